@@ -1,0 +1,61 @@
+# Every target sets up what it needs by itself: the environment from hashed lock files, and where a real API server
+# is needed its binaries (found, fetched or built once, and cached outside the tree).
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+ROOMS  := controlplane crds kube migrator
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-pure lint format bench lock binaries clean view
+
+help: ## Show the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, in under a minute
+	$(BIN)/restow demo
+
+test: $(READY) binaries ## The whole test suite, on a real kube-apiserver and etcd
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-pure: $(READY) ## Only the tests that need no API server
+	$(BIN)/python -m pytest -m "not apiserver" $(PYTEST_ARGS)
+
+lint: $(READY) view ## Style, types and the rooms' directions
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --config-file pyproject.toml -p restow
+	cd .view && ../$(BIN)/lint-imports --config ../pyproject.toml --cache-dir ../.cache/import-linter
+
+format: $(READY) ## Format the sources
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(READY) binaries ## Measure the migrator beside its alternatives, on the same API server
+	$(BIN)/python -m benchmarks.migration $(BENCH_ARGS)
+
+binaries: $(READY) ## Make sure that the control plane's binaries are there
+	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager
+
+lock: $(READY) ## Renew the hashed lock files from pyproject.toml
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --all-extras pyproject.toml -o requirements/runtime.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --all-extras --group dev pyproject.toml -o requirements/dev.txt
+
+clean: ## Remove the environment and caches of this checkout
+	rm -rf $(VENV) .view .cache build dist *.egg-info
+
+$(READY): requirements/dev.txt pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+# Static tools look for restow.kube inside of restow/; the rooms stand beside it. A tree of links, made anew each time.
+view:
+	rm -rf .view
+	mkdir -p .view
+	cp -rs $(CURDIR)/restow .view/restow
+	for room in $(ROOMS); do cp -rs $(CURDIR)/$$room .view/restow/$$room; done
