@@ -1,0 +1,329 @@
+"""The adapter: ``Cluster`` over one aiohttp session. Nothing else in restow speaks HTTP to an API server.
+
+Promises, each tested: every status that is not 2xx raises; every request has a timeout; bodies and credentials
+never reach a log; credentials that expire are renewed in time, and once more on a 401; an own User-Agent, so that
+audit logs and API Priority and Fairness can tell restow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import metadata
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from restow.kube.cluster import PatchType, Reply
+from restow.kube.credentials import Connection, load_connection
+from restow.kube.errors import KubeError, TimedOut, Unauthorized, Unreachable, api_error
+from restow.kube.resources import Resource
+
+__all__ = ["HttpCluster", "connect"]
+
+_log = logging.getLogger(__name__)
+
+_JSON = "application/json"
+_METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+_REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60 by itself, and says more when it does
+_CONNECT_TIMEOUT = 10.0
+_WATCH_SILENCE = 150.0  # seconds without a byte; bookmarks come about every 60
+_CONNECTIONS = 128
+
+
+@asynccontextmanager
+async def connect(
+    kubeconfig: str | os.PathLike[str] | None = None,
+    context: str | None = None,
+    *,
+    request_timeout: float = _REQUEST_TIMEOUT,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> AsyncIterator[HttpCluster]:
+    """Open a session to the configured cluster; nothing is sent yet.
+
+    Args:
+        kubeconfig, context: as kubectl's flags; see ``load_connection`` for the defaults.
+        request_timeout: seconds for one whole request, answers to watches excepted.
+        now: the clock that decides when credentials have to be renewed.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+    """
+
+    async def load() -> Connection:
+        return await load_connection(kubeconfig, context, now=now)
+
+    cluster = HttpCluster(await load(), reload=load, request_timeout=request_timeout, now=now)
+    try:
+        yield cluster
+    finally:
+        await cluster.close()
+
+
+class HttpCluster:
+    """A ``Cluster`` reached over HTTPS. Made by ``connect``; safe to share between tasks of one event loop."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        reload: Callable[[], Any],
+        request_timeout: float,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._connection = connection
+        self._reload = reload
+        self._now = now
+        self._renewing = asyncio.Lock()
+        self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=_CONNECT_TIMEOUT)
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=75),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={
+                "User-Agent": f"restow/{metadata.version('restow')}",
+                # Compressing a page costs the API server more than a cluster's network does.
+                "Accept-Encoding": "identity",
+            },
+        )
+
+    async def close(self) -> None:
+        """Close the session; requests in flight fail as Unreachable."""
+        await self._session.close()
+
+    @property
+    def host(self) -> str:
+        return self._connection.host
+
+    @property
+    def default_namespace(self) -> str:
+        return self._connection.namespace
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+    ) -> Reply:
+        target = resource.describe(namespace, name)
+        accept = _METADATA if metadata_only else _JSON
+        return await self._request("GET", resource.path(namespace, name), "get", target, accept=accept)
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> Reply:
+        target = resource.describe(namespace)
+        accept = _METADATA_LIST if metadata_only else _JSON
+        return await self._request("GET", resource.path(namespace), "list", target, accept=accept, params=params)
+
+    async def create(
+        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        target = resource.describe(namespace)
+        return await self._request("POST", resource.path(namespace), "create", target, body=body, params=params)
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Reply:
+        target = resource.describe(namespace, name, subresource)
+        path = resource.path(namespace, name, subresource)
+        return await self._request("PUT", path, "update", target, body=body, params=params)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        patch_type: PatchType,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> Reply:
+        return await self._request(
+            "PATCH",
+            resource.path(namespace, name, subresource),
+            "patch",
+            resource.describe(namespace, name, subresource),
+            accept=_METADATA if metadata_only else _JSON,
+            params=params,
+            body=body,
+            content_type=patch_type.value,
+        )
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
+    ) -> Reply:
+        target = resource.describe(namespace, name)
+        return await self._request("DELETE", resource.path(namespace, name), "delete", target, body=body)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str],
+        metadata_only: bool = False,
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        target = resource.describe(namespace)
+        url = self._url(resource.path(namespace), {**params, "watch": "true"})
+        headers = await self._headers(_METADATA if metadata_only else _JSON, None)
+        patient = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
+        with _plain_errors("watch", target, self.host):
+            async with self._session.get(url, headers=headers, timeout=patient, **self._route()) as response:
+                if response.status != 200:
+                    body = await response.read()
+                    raise api_error(
+                        status=response.status, body=body, headers=response.headers, verb="watch", target=target
+                    )
+                yield _lines(response.content)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        verb: str,
+        target: str,
+        *,
+        accept: str = _JSON,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = _JSON,
+    ) -> Reply:
+        url = self._url(path, params)
+        for attempt in (1, 2):
+            used = self._connection
+            headers = await self._headers(accept, None if body is None else content_type)
+            try:
+                return await self._send(method, url, headers, body, verb, target)
+            except Unauthorized:
+                # A token may have been rotated or revoked before its time: load once more, then believe the server.
+                if attempt == 2:
+                    raise
+                await self._renew(used)
+        raise AssertionError
+
+    async def _send(
+        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None, verb: str, target: str
+    ) -> Reply:
+        with _plain_errors(verb, target, self.host):
+            async with self._session.request(
+                method,
+                url,
+                headers=headers,
+                data=body,
+                timeout=self._timeout,
+                allow_redirects=False,
+                **self._route(),
+            ) as response:
+                answer = await response.read()
+                status, said = response.status, response.headers
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s %s: %d, %d bytes", verb, target, status, len(answer))
+        if not 200 <= status < 300:
+            raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
+        return Reply(answer, _date(said.get("Date")), _warnings(said))
+
+    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        url = URL(self._connection.host + path, encoded=True)
+        return url.with_query(params) if params else url
+
+    def _route(self) -> dict[str, Any]:
+        """How to reach the server. Given per request: a renewed client certificate then just opens new connections."""
+        connection = self._connection
+        return {
+            "ssl": connection.tls if connection.tls is not None else False,
+            "server_hostname": connection.server_hostname,
+            "proxy": connection.proxy,
+        }
+
+    async def _headers(self, accept: str, content_type: str | None) -> dict[str, str]:
+        connection = self._connection
+        if connection.renew_at is not None and self._now() >= connection.renew_at:
+            await self._renew(connection)
+            connection = self._connection
+        headers = {"Accept": accept}
+        if content_type is not None:
+            headers["Content-Type"] = content_type
+        if connection.authorization is not None:
+            headers["Authorization"] = connection.authorization
+        return headers
+
+    async def _renew(self, used: Connection) -> None:
+        """Load the credentials anew, unless another task just did."""
+        async with self._renewing:
+            if self._connection is used:
+                self._connection = await self._reload()
+
+
+class _plain_errors:
+    """Turn what aiohttp and the socket raise into this room's errors; a sentence, with the original chained."""
+
+    __slots__ = ("_host", "_target", "_verb")
+
+    def __init__(self, verb: str, target: str, host: str) -> None:
+        self._verb = verb
+        self._target = target
+        self._host = host
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, KubeError):
+            return
+        if isinstance(error, TimeoutError):
+            msg = f"{self._verb} {self._target}: {self._host} did not answer in time"
+            raise TimedOut(msg) from error
+        if isinstance(error, (aiohttp.ClientError, ssl.SSLError, OSError)):
+            why = str(error).strip() or type(error).__name__
+            msg = f"{self._verb} {self._target}: {self._host} cannot be reached ({why})"
+            raise Unreachable(msg) from error
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Split into lines without a limit of their length: an object of etcd's maximum size is one line."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        first, *rest = chunk.split(b"\n")
+        parts.append(first)
+        for piece in rest:
+            if line := b"".join(parts):
+                yield line
+            parts = [piece]
+    if line := b"".join(parts):
+        yield line
+
+
+def _date(value: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(value) if value else None
+    except ValueError:
+        return None
+
+
+def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """The texts of RFC 7234 Warning headers (``299 - "text"``), KEP-1693."""
+    if "Warning" not in headers:
+        return ()
+    values = headers.getall("Warning") if hasattr(headers, "getall") else [headers["Warning"]]
+    return tuple(value.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"') for value in values if '"' in value)

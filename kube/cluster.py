@@ -1,0 +1,148 @@
+"""The few dumb verbs that everything else needs of an API server, as a Protocol.
+
+The verbs know nothing of migrations or controllers: no retries, no decisions, no decoding of objects. A body is
+bytes on the way in and on the way out; callers decode what they need of it, which on the hot path is a typed page
+with untouched (``Raw``) parts. Every answer that is not 2xx raises an ``ApiError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from restow.kube.errors import BadReply
+from restow.kube.resources import Resource
+
+__all__ = ["Cluster", "PatchType", "Reply"]
+
+_T = TypeVar("_T")
+
+
+class PatchType(StrEnum):
+    """The patch media types that custom resources take; strategic merge is not among them."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A successful answer.
+
+    Attributes:
+        body: the bytes as received.
+        date: the server's clock when it answered (the ``Date`` header), or None.
+        warnings: texts of the ``Warning`` headers, e.g. "v1alpha1 is deprecated".
+    """
+
+    body: bytes
+    date: datetime | None = None
+    warnings: tuple[str, ...] = ()
+
+    def json(self) -> Any:
+        """Decode the whole body. Raises BadReply where it is not JSON."""
+        return self.decode(_any)
+
+    def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
+        """Decode with a typed decoder. Raises BadReply where the body does not have that shape."""
+        try:
+            return decoder.decode(self.body)
+        except msgspec.MsgspecError as error:
+            msg = f"the API server answered with success, but the body cannot be read ({error})"
+            raise BadReply(msg) from error
+
+
+_any: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+class Cluster(Protocol):
+    """An API server.
+
+    ``metadata_only`` asks for ``PartialObjectMetadata``: the answer then holds apiVersion, kind and metadata.
+    ``params`` are further query parameters. Errors: the tree of ``restow.kube.errors``.
+    """
+
+    @property
+    def host(self) -> str:
+        """The server's URL, for messages."""
+        ...
+
+    @property
+    def default_namespace(self) -> str:
+        """The namespace of the kubeconfig's context, or of the pod; ``default`` where none is set."""
+        ...
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+    ) -> Reply:
+        """Read one object."""
+        ...
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> Reply:
+        """Read one page (``limit`` and ``continue`` are params), of one namespace or of all."""
+        ...
+
+    async def create(
+        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Create one object, or ask a review (SelfSubjectAccessReview)."""
+        ...
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Replace one object (PUT)."""
+        ...
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        patch_type: PatchType,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> Reply:
+        """Patch one object."""
+        ...
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
+    ) -> Reply:
+        """Delete one object; ``body`` is a ``DeleteOptions`` with preconditions."""
+        ...
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str],
+        metadata_only: bool = False,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open one watch request: an iterator of raw event lines that ends when the server closes it."""
+        ...

@@ -1,0 +1,285 @@
+"""The level-triggered loop: watches → keyed queue → workers that make the world agree with the objects.
+
+Invariants:
+
+- a key is reconciled by one worker at a time, and again after every event that came meanwhile;
+- the reconciler is told which object, never what happened: it reads what it needs, so a lost, repeated or merged
+  event changes nothing;
+- a failure is retried with back-off, and never stops the controller; a source that cannot be watched does;
+- when ``run`` is cancelled nothing new is started, what runs may finish within ``grace``, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+
+from restow.kube.backoff import Backoff
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster
+from restow.kube.errors import ApiError, KubeError
+from restow.kube.failures import describe_failure
+from restow.kube.resources import Resource
+from restow.kube.selection import Selection
+from restow.kube.sources import Key, KeyIndex, Source, key_of
+from restow.kube.watchevents import Item, Listed
+from restow.kube.watching import Interruption, watch
+from restow.kube.workqueue import RETRY_BACKOFF, QueueClosed, WorkQueue
+
+__all__ = ["Controller", "ControllerDetails", "Happening", "Result"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a reconcile ended well; ``requeue_after`` are the seconds after which to look again without an event."""
+
+    requeue_after: float | None = None
+
+
+class Happening(StrEnum):
+    """What a ``ControllerDetails`` tells."""
+
+    RECONCILED = "reconciled"
+    FAILED = "failed"
+    LISTED = "listed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerDetails:
+    """One thing that happened, for metrics and readiness.
+
+    Attributes:
+        controller: the controller's name.
+        happening: what it was.
+        queued: keys that wait, due or not.
+        running: keys that are being reconciled; one that just ended still counts.
+        key: RECONCILED, FAILED: which object.
+        seconds: RECONCILED, FAILED: how long it took.
+        requeue_after: RECONCILED: as the reconciler asked; FAILED, INTERRUPTED: until the next try.
+        failures: FAILED, INTERRUPTED: how many times in a row.
+        error: FAILED, INTERRUPTED: why; None where a watch was closed as soon as it was opened.
+        source: LISTED, INTERRUPTED: what is watched. The first LISTED of a source means that it is in sync.
+    """
+
+    controller: str
+    happening: Happening
+    queued: int = 0
+    running: int = 0
+    key: Key | None = None
+    seconds: float = 0.0
+    requeue_after: float | None = None
+    failures: int = 0
+    error: BaseException | None = None
+    source: Selection | None = None
+
+
+def _ignore(_details: ControllerDetails) -> None:
+    pass
+
+
+class Controller:
+    """Reconciles the objects of one resource. ``run`` may be called again after it ended, not twice at once.
+
+    Args:
+        cluster: where.
+        resource: whose objects are the keys; only their metadata is watched.
+        reconcile: makes the world agree with the object of a key, which may be gone. Any exception is a failure:
+            logged and retried with back-off, not before a server's ``Retry-After``.
+        name: for logs and metrics; the resource's name by default.
+        namespace, label_selector, field_selector: which objects of ``resource``.
+        sources: other objects whose events concern keys.
+        workers: how many keys are reconciled at once.
+        resync: seconds after which every key is looked at again without an event; None for never.
+        grace: seconds that running reconciles get when ``run`` is cancelled. With a leader elector keep it below
+            its lease duration less its renew deadline (client-go's defaults leave 5).
+        backoff: delays after failures.
+        hook: told of everything that happens; must not block, and what it raises is logged.
+        clock: its ``monotonic`` and ``sleep``.
+        chance: random numbers from [0, 1).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        resource: Resource,
+        reconcile: Callable[[Key], Awaitable[Result]],
+        *,
+        name: str = "",
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        sources: Sequence[Source] = (),
+        workers: int = 1,
+        resync: float | None = None,
+        grace: float = 4.0,
+        backoff: Backoff = RETRY_BACKOFF,
+        hook: Callable[[ControllerDetails], None] = _ignore,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        if workers < 1 or (resync is not None and resync <= 0):
+            msg = f"a controller needs at least one worker and a positive resync, not {workers} and {resync}"
+            raise ValueError(msg)
+        self.name = name or resource.full_name
+        own = Selection(resource, namespace, label_selector, field_selector, metadata_only=True)
+        self._sources = (Source(own, lambda item: (key_of(item),)), *sources)
+        self._cluster = cluster
+        self._reconcile = reconcile
+        self._workers = workers
+        self._resync = resync
+        self._grace = grace
+        self._backoff = backoff
+        self._hook = hook
+        self._clock = clock
+        self._chance = chance
+
+    async def run(self) -> None:
+        """Run until cancelled. A second cancellation while reconciles finish ends them at once.
+
+        Raises:
+            KubeError: a source cannot be watched: its resource is not served (404), RBAC (403), credentials (401).
+        """
+        queue: WorkQueue[Key] = WorkQueue(self._backoff, clock=self._clock, chance=self._chance)
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for number in range(self._workers):
+                    workers.create_task(self._work(queue), name=f"{self.name} worker {number}")
+                await self._feed_and_drain(queue)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+    async def _feed_and_drain(self, queue: WorkQueue[Key]) -> None:
+        try:
+            async with asyncio.TaskGroup() as sources:
+                indexes = [KeyIndex(partial(self._keys_of, source)) for source in self._sources]
+                for source, index in zip(self._sources, indexes, strict=True):
+                    sources.create_task(self._follow(source, index, queue), name=f"{self.name} {source.selection}")
+                if self._resync is not None:
+                    sources.create_task(self._look_again(self._resync, indexes[0], queue), name=f"{self.name} resync")
+        finally:
+            queue.close()
+            await self._drain(queue)
+
+    async def _drain(self, queue: WorkQueue[Key]) -> None:
+        """Let running reconciles finish; those that do not are cancelled with the workers' group."""
+        try:
+            async with asyncio.timeout(self._grace):
+                await queue.idle()
+        except TimeoutError:
+            _log.warning("%s: %d reconciles did not end in %g s and are cancelled", self.name, queue.busy, self._grace)
+
+    async def _follow(self, source: Source, index: KeyIndex, queue: WorkQueue[Key]) -> None:
+        def interrupted(interruption: Interruption) -> None:
+            details = ControllerDetails(
+                self.name,
+                Happening.INTERRUPTED,
+                requeue_after=interruption.delay,
+                failures=interruption.failures,
+                error=interruption.error,
+                source=source.selection,
+            )
+            self._tell(queue, details)
+
+        stream = watch(
+            self._cluster,
+            source.selection,
+            on_interruption=interrupted,
+            clock=self._clock,
+            chance=self._chance,
+        )
+        async with stream as events:
+            async for event in events:
+                for key in index.apply(event):
+                    queue.add(key)
+                if isinstance(event, Listed):
+                    self._tell(queue, ControllerDetails(self.name, Happening.LISTED, source=source.selection))
+
+    def _keys_of(self, source: Source, item: Item) -> list[Key]:
+        """One object that a source's function cannot read must not stop the controller."""
+        try:
+            return list(source.keys_of(item))
+        except Exception as error:  # noqa: BLE001 - foreign code
+            reason = describe_failure(error)
+            _log.error("%s: %s of %s concerns no key: %s", self.name, key_of(item), source.selection, reason)
+            return []
+
+    async def _look_again(self, period: float, index: KeyIndex, queue: WorkQueue[Key]) -> None:
+        while True:
+            await self._clock.sleep(period * (0.9 + 0.2 * self._chance()))
+            for key in index.known_keys():
+                queue.add(key)
+
+    async def _work(self, queue: WorkQueue[Key]) -> None:
+        while True:
+            try:
+                key = await queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._reconcile_one(key, queue)
+            finally:
+                queue.done(key)
+
+    async def _reconcile_one(self, key: Key, queue: WorkQueue[Key]) -> None:
+        started = self._clock.monotonic()
+        try:
+            after = (await self._reconcile(key)).requeue_after
+        except asyncio.CancelledError as error:
+            # A reconciler may also raise this of its own, having awaited something that was cancelled.
+            if _being_cancelled():
+                raise
+            self._failed(key, queue, error, started)
+        except Exception as error:  # noqa: BLE001 - foreign code; all that it raises is a failure of this key
+            self._failed(key, queue, error, started)
+        else:
+            queue.forget(key)
+            if after is not None:
+                queue.add_after(key, after)
+            seconds = self._clock.monotonic() - started
+            details = ControllerDetails(self.name, Happening.RECONCILED, key=key, seconds=seconds, requeue_after=after)
+            self._tell(queue, details)
+
+    def _failed(self, key: Key, queue: WorkQueue[Key], error: BaseException, started: float) -> None:
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        delay = queue.retry(key, at_least=asked or 0.0)
+        failures = queue.failures(key)
+        level = logging.WARNING if isinstance(error, KubeError) else logging.ERROR
+        reason = describe_failure(error)
+        _log.log(level, "%s: %s failed (%d in a row), again in %.1f s: %s", self.name, key, failures, delay, reason)
+        details = ControllerDetails(
+            self.name,
+            Happening.FAILED,
+            key=key,
+            seconds=self._clock.monotonic() - started,
+            requeue_after=delay,
+            failures=failures,
+            error=error,
+        )
+        self._tell(queue, details)
+
+    def _tell(self, queue: WorkQueue[Key], details: ControllerDetails) -> None:
+        try:
+            self._hook(replace(details, queued=len(queue), running=queue.busy))
+        except Exception as broken:  # noqa: BLE001 - foreign code
+            _log.error("%s: its hook failed: %s", self.name, describe_failure(broken))
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first error of a group, which is what an embedder can catch by its type."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

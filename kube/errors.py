@@ -1,0 +1,255 @@
+"""What can go wrong when talking to an API server, as one small tree.
+
+::
+
+    KubeError
+    ├── ConfigError            the kubeconfig or in-cluster configuration cannot be used
+    ├── Unreachable            no answer: refused, reset, TLS failure, name not found
+    │   └── TimedOut           no complete answer in time; the request may have been carried out
+    ├── BadReply               an answer with a success status that is not what was asked for
+    └── ApiError               an answer with an error status
+        ├── BadRequest 400     ├── Conflict 409          ├── UnsupportedMediaType 415
+        ├── Unauthorized 401   │   └── AlreadyExists     ├── Invalid 422
+        ├── Forbidden 403      ├── Gone 410              ├── TooManyRequests 429
+        ├── NotFound 404       ├── TooLarge 413          └── ServerError 5xx
+        └── MethodNotAllowed 405
+
+Every status that is not 2xx raises: a client that swallows one would count a refused write as done. An error
+body is usually a ``v1.Status``, but proxies and a starting API server answer in plain text; both are understood.
+Messages carry what the server said about the request, never the body that was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "BadReply",
+    "BadRequest",
+    "ConfigError",
+    "Conflict",
+    "Forbidden",
+    "Gone",
+    "Invalid",
+    "KubeError",
+    "MethodNotAllowed",
+    "NotFound",
+    "ServerError",
+    "TimedOut",
+    "TooLarge",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unreachable",
+    "UnsupportedMediaType",
+    "api_error",
+]
+
+_LONGEST_TEXT = 300  # characters kept of an error body that is not a Status
+
+
+class KubeError(Exception):
+    """Base of everything that this room raises on purpose."""
+
+
+class ConfigError(KubeError):
+    """The configuration cannot be used; the message says which file or setting, and what to do."""
+
+
+class Unreachable(KubeError):
+    """No answer came. A write that ended so may or may not have been carried out."""
+
+
+class TimedOut(Unreachable):
+    """No complete answer came in time."""
+
+
+class BadReply(KubeError):
+    """The server answered with success, but the body cannot be what was asked for (truncated, or not JSON)."""
+
+
+class Details(msgspec.Struct, frozen=True):
+    """``v1.Status.details``: which object the server speaks of."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    retryAfterSeconds: int = 0
+    causes: tuple[dict[str, Any], ...] = ()
+
+
+class _StatusMeta(msgspec.Struct, frozen=True):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Status(msgspec.Struct, frozen=True):
+    metadata: _StatusMeta | None = None
+    message: str = ""
+    reason: str = ""
+    details: Details | None = None
+
+
+class ApiError(KubeError):
+    """An answer with an error status.
+
+    Attributes:
+        status: the HTTP status.
+        reason: ``v1.Status.reason`` (``"Conflict"``, ``"Expired"``, …); empty for a plain-text answer.
+        message: what the server said; at most a few hundred characters of a plain-text answer.
+        details: the object that the server speaks of; empty fields where it did not say.
+        verb, target: what was asked, e.g. ``"patch"``, ``"widgets.example.com a/b"``.
+        retry_after: seconds that the server asked to wait (``Retry-After``), or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        status: int,
+        verb: str,
+        target: str,
+        reason: str = "",
+        message: str = "",
+        details: Details | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.details = details or Details()
+        self.verb = verb
+        self.target = target
+        self.retry_after = retry_after
+        super().__init__(f"{verb} {target}: {message or 'no message'} ({status}{' ' + reason if reason else ''})")
+
+
+class BadRequest(ApiError):
+    """400: the request is malformed."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are missing, unknown or expired."""
+
+
+class Forbidden(ApiError):
+    """403: no RBAC rule allows it, or an admission plugin or policy refused it."""
+
+
+class NotFound(ApiError):
+    """404: *something* is not there; only ``names`` tells whether it is the object that was asked for.
+
+    The same status is answered for an unserved version, a missing namespace and a missing subresource.
+    """
+
+    def names(self, plural: str, name: str) -> bool:
+        """Whether the server says that this very object is gone."""
+        return self.details.kind == plural and self.details.name == name
+
+
+class MethodNotAllowed(ApiError):
+    """405: the resource does not offer this verb."""
+
+
+class Conflict(ApiError):
+    """409: a precondition (resourceVersion, uid) does not hold, or server-side apply met another owner."""
+
+
+class AlreadyExists(Conflict):
+    """409 with reason ``AlreadyExists``."""
+
+
+class Gone(ApiError):
+    """410: the resourceVersion or continue token is too old.
+
+    ``continue_token`` is the inconsistent token with which a LIST may go on where it was (API concepts:
+    "Retrieving large results sets in chunks"); empty where the server gave none.
+    """
+
+    continue_token: str = ""
+
+
+class TooLarge(ApiError):
+    """413: the request is larger than the server (or etcd) takes."""
+
+
+class UnsupportedMediaType(ApiError):
+    """415: the resource does not take this patch type."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks its schema, a validation rule or an immutable field."""
+
+
+class TooManyRequests(ApiError):
+    """429: asked to slow down; also "storage is (re)initializing", which ``initializing`` tells apart."""
+
+    @property
+    def initializing(self) -> bool:
+        """Whether the watch cache cannot be filled: it lasts for as long as one object cannot be converted."""
+        return "(re)initializing" in self.message
+
+
+class ServerError(ApiError):
+    """5xx."""
+
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    410: Gone,
+    413: TooLarge,
+    415: UnsupportedMediaType,
+    422: Invalid,
+    429: TooManyRequests,
+}
+_decoder = msgspec.json.Decoder(_Status)
+
+
+def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str, target: str) -> ApiError:
+    """Return the error that an answer with this status means; never raises itself."""
+    said = _read_status(body)
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    if kind is Conflict and said.reason == "AlreadyExists":
+        kind = AlreadyExists
+    error = kind(
+        status=status,
+        reason=said.reason,
+        message=said.message,
+        details=said.details,
+        verb=verb,
+        target=target,
+        retry_after=_retry_after(headers, said.details),
+    )
+    if isinstance(error, Gone) and said.metadata is not None:
+        error.continue_token = said.metadata.continue_
+    return error
+
+
+def _read_status(body: bytes) -> _Status:
+    try:
+        return _decoder.decode(body)
+    except msgspec.MsgspecError:
+        text = " ".join(body.decode("utf-8", "replace").split())
+        return _Status(message=text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
+
+
+def _retry_after(headers: Mapping[str, str], details: Details | None) -> float | None:
+    """Seconds to wait, from the header (a number, or a date against the answer's own Date) or the Status."""
+    value = headers.get("Retry-After", "")
+    if value.isdigit():
+        return float(value)
+    if value:
+        try:
+            wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers.get("Date", ""))
+            return max(0.0, wait.total_seconds())
+        except (ValueError, TypeError):
+            pass
+    return float(details.retryAfterSeconds) if details is not None and details.retryAfterSeconds > 0 else None

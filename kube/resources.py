@@ -1,0 +1,65 @@
+"""How resources of the API are addressed: group, version and plural make the path, nothing is discovered.
+
+The CRD object already says group, versions, plural and scope, so no discovery request is needed, and no
+discovery cache can be stale just after a CRD changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+__all__ = ["CONFIG_MAPS", "CRDS", "EVENTS", "LEASES", "NAMESPACES", "SELF_SUBJECT_ACCESS_REVIEWS", "Resource"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource at one version: ``Resource("example.com", "v1", "widgets", namespaced=True)``."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """``group/version``, or ``version`` alone for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def full_name(self) -> str:
+        """``plural.group``, as messages and CRD names have it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the request path, already percent-encoded.
+
+        A namespaced resource without ``namespace`` means all namespaces, which only a collection can be.
+        """
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        elif self.namespaced and name is not None:
+            msg = f"{self.full_name} {name!r} is namespaced: a namespace is needed to address it"
+            raise ValueError(msg)
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def describe(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return how a message names this: ``widgets.example.com/status namespace/name``."""
+        what = self.full_name + (f"/{subresource}" if subresource else "")
+        if name is None:
+            return f"{what} in {namespace}" if namespace else what
+        return f"{what} {namespace}/{name}" if namespace else f"{what} {name}"
+
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True)
+EVENTS = Resource("events.k8s.io", "v1", "events", namespaced=True)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
+SELF_SUBJECT_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)

@@ -1,0 +1,194 @@
+"""What a list-watch tells its consumer, and how pages and watch lines are read. Pure.
+
+Envelopes are typed; an object stays the bytes it came as (``Item.raw``) until a consumer decodes what it needs.
+So an object that a consumer cannot read is that consumer's matter and never breaks the stream. The source of the
+formats: Kubernetes API concepts, "Efficient detection of changes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from restow.kube.errors import BadReply, api_error
+
+__all__ = [
+    "Added",
+    "Bookmark",
+    "Deleted",
+    "Item",
+    "Listed",
+    "Metadata",
+    "Modified",
+    "Page",
+    "WatchEvent",
+    "read_event",
+    "read_page",
+]
+
+_T = TypeVar("_T")
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What every object's metadata says of its identity and state; ``namespace`` is empty for cluster-scoped ones."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One object: its metadata decoded, all of it as received.
+
+    Items of built-in resources carry apiVersion and kind in a watch but not in a list.
+    """
+
+    metadata: Metadata
+    raw: msgspec.Raw
+
+    def json(self) -> dict[str, Any]:
+        """Decode the object. Raises BadReply where it is none."""
+        return self.decode(_document)
+
+    def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
+        """Decode what is needed of the object. Raises BadReply where it does not have the decoder's shape."""
+        try:
+            return decoder.decode(self.raw)
+        except msgspec.MsgspecError as error:
+            name = f"{self.metadata.namespace}/{self.metadata.name}".lstrip("/")
+            msg = f"{name} does not have the shape that is read here; see the cause for the field"
+            raise BadReply(msg) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All objects as of ``resource_version``: first of all, and again after every gap.
+
+    Between the event before and this one anything may have happened, and objects missing here may be gone without
+    a Deleted. Between two Listed events nothing is missing.
+    """
+
+    items: tuple[Item, ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """An object came into the selection: it is new, or a selector did not match it before."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Modified:
+    """An object changed."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """An object left the selection; ``item`` is its last state, at the resourceVersion of leaving."""
+
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Nothing else happened up to ``resource_version``."""
+
+    resource_version: str
+
+
+WatchEvent: TypeAlias = Listed | Added | Modified | Deleted | Bookmark
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list; ``continue_token`` is empty on the last one."""
+
+    items: tuple[Item, ...]
+    resource_version: str
+    continue_token: str
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct, frozen=True):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: Metadata
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _ErrorCode(msgspec.Struct, frozen=True):
+    code: int = 500
+
+
+_list = msgspec.json.Decoder(_List)
+_object = msgspec.json.Decoder(_Object)
+_envelope = msgspec.json.Decoder(_Envelope)
+_error_code = msgspec.json.Decoder(_ErrorCode)
+_document = msgspec.json.Decoder(dict[str, Any])
+_CHANGES: dict[str, Callable[[Item], WatchEvent]] = {"ADDED": Added, "MODIFIED": Modified, "DELETED": Deleted}
+
+
+def read_page(body: bytes, target: str) -> Page:
+    """Read one page of a list of ``target`` (for messages).
+
+    Raises:
+        BadReply: it is not a list, or has no resourceVersion to watch from.
+    """
+    try:
+        page = _list.decode(body)
+        items = tuple(Item(_object.decode(raw).metadata, raw) for raw in page.items or ())
+    except msgspec.MsgspecError as error:
+        msg = f"list {target}: the answer is not a list ({error})"
+        raise BadReply(msg) from error
+    if not page.metadata.resource_version:
+        msg = f"list {target}: the answer has no resourceVersion, so it cannot be watched"
+        raise BadReply(msg)
+    return Page(items, page.metadata.resource_version, page.metadata.continue_)
+
+
+def read_event(line: bytes, target: str) -> WatchEvent:
+    """Read one line of a watch of ``target`` (for messages).
+
+    Raises:
+        ApiError: the line is an ERROR event; the error is the one that its status means.
+        BadReply: the line is no event: cut off, or some proxy's plain text.
+    """
+    try:
+        envelope = _envelope.decode(line)
+        if envelope.type == "ERROR":
+            status = _error_code.decode(envelope.object).code
+            raise api_error(status=status, body=bytes(envelope.object), headers={}, verb="watch", target=target)
+        metadata = _object.decode(envelope.object).metadata
+    except msgspec.MsgspecError as error:
+        msg = f"watch {target}: a line of {len(line)} bytes is not an event ({error})"
+        raise BadReply(msg) from error
+    if not metadata.resource_version:
+        msg = f"watch {target}: an event without resourceVersion"
+        raise BadReply(msg)
+    if envelope.type == "BOOKMARK":
+        return Bookmark(metadata.resource_version)
+    if envelope.type not in _CHANGES:
+        msg = f"watch {target}: an event of an unknown type"
+        raise BadReply(msg)
+    return _CHANGES[envelope.type](Item(metadata, envelope.object))
