@@ -1,0 +1,76 @@
+"""A real Kubernetes control plane on this machine: etcd and kube-apiserver, without Docker or a cluster.
+
+Why it exists: what an API server does to stored objects and their managedFields cannot be mocked honestly,
+and Python has no envtest. This room can be used alone; it imports no other room of restow.
+
+    async with ControlPlane() as plane:
+        plane.kubeconfig                                   # a file for any client
+        plane.user("alice", groups=["dev"]).kubeconfig     # for RBAC tests
+        await plane.etcd.stored_object("example.com", "widgets", "default", "w1")
+
+Also: `python -m restow.controlplane up`, and the pytest plugin `restow.controlplane.pytest_plugin` with
+the fixtures `control_plane`, `kubeconfig` and `etcd`.
+
+Invariant: importing this package imports nothing heavy (the pytest plugin is loaded in every pytest run); the
+names below are resolved on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from restow.controlplane.apiserver import ApiServer
+    from restow.controlplane.certificates import CertificateAuthority, KeyPair
+    from restow.controlplane.errors import (
+        BinariesUnavailableError,
+        ControlPlaneError,
+        NotStoredError,
+        ProcessError,
+        UnavailableError,
+    )
+    from restow.controlplane.etcd import Etcd
+    from restow.controlplane.existing import ExistingCluster, use_existing_cluster
+    from restow.controlplane.plane import ControlPlane
+    from restow.controlplane.users import User
+
+__all__ = [
+    "ApiServer",
+    "BinariesUnavailableError",
+    "CertificateAuthority",
+    "ControlPlane",
+    "ControlPlaneError",
+    "Etcd",
+    "ExistingCluster",
+    "KeyPair",
+    "NotStoredError",
+    "ProcessError",
+    "UnavailableError",
+    "User",
+    "use_existing_cluster",
+]
+
+_MODULE_OF = {
+    "ApiServer": "apiserver",
+    "BinariesUnavailableError": "errors",
+    "CertificateAuthority": "certificates",
+    "ControlPlane": "plane",
+    "ControlPlaneError": "errors",
+    "Etcd": "etcd",
+    "ExistingCluster": "existing",
+    "KeyPair": "certificates",
+    "NotStoredError": "errors",
+    "ProcessError": "errors",
+    "UnavailableError": "errors",
+    "User": "users",
+    "use_existing_cluster": "existing",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name's module on first use (PEP 562)."""
+    if name not in _MODULE_OF:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,0 +1,152 @@
+"""`python -m restow.controlplane`: a control plane in the foreground, or only its binaries.
+
+`up` prints exactly one line on stdout when everything is ready, as JSON: `kubeconfig`, `server`, `etcd`.
+SIGTERM and SIGINT end it then with status 0, and neither a process nor a file stays. `binaries` prints one
+JSON line too: the path of each binary. Everything else goes to stderr.
+
+Exit codes: 0 done; 1 it could not be done, or a server died; 2 usage; 128 + n interrupted by signal n before
+ready.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable, Sequence
+
+DEFAULT_BINARIES = ("etcd", "kube-apiserver")
+_OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfig of this room
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand and return the exit code."""
+    options = _parser().parse_args(arguments)
+    from restow.controlplane.errors import ControlPlaneError
+
+    try:
+        return asyncio.run(_up(options) if options.command == "up" else _binaries(options))
+    except (ControlPlaneError, ModuleNotFoundError) as error:
+        sys.stderr.write(f"restow.controlplane: {error}\n")
+        return 1
+
+
+async def _binaries(options: argparse.Namespace) -> int:
+    from restow.controlplane.binaries import find_binaries
+
+    async def find() -> None:
+        paths = await find_binaries([*DEFAULT_BINARIES, *options.additional])
+        _print_line({name: str(path) for name, path in paths.items()})
+
+    return await _interruptible(find(), asyncio.Event())
+
+
+async def _up(options: argparse.Namespace) -> int:
+    from restow.controlplane.errors import ControlPlaneError
+    from restow.controlplane.plane import ControlPlane
+    from restow.controlplane.users import write_private
+
+    copy: Path | None = options.kubeconfig
+    if copy is not None and copy.exists() and _OURS not in copy.read_bytes():
+        message = f"{copy} is the kubeconfig of something else; name a new file, it is removed at the end."
+        raise ControlPlaneError(message)
+    ready = asyncio.Event()
+
+    async def serve() -> None:
+        plane = ControlPlane(
+            controller_manager=options.controller_manager,
+            apiservers=options.apiservers,
+            port=options.port,
+            feature_gates={name: value != "false" for name, value in options.feature_gates},
+            runtime_config={name: value != "false" for name, value in options.runtime_config},
+            apiserver_args=_by_name(options.apiserver_args),
+            controller_manager_args=_by_name(options.controller_manager_args),
+            log_directory=options.logs,
+        )
+        try:
+            async with plane:
+                if copy is not None:
+                    write_private(copy, plane.kubeconfig.read_bytes())
+                kubeconfig = str((copy or plane.kubeconfig).absolute())
+                _print_line({"kubeconfig": kubeconfig, "server": plane.server, "etcd": plane.etcd.url})
+                ready.set()
+                await plane.watch()
+        finally:
+            if copy is not None:
+                copy.unlink(missing_ok=True)
+
+    return await _interruptible(serve(), ready)
+
+
+async def _interruptible(work: Coroutine[None, None, None], ready: asyncio.Event) -> int:
+    """Run the work until it ends or a signal cancels it; a second signal cuts its clean-up short."""
+    task = asyncio.create_task(work)
+    received: list[int] = []
+
+    def interrupt(number: int) -> None:
+        received.append(number)
+        task.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, interrupt, number)
+    await asyncio.wait([task])
+    if task.cancelled():
+        return 0 if ready.is_set() else 128 + received[0]
+    task.result()
+    return 0
+
+
+def _print_line(document: dict[str, str]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def _by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
+    for name, value in pairs:
+        result.setdefault(name, []).append(value)
+    return result
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    return name.lstrip("-"), value if separator else "true"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m restow.controlplane", description="A local control plane.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    up = commands.add_parser("up", help="start a control plane; stop it with SIGTERM or Ctrl-C")
+    up.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig here; removed at the end")
+    up.add_argument("--port", type=int, help="the port of the first API server (default: a free one)")
+    up.add_argument("--apiservers", type=int, default=1, metavar="N", help="API servers on the same etcd (default 1)")
+    up.add_argument("--controller-manager", action="store_true", help="also run kube-controller-manager")
+    up.add_argument("--logs", type=Path, metavar="FOLDER", help="write the processes' logs here and keep them")
+    for flag, where, what in (
+        ("--feature-gate", "feature_gates", "a feature gate"),
+        ("--runtime-config", "runtime_config", "an API to serve"),
+        ("--apiserver-arg", "apiserver_args", "a flag of kube-apiserver"),
+        ("--controller-manager-arg", "controller_manager_args", "a flag of kube-controller-manager"),
+    ):
+        text = f"{what}, as often as needed"
+        up.add_argument(flag, dest=where, action="append", type=_pair, default=[], metavar="NAME=VALUE", help=text)
+    binaries = commands.add_parser("binaries", help="only see that the binaries are there; print where")
+    binaries.add_argument(
+        "--with",
+        dest="additional",
+        action="append",
+        default=[],
+        choices=("kubectl", "kube-controller-manager"),
+        help="also this one, as often as needed",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Finding binaries: what is named or cached at once; the rest from an archive or a build, under the lock."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from restow.controlplane.binaries.archive import fetch_archive
+from restow.controlplane.binaries.build import build
+from restow.controlplane.binaries.cache import executable, locked
+from restow.controlplane.binaries.names import BINARIES
+from restow.controlplane.binaries.search import Search, Source
+from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["find_binaries"]
+
+
+_ADVICE = (
+    "Set KUBEBUILDER_ASSETS to a folder that has them, or install Go, or let this machine reach the network; "
+    "then run `python -m restow.controlplane binaries`."
+)
+
+
+async def find_binaries(
+    names: Iterable[str], search: Search | None = None, progress: Callable[[str], None] | None = None
+) -> dict[str, Path]:
+    """Return the path of each named binary, getting those that are not there yet.
+
+    `progress` is given one sentence per step (default: lines on stderr). Raises `BinariesUnavailableError` if
+    a binary cannot be had, and `ControlPlaneError` if the environment names a file that does not exist.
+    """
+    names = tuple(dict.fromkeys(names))
+    search = Search.from_environment() if search is None else search
+    progress = _print_progress if progress is None else progress
+    if unknown := [name for name in names if name not in BINARIES]:
+        message = f"There is no binary named {', '.join(unknown)}; there are {', '.join(BINARIES)}."
+        raise ControlPlaneError(message)
+    found = {name: path for name in names if (path := _at_hand(name, search)) is not None}
+    missing = [name for name in names if name not in found]
+    if missing:
+        try:
+            found |= await _get(missing, search, progress)
+        except OSError as error:
+            message = f"The cache folder {search.folder} cannot be used ({error}); set RESTOW_CONTROLPLANE_CACHE."
+            raise BinariesUnavailableError(message) from error
+    return {name: found[name] for name in names}
+
+
+def _at_hand(name: str, search: Search) -> Path | None:
+    """Look where envtest looks, then in the cache."""
+    variable = BINARIES[name].environment
+    if named := search.environment.get(variable):
+        if not executable(Path(named)):
+            message = f"{variable} names {named}, which is no file that can be run; correct it or unset it."
+            raise ControlPlaneError(message)
+        return Path(named).absolute()
+    folders = [search.folder]
+    if assets := search.environment.get("KUBEBUILDER_ASSETS"):
+        folders.insert(0, Path(assets).absolute())
+    return next((folder / name for folder in folders if executable(folder / name)), None)
+
+
+async def _get(names: list[str], search: Search, progress: Callable[[str], None]) -> dict[str, Path]:
+    failures: list[str] = []
+
+    def waiting() -> None:
+        progress(f"Another process is getting binaries into {search.folder}; waiting for it.")
+
+    async with locked(search.folder, waiting):
+        for source in search.sources:
+            missing = [name for name in names if not executable(search.folder / name)]
+            if not missing:
+                break
+            way = fetch_archive if source is Source.ARCHIVE else build
+            try:
+                await way(missing, search, progress)
+            except BinariesUnavailableError as error:
+                failures.append(f"{source.value}: {error}")
+                progress(f"The way '{source.value}' did not lead to {', '.join(missing)}: {error}")
+    missing = [name for name in names if not executable(search.folder / name)]
+    if missing:
+        raise BinariesUnavailableError(_explain(missing, search, failures))
+    return {name: search.folder / name for name in names}
+
+
+def _explain(missing: list[str], search: Search, failures: list[str]) -> str:
+    variables = ", ".join(BINARIES[name].environment for name in missing)
+    lines = [
+        f"No way led to {', '.join(missing)} of Kubernetes {search.version}:",
+        f"- environment: neither {variables} nor KUBEBUILDER_ASSETS names them;",
+        f"- cache: they are not in {search.folder};",
+        *(f"- {failure}" for failure in failures),
+        _ADVICE,
+    ]
+    return "\n".join(lines)
+
+
+def _print_progress(sentence: str) -> None:
+    sys.stderr.write(f"restow.controlplane: {sentence}\n")
+    sys.stderr.flush()

@@ -1,0 +1,138 @@
+"""The command lines of etcd, kube-apiserver and kube-controller-manager; pure.
+
+The defaults are those of controller-runtime's envtest where it has any. What differs, and why:
+
+- `--endpoint-reconciler-type=none` and an advertised loopback address: nothing routes to this API server, and
+  without them kube-apiserver looks for an interface with a default route, which an isolated machine has not.
+- `--shutdown-watch-termination-grace-period`: without it a stop lasts for as long as any client watches (a
+  minute).
+- Profiling and the controllers that need nodes are off: they cost CPU that a measurement would count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Arguments", "apiserver_command", "controller_manager_command", "etcd_command", "key_values"]
+
+FlagValue = str | Sequence[str] | None
+Arguments = Mapping[str, FlagValue]
+"""Flags by name: a text, several texts (the flag is repeated), or None (the default is left out)."""
+
+LOOPBACK = "127.0.0.1"
+SERVICE_RANGE = "10.0.0.0/24"
+SERVICE_ADDRESS = "10.0.0.1"
+"""The address of the Service `kubernetes`: the first of the range; a name in the serving certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerFiles:
+    """The files that kube-apiserver reads."""
+
+    ca: Path
+    serving_certificate: Path
+    serving_key: Path
+    service_account_key: Path
+    service_account_public_key: Path
+
+
+def etcd_command(
+    binary: Path, data: Path, *, member: str, client_port: int, peer_port: int, extra: Arguments
+) -> list[str]:
+    """Return the command of a single member that does not wait for the disk: its data goes with the plane."""
+    client, peer = f"http://{LOOPBACK}:{client_port}", f"http://{LOOPBACK}:{peer_port}"
+    defaults: dict[str, FlagValue] = {
+        "name": member,
+        "data-dir": str(data),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": f"{member}={peer}",
+        "unsafe-no-fsync": "true",
+        "log-level": "warn",
+    }
+    return _command(binary, defaults, extra)
+
+
+def apiserver_command(
+    binary: Path,
+    files: ApiServerFiles,
+    *,
+    etcd: str,
+    port: int,
+    feature_gates: Mapping[str, bool],
+    runtime_config: Mapping[str, bool],
+    extra: Arguments,
+) -> list[str]:
+    """Return the command of an API server with client certificates, RBAC, and no need of nodes."""
+    defaults: dict[str, FlagValue] = {
+        "etcd-servers": etcd,
+        "bind-address": LOOPBACK,
+        "advertise-address": LOOPBACK,
+        "secure-port": str(port),
+        "endpoint-reconciler-type": "none",
+        "shutdown-watch-termination-grace-period": "1s",
+        "tls-cert-file": str(files.serving_certificate),
+        "tls-private-key-file": str(files.serving_key),
+        "client-ca-file": str(files.ca),
+        "authorization-mode": "RBAC",
+        "allow-privileged": "true",
+        "profiling": "false",
+        "disable-admission-plugins": "ServiceAccount",
+        "service-cluster-ip-range": SERVICE_RANGE,
+        "service-account-issuer": f"https://{LOOPBACK}:{port}/",
+        "service-account-key-file": str(files.service_account_public_key),
+        "service-account-signing-key-file": str(files.service_account_key),
+        "feature-gates": key_values(feature_gates),
+        "runtime-config": key_values(runtime_config),
+    }
+    return _command(binary, defaults, extra)
+
+
+def controller_manager_command(
+    binary: Path,
+    *,
+    kubeconfig: Path,
+    serving_certificate: Path,
+    serving_key: Path,
+    port: int,
+    controllers: Sequence[str],
+    feature_gates: Mapping[str, bool],
+    extra: Arguments,
+) -> list[str]:
+    """Return the command of a controller manager that runs the named controllers, without leader election."""
+    defaults: dict[str, FlagValue] = {
+        "kubeconfig": str(kubeconfig),
+        "authentication-kubeconfig": str(kubeconfig),
+        "authorization-kubeconfig": str(kubeconfig),
+        "bind-address": LOOPBACK,
+        "secure-port": str(port),
+        "tls-cert-file": str(serving_certificate),
+        "tls-private-key-file": str(serving_key),
+        "controllers": ",".join(controllers),
+        "leader-elect": "false",
+        "profiling": "false",
+        "use-service-account-credentials": "false",
+        "feature-gates": key_values(feature_gates),
+    }
+    return _command(binary, defaults, extra)
+
+
+def key_values(settings: Mapping[str, bool]) -> str | None:
+    """Write `{"A": True}` as `A=true`, sorted; None where there is nothing to write."""
+    return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(settings.items())) or None
+
+
+def _command(binary: Path, defaults: Arguments, extra: Arguments) -> list[str]:
+    merged = {**defaults, **{name.lstrip("-"): value for name, value in extra.items()}}
+    command = [str(binary)]
+    for name, value in merged.items():
+        if value is not None:
+            command += [f"--{name}={each}" for each in ([value] if isinstance(value, str) else value)]
+    return command

@@ -1,0 +1,100 @@
+"""An existing cluster in place of a control plane of one's own: `USE_EXISTING_CLUSTER=true`, as in envtest.
+
+Why it exists: the same tests can then run on kind or a staging cluster. What only an own control plane has
+(etcd, users signed by its authority, its processes) raises `UnavailableError` with a sentence, so that no
+test passes by looking at nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+
+from restow.controlplane.errors import ControlPlaneError, UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import timedelta
+
+    from restow.controlplane.apiserver import ApiServer
+    from restow.controlplane.etcd import Etcd
+    from restow.controlplane.users import User
+
+__all__ = ["ExistingCluster", "use_existing_cluster"]
+
+
+def use_existing_cluster(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether `USE_EXISTING_CLUSTER` says so (Go's words for true)."""
+    environment = os.environ if environment is None else environment
+    return environment.get("USE_EXISTING_CLUSTER", "").lower() in ("1", "t", "true")
+
+
+class ExistingCluster:
+    """The cluster of a kubeconfig's current context, with what can be offered of `ControlPlane`."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        """Read the kubeconfig; raise `ControlPlaneError` if it cannot be used."""
+        self.kubeconfig = kubeconfig
+        self.server = _server(kubeconfig)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> ExistingCluster:
+        """Use the file that KUBECONFIG names, else `~/.kube/config`."""
+        environment = os.environ if environment is None else environment
+        named = [part for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
+        if len(named) > 1:
+            message = "KUBECONFIG names several files; merge them into one (kubectl config view --flatten --raw)."
+            raise ControlPlaneError(message)
+        return cls(Path(named[0]) if named else Path.home() / ".kube" / "config")
+
+    @property
+    def etcd(self) -> Etcd:
+        """Not to be had."""
+        self._unavailable("etcd cannot be read")
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Not to be had."""
+        self._unavailable("the processes are not ours")
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Not to be had."""
+        self._unavailable("the processes are not ours")
+
+    def user(
+        self,
+        name: str,
+        groups: Iterable[str] = (),
+        *,
+        valid_for: timedelta | None = None,
+        apiserver: ApiServer | None = None,
+    ) -> User:
+        """Not to be had."""
+        self._unavailable(f"no certificate can be signed for {name}")
+
+    def _unavailable(self, what: str) -> NoReturn:
+        message = f"On the existing cluster {self.server} {what}; unset USE_EXISTING_CLUSTER for a control plane."
+        raise UnavailableError(message)
+
+
+def _server(kubeconfig: Path) -> str:
+    try:
+        document = yaml.safe_load(kubeconfig.read_bytes())
+        context = _named(document, "contexts", document["current-context"])["context"]
+        return str(_named(document, "clusters", context["cluster"])["cluster"]["server"])
+    except OSError as error:
+        message = f"The kubeconfig {kubeconfig} cannot be read ({error.strerror}); set KUBECONFIG."
+        raise ControlPlaneError(message) from error
+    except (yaml.YAMLError, KeyError, TypeError, LookupError) as error:
+        message = f"The kubeconfig {kubeconfig} has no usable current context; check it with kubectl config view."
+        raise ControlPlaneError(message) from error
+
+
+def _named(document: dict[str, Any], section: str, name: str) -> dict[str, Any]:
+    (entry,) = [each for each in document[section] if each["name"] == name][:1] or [None]
+    if entry is None:
+        raise LookupError(name)
+    return dict(entry)

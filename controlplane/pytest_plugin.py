@@ -1,0 +1,93 @@
+"""pytest fixtures: one control plane per test session.
+
+- `control_plane`: a running `ControlPlane`, or an `ExistingCluster` where USE_EXISTING_CLUSTER=true;
+- `kubeconfig`: the path of its administrator's kubeconfig;
+- `etcd`: what is stored (`Etcd`); a test that uses it is skipped on an existing cluster;
+- `control_plane_definition`: override it to start the plane with other flags:
+
+      @pytest.fixture(scope="session")
+      def control_plane_definition() -> ControlPlane:
+          return ControlPlane(feature_gates={"StorageVersionMigrator": True}, controller_manager=True)
+
+Where the control plane cannot be had, tests are skipped with the reason; with CI set they fail instead,
+because a skipped test in CI is a test that nobody misses.
+
+Invariants: importing this module is cheap, it is loaded in every pytest run where restow is installed. The
+fixtures are synchronous and touch no event loop of the tests: the processes belong to none.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+    from pathlib import Path
+
+    from restow.controlplane.etcd import Etcd
+    from restow.controlplane.existing import ExistingCluster
+    from restow.controlplane.plane import ControlPlane
+
+__all__ = ["control_plane", "control_plane_definition", "etcd", "kubeconfig"]
+
+
+@pytest.fixture(scope="session")
+def control_plane_definition() -> ControlPlane:
+    """Define the session's control plane, not started yet; override this fixture to change it."""
+    from restow.controlplane.plane import ControlPlane
+
+    return ControlPlane()
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | ExistingCluster]:
+    """Run a control plane for the whole session, or use the existing cluster."""
+    from restow.controlplane.errors import BinariesUnavailableError
+    from restow.controlplane.existing import ExistingCluster, use_existing_cluster
+
+    if use_existing_cluster():
+        yield ExistingCluster.from_environment()
+        return
+    try:
+        plane: ControlPlane = request.getfixturevalue("control_plane_definition")
+        _run(plane.start())
+    except (BinariesUnavailableError, ModuleNotFoundError) as error:
+        _unavailable(str(error))
+    try:
+        yield plane
+    finally:
+        _run(plane.stop())
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(control_plane: ControlPlane | ExistingCluster) -> Path:
+    """Return the path of the administrator's kubeconfig."""
+    return control_plane.kubeconfig
+
+
+@pytest.fixture(scope="session")
+def etcd(control_plane: ControlPlane | ExistingCluster) -> Etcd:
+    """Return the reader of what is stored."""
+    from restow.controlplane.errors import UnavailableError
+
+    try:
+        return control_plane.etcd
+    except UnavailableError as error:
+        _unavailable(str(error))
+
+
+def _run(coroutine: Coroutine[object, object, object]) -> None:
+    """Run to the end in a loop of its own; a given loop factory leaves the thread's current loop as it is."""
+    import asyncio
+
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(coroutine)
+
+
+def _unavailable(reason: str) -> NoReturn:
+    if os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        pytest.fail(f"In CI a test on the API server must not be skipped. {reason}", pytrace=False)
+    pytest.skip(reason)

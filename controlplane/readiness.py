@@ -1,0 +1,91 @@
+"""Waiting until a started process serves; a death or a time-out is told with its cause.
+
+Invariant: an answer counts only if it comes from *our* process: the API server's certificate must be signed
+by the plane's own authority, and etcd must name the member that was started; another plane's server that took
+the port in between is never mistaken for ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from restow.controlplane.errors import ProcessError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from restow.controlplane.processes import ManagedProcess
+
+__all__ = ["Probe", "apiserver_probe", "etcd_probe", "http_probe", "wait_until_ready"]
+
+Probe = Callable[[aiohttp.ClientSession], Awaitable[str | None]]
+"""Looks once: None means ready, a text says what is still missing."""
+
+_POLL = 0.1  # seconds; as envtest
+_REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=5)
+
+
+async def wait_until_ready(process: ManagedProcess, probe: Probe, timeout: float) -> None:
+    """Return when the probe is content; raise `ProcessError` if the process ends or the time is up."""
+    missing: str | None = "it was not asked yet"
+    try:
+        async with asyncio.timeout(timeout), aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session:
+            while True:
+                process.check()
+                try:
+                    missing = await probe(session)
+                except (aiohttp.ClientError, TimeoutError) as error:
+                    missing = str(error) or type(error).__name__
+                if missing is None:
+                    process.check()
+                    return
+                await asyncio.sleep(_POLL)
+    except TimeoutError as error:
+        message = (
+            f"{process.name} was not ready within {timeout:g} s ({missing}). A loaded machine may need more: "
+            f"start_timeout or KUBEBUILDER_CONTROLPLANE_START_TIMEOUT. Its log ends:\n{process.log_tail()}"
+        )
+        raise ProcessError(message) from error
+
+
+def etcd_probe(url: str, member: str) -> Probe:
+    """Probe etcd: it is healthy and is the member of that name."""
+
+    async def probe(session: aiohttp.ClientSession) -> str | None:
+        if missing := await _ok(session, f"{url}/health"):
+            return missing
+        async with session.post(f"{url}/v3/cluster/member/list", json={}) as response:
+            members = (await response.json()).get("members", [])
+        return None if [each.get("name") for each in members] == [member] else "another etcd answers at its port"
+
+    return probe
+
+
+def apiserver_probe(url: str, context: ssl.SSLContext) -> Probe:
+    """Probe an API server: it is ready and has made the namespace `default`."""
+
+    async def probe(session: aiohttp.ClientSession) -> str | None:
+        return await _ok(session, f"{url}/readyz", context) or await _ok(
+            session, f"{url}/api/v1/namespaces/default", context
+        )
+
+    return probe
+
+
+def http_probe(url: str, context: ssl.SSLContext) -> Probe:
+    """Probe one URL for 200."""
+
+    async def probe(session: aiohttp.ClientSession) -> str | None:
+        return await _ok(session, url, context)
+
+    return probe
+
+
+async def _ok(session: aiohttp.ClientSession, url: str, context: ssl.SSLContext | None = None) -> str | None:
+    async with session.get(url, ssl=context or True) as response:
+        return None if response.status == HTTPStatus.OK else f"{url} answers {response.status}"

