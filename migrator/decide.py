@@ -1,0 +1,175 @@
+"""What to do with one object: the decision that the whole migration rests on.
+
+The API server forgives nothing here (design §3.3–3.8). A plain write (``{}``, PUT, JSON patch) on an object with an
+entry that cannot be converted empties managedFields without a word; a server-side apply fails instead. A write that
+re-encodes an object whose stored bytes lack a default of the schema persists that default under the writer's name, and
+only an apply of nothing does not. So there are three kinds of requests, and at most two of them per object:
+
+- *identity apply*: server-side apply of apiVersion, kind, name, uid and resourceVersion. Re-encodes, owns nothing.
+- *empty patch*: merge patch ``{}`` with a resourceVersion. For objects without managedFields, where an apply would begin
+  to track them (``before-first-apply``).
+- *combined patch*: merge patch of the whole new managedFields list with a resourceVersion. Re-encodes as well.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from restow.crds import Schema
+from restow.migrator import fieldset
+from restow.migrator.entries import Entry, merge, seed
+from restow.migrator.fieldset import FieldSet
+from restow.migrator.reshape import Unknown, reshape, whole_owners
+from restow.migrator.treatment import Treatment, Treatments
+
+__all__ = ["Decision", "Step", "decide"]
+
+
+class Step(StrEnum):
+    """One request of an object's decision."""
+
+    IDENTITY_APPLY = "identity-apply"
+    EMPTY_PATCH = "empty-patch"
+    COMBINED_PATCH = "combined-patch"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do with one object.
+
+    Attributes:
+        steps: the requests to send, in order; empty where nothing is due.
+        entries: the managedFields that the object is meant to have afterwards, which every answer is checked against.
+        translated, stripped: entries moved to the storage version, and (manager, version) of those dropped or cut.
+        remaining: entries of other versions that stay.
+        rehearse: send the last step as a dry run first, since entries of other versions ride along in it and
+            the server would empty managedFields if it could not convert one of them.
+        needs_object: the object has to be read whole before it can be decided.
+        refusal: why the object cannot be written without losing an owner; nothing is sent then.
+    """
+
+    steps: tuple[Step, ...] = ()
+    entries: tuple[Entry, ...] = ()
+    translated: int = 0
+    stripped: tuple[tuple[str, str], ...] = ()
+    remaining: int = 0
+    rehearse: bool = False
+    needs_object: bool = False
+    refusal: str = ""
+
+
+_NEEDS_OBJECT = Decision(needs_object=True)
+
+
+def decide(entries: Sequence[Entry], rules: Treatments, live: dict[str, Any] | None = None) -> Decision:
+    """Decide one object.
+
+    Args:
+        entries: its managedFields as listed.
+        rules: the CRD's treatments.
+        live: the whole object at the storage version, needed where an entry is reshaped.
+    """
+    storage = rules.storage
+    if all(entry.api_version == storage for entry in entries):
+        return _reencode_only(entries, rules)
+    carried: list[Entry] = []
+    stripped: list[tuple[str, str]] = []
+    translated = remaining = 0
+    for entry in entries:
+        treatment = rules.of(entry.api_version)
+        if treatment is Treatment.CURRENT:
+            carried.append(entry)
+        elif treatment is Treatment.KEEP:
+            carried.append(entry)
+            remaining += 1
+        elif treatment in (Treatment.DROP, Treatment.METADATA_ONLY):
+            stripped.append((entry.manager, entry.api_version))
+            carried += _metadata_part(entry, storage) if treatment is Treatment.METADATA_ONLY else ()
+        else:
+            moved = _translate(entry, entries, treatment, rules, live)
+            if moved is None:
+                return _NEEDS_OBJECT
+            carried.append(moved)
+            translated += 1
+    if not translated and not stripped:
+        return _with_kept(entries, rules, remaining)
+    after = merge(carried) or (seed(entries[0], storage),)
+    if any(entry.api_version not in rules.present for entry in after):
+        return Decision(refusal=_KEPT_REMOVED, remaining=remaining)
+    # An apply cannot get past an entry of a removed version; the patch alone then persists the default, and the
+    # check of its answer takes our name off again.
+    two = bool(rules.new_defaults) and all(entry.api_version in rules.present for entry in entries)
+    return Decision(
+        steps=(Step.IDENTITY_APPLY, Step.COMBINED_PATCH) if two else (Step.COMBINED_PATCH,),
+        entries=after,
+        translated=translated,
+        stripped=tuple(stripped),
+        remaining=remaining,
+        rehearse=remaining > 0,
+    )
+
+
+_KEPT_REMOVED = (
+    "it has managedFields entries of a version that is no longer in the CRD and that were asked to be kept; any write "
+    "would lose its field owners. Run with --managed-fields translate"
+)
+
+
+def _reencode_only(entries: Sequence[Entry], rules: Treatments) -> Decision:
+    if not rules.reencode:
+        return Decision(entries=tuple(entries))
+    if entries:
+        return Decision(steps=(Step.IDENTITY_APPLY,), entries=tuple(entries))
+    if rules.new_defaults:
+        # The apply keeps the default nobody's, the patch takes off the tracking that it began.
+        return Decision(steps=(Step.IDENTITY_APPLY, Step.COMBINED_PATCH))
+    return Decision(steps=(Step.EMPTY_PATCH,))
+
+
+def _with_kept(entries: Sequence[Entry], rules: Treatments, remaining: int) -> Decision:
+    if not rules.reencode:
+        return Decision(entries=tuple(entries), remaining=remaining)
+    if any(entry.api_version not in rules.present for entry in entries):
+        return Decision(entries=tuple(entries), remaining=remaining, refusal=_KEPT_REMOVED)
+    return Decision(steps=(Step.IDENTITY_APPLY,), entries=tuple(entries), remaining=remaining)
+
+
+def _metadata_part(entry: Entry, storage: str) -> tuple[Entry, ...]:
+    """What of an entry means the same in every version."""
+    part = fieldset.only(fieldset.decode(entry.fields), "f:metadata")
+    if not part:
+        return ()
+    return (msgspec.structs.replace(entry, api_version=storage, fields=fieldset.encode(part)),)
+
+
+def _translate(
+    entry: Entry, entries: Sequence[Entry], treatment: Treatment, rules: Treatments, live: dict[str, Any] | None
+) -> Entry | None:
+    """Move an entry to the storage version; None where the whole object is needed for it."""
+    if treatment is Treatment.RENAME:
+        return msgspec.structs.replace(entry, api_version=rules.storage)
+    fields = fieldset.decode(entry.fields)
+    new = rules.schemas[rules.storage]
+    old: Schema | Unknown
+    if treatment is Treatment.RESHAPE:
+        old = rules.schemas[entry.api_version]
+    else:
+        old = Unknown(_owned_at(entry.api_version, entries))
+        if not whole_owners(fields, old, new):
+            return msgspec.structs.replace(entry, api_version=rules.storage)
+    if live is None:
+        return None
+    moved = fieldset.encode(reshape(fields, old, new, live))
+    return msgspec.structs.replace(entry, api_version=rules.storage, fields=moved)
+
+
+def _owned_at(api_version: str, entries: Sequence[Entry]) -> FieldSet:
+    """What all managers of one version own together."""
+    sets = (fieldset.decode(entry.fields) for entry in entries if entry.api_version == api_version)
+    return functools.reduce(fieldset.union, sets)

@@ -1,0 +1,88 @@
+"""Field sets in the ``FieldsV1`` notation: which paths of an object a manager owns.
+
+A set is a tree of JSON objects (structured-merge-diff ``fieldpath``): keys are path elements, ``f:<name>`` for a
+field, ``k:<json>`` for the item of a list of type map, ``v:<json>`` for one of a set, ``i:<n>`` for an index. A path is
+a *member* if its node is ``{}`` or has the key ``.``; ``{}`` and ``{".": {}}`` mean the same. Nothing here looks at an
+object or a schema; sets are never changed in place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+__all__ = ["METADATA_NAME", "FieldSet", "decode", "encode", "equal", "is_leaf", "only", "union"]
+
+FieldSet: TypeAlias = dict[str, Any]
+
+METADATA_NAME: FieldSet = {"f:metadata": {"f:name": {}}}
+"""The smallest set that the server keeps: it names a field of every object and stands for no field of its spec."""
+
+_decoder = msgspec.json.Decoder(dict[str, Any])
+_encoder = msgspec.json.Encoder()
+
+
+def decode(raw: bytes | msgspec.Raw) -> FieldSet:
+    """Decode a set from the wire. Raises msgspec.MsgspecError where it is not a JSON object."""
+    return _decoder.decode(raw)
+
+
+def encode(fields: FieldSet) -> msgspec.Raw:
+    """Encode a set for the wire."""
+    return msgspec.Raw(_encoder.encode(fields))
+
+
+def is_leaf(node: FieldSet) -> bool:
+    """Whether a node is a member and has no member below it."""
+    return not node or (len(node) == 1 and "." in node)
+
+
+def union(one: FieldSet, other: FieldSet) -> FieldSet:
+    """Return the set that owns what either owns.
+
+    A path that is a member of one side only through being a leaf stays a member when the other side has
+    children below it.
+    """
+    return _union(one, other, root=True)
+
+
+def _union(one: FieldSet, other: FieldSet, *, root: bool = False) -> FieldSet:
+    merged = dict(one)
+    for key, node in other.items():
+        merged[key] = _union(merged[key], node) if key in merged else node
+    if not root and merged and (not one or not other):
+        merged["."] = {}
+    return merged
+
+
+def only(fields: FieldSet, *elements: str) -> FieldSet:
+    """Return the part of a set below these top-level path elements."""
+    return {key: fields[key] for key in elements if key in fields}
+
+
+def equal(one: bytes | msgspec.Raw, other: bytes | msgspec.Raw) -> bool:
+    """Whether two encoded sets have the same members, whatever their order and spelling."""
+    if bytes(one) == bytes(other):
+        return True
+    return _normal(decode(one), root=True) == _normal(decode(other), root=True)
+
+
+def _normal(node: FieldSet, *, root: bool = False) -> FieldSet:
+    children = {_normal_element(key): _normal(child) for key, child in node.items() if key != "."}
+    if children and not root and "." in node:
+        children["."] = {}
+    return children
+
+
+def _normal_element(key: str) -> str:
+    """``k:`` and ``v:`` elements hold JSON, which may be spelt in several ways."""
+    if key[:2] not in ("k:", "v:"):
+        return key
+    try:
+        return key[:2] + _sorted_encoder.encode(msgspec.json.decode(key[2:])).decode()
+    except msgspec.MsgspecError:
+        return key
+
+
+_sorted_encoder = msgspec.json.Encoder(order="sorted")

@@ -1,0 +1,102 @@
+"""All objects of a CRD, page by page, through whatever an API server answers to a long list.
+
+Memory stays bounded by a page. A continue token that etcd compacted away (410) comes with an inconsistent one, and the
+list goes on from there: no key is skipped, and what was created meanwhile is stored at the storage version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
+from restow.kube.resources import Resource
+from restow.migrator.halt import Halt
+from restow.migrator.outcome import Action, of_list_error
+from restow.migrator.report import Requests
+from restow.migrator.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
+
+__all__ = ["ListFailed", "Listed", "list_objects"]
+
+Item = tuple[Meta, dict[str, Any] | None]
+
+
+class ListFailed(Exception):
+    """A page could not be read; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One page: its objects (whole ones with their content), and how many are to follow if the server said so."""
+
+    items: list[Item]
+    remaining: int | None
+
+
+async def list_objects(
+    cluster: Cluster,
+    resource: Resource,
+    *,
+    page_size: int,
+    requests: Requests,
+    halt: Halt,
+    jitter: Callable[[float], float],
+    namespace: str | None = None,
+    selector: str | None = None,
+    whole: bool = False,
+) -> AsyncIterator[Listed]:
+    """Yield page after page, until the end or until ``halt`` is raised.
+
+    Args:
+        page_size: ``limit`` of each request.
+        requests: where requests and retries are counted.
+        jitter: spreads a wait, ``seconds -> seconds``.
+        whole: read whole objects, not metadata only.
+
+    Raises:
+        ListFailed: a page could not be read.
+    """
+    token = ""
+    while not halt:
+        params = {"limit": str(page_size)}
+        if selector:
+            params["labelSelector"] = selector
+        if token:
+            params["continue"] = token
+        attempt = 0
+        while True:
+            attempt += 1
+            requests.list += 1
+            try:
+                page, token = await _page(cluster, resource, namespace, params, whole=whole)
+                break
+            except KubeError as error:
+                outcome = of_list_error(error, attempt=attempt)
+                if outcome.action is Action.FAIL:
+                    msg = f"the objects of {resource.full_name} could not all be listed: {outcome.message}"
+                    raise ListFailed(msg) from error
+                requests.retried += 1
+                if outcome.action is Action.CONTINUE:
+                    params["continue"] = outcome.token
+                await halt.sleep(jitter(outcome.wait))
+                if halt:
+                    return
+        yield page
+        if not token:
+            return
+
+
+async def _page(
+    cluster: Cluster, resource: Resource, namespace: str | None, params: dict[str, str], *, whole: bool
+) -> tuple[Listed, str]:
+    reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not whole)
+    if whole:
+        raw = reply.decode(whole_page_decoder)
+        items: list[Item] = [
+            (object_decoder.decode(item).metadata, whole_object_decoder.decode(item)) for item in raw.items
+        ]
+        return Listed(items, raw.metadata.remaining), raw.metadata.continue_
+    page = reply.decode(page_decoder)
+    return Listed([(item.metadata, None) for item in page.items], page.metadata.remaining), page.metadata.continue_

@@ -1,0 +1,92 @@
+"""The words of a migration: what may be asked for (``Options``) and which phases there are.
+
+Frozen values without behaviour beyond their own invariants; every other module of the room speaks in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = ["ManagedFields", "Options", "Phase", "Scope"]
+
+
+class Phase(StrEnum):
+    """A part of a migration that can be switched off.
+
+    - ``storage`` off: no write merely to re-encode, and never a prune.
+    - ``managed-fields`` off: managedFields are left as they are.
+    - ``prune`` off: ``status.storedVersions`` is not touched.
+    """
+
+    STORAGE = "storage"
+    MANAGED_FIELDS = "managed-fields"
+    PRUNE = "prune"
+
+
+class ManagedFields(StrEnum):
+    """What to do with managedFields entries in scope.
+
+    - ``translate``: move them to the storage version with their ownership intact; strip what cannot be carried.
+    - ``strip``: drop those of unserved and removed versions; those of served versions are still translated or kept,
+      since their clients need them (``Options.strip_served`` overrides that).
+    - ``keep``: leave them.
+    """
+
+    TRANSLATE = "translate"
+    STRIP = "strip"
+    KEEP = "keep"
+
+
+class Scope(StrEnum):
+    """Which managedFields entries are looked at: those of every other version, or only of versions that are
+    unserved (or removed), or only of versions that are removed from the CRD.
+    """
+
+    NOT_STORAGE = "not-storage"
+    UNSERVED = "unserved"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is asked of one run.
+
+    Attributes:
+        skip: phases that are switched off.
+        managed_fields, scope: what happens to managedFields entries, and to which.
+        strip_served: with ``strip``, drop entries of served versions too; their appliers will meet conflicts.
+        dry_run: send every write with ``dryRun=All``: admission and validation run, nothing is stored.
+        namespace, selector: look at a part of the objects only; such a run never prunes.
+        concurrency: the most writes in flight; the API server's 429s lower it for a while.
+        rate: the most writes per second, or None.
+        page_size: objects per LIST request; None means 500, or 100 where every listed object costs a conversion or
+            is read whole.
+        settle_s: seconds that must have passed since the CRD last changed before objects are listed (design §3.14:
+            another API server may still encode the old version for a moment).
+        passes: how often to start over when the CRD changed during a pass.
+        ignore_mark: translate again what clients of served versions wrote since the last complete run.
+    """
+
+    skip: frozenset[Phase] = field(default_factory=frozenset)
+    managed_fields: ManagedFields = ManagedFields.TRANSLATE
+    scope: Scope = Scope.NOT_STORAGE
+    strip_served: bool = False
+    dry_run: bool = False
+    namespace: str | None = None
+    selector: str | None = None
+    concurrency: int = 16
+    rate: float | None = None
+    page_size: int | None = None
+    settle_s: float = 5.0
+    passes: int = 3
+    ignore_mark: bool = False
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some of the objects are looked at."""
+        return self.namespace is not None or self.selector is not None
+
+    def does(self, phase: Phase) -> bool:
+        """Whether this phase is switched on."""
+        return phase not in self.skip

@@ -1,0 +1,153 @@
+"""What an error means for the work at hand: one table for writes, one for lists.
+
+The distinctions are the ones existing tools miss (each was seen on a real API server): a 404 is "gone" only if
+it names the very object; a 409 says that somebody wrote, not that the write re-encoded; a 500 is retried, but not one
+that will be the same for ever; a refusal concerns one object and must not stop the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from restow.kube.errors import (
+    ApiError,
+    BadReply,
+    Conflict,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+
+__all__ = ["ATTEMPTS", "Action", "Outcome", "of_list_error", "of_write_error"]
+
+ATTEMPTS = 8
+"""Tries of one request before its object is given up; with the back-off below about a minute."""
+
+INITIALIZING_ATTEMPTS = 5
+"""Tries against "storage is (re)initializing", which lasts for as long as one object cannot be converted."""
+
+_FIRST_WAIT = 0.25
+_LONGEST_WAIT = 15.0
+
+
+class Action(StrEnum):
+    """What to do next.
+
+    - ``gone``: the object does not exist any more; done with it.
+    - ``reread``: read the object again and decide anew.
+    - ``retry``: send the same request again after ``wait`` seconds.
+    - ``continue``: go on with the list at ``token``.
+    - ``fail``: give this object (or this list) up.
+    """
+
+    GONE = "gone"
+    REREAD = "reread"
+    RETRY = "retry"
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One row of the table.
+
+    Attributes:
+        action: what to do.
+        wait: seconds to wait before it, jitter not included.
+        slow_down: the server asked for less load.
+        reason: a word for the report (``"Conflict"``, ``"Forbidden"``, …).
+        message: a sentence for the report.
+        token: the continue token to go on with.
+    """
+
+    action: Action
+    wait: float = 0.0
+    slow_down: bool = False
+    reason: str = ""
+    message: str = ""
+    token: str = ""
+
+
+def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) -> Outcome:
+    """Return what an error on reading or writing one object means.
+
+    Args:
+        error: what the request raised.
+        plural, name: of the object that the request was for.
+        attempt: which try of this object this was, from 1.
+    """
+    if isinstance(error, NotFound):
+        if error.names(plural, name):
+            return Outcome(Action.GONE)
+        return _fail(error, "NotFound", _UNKNOWN_404.format(message=error.message))
+    if isinstance(error, Conflict):
+        if attempt < ATTEMPTS:
+            return Outcome(Action.REREAD, wait=0.0 if attempt == 1 else _backoff(attempt) / 4)
+        return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
+    if isinstance(error, ApiError) and _hopeless(error):
+        return _fail(error, error.reason or "InternalError")
+    return _transient(error, attempt) or _fail(error)
+
+
+def of_list_error(error: KubeError, *, attempt: int) -> Outcome:
+    """Return what an error on one page of a LIST means."""
+    if isinstance(error, Gone) and error.continue_token:
+        # The objects from here on are read as they are now, not as they were: all that matters is that none is
+        # missed, and those created meanwhile are stored at the storage version already.
+        return Outcome(Action.CONTINUE, token=error.continue_token)
+    return _transient(error, attempt) or _fail(error)
+
+
+def _transient(error: KubeError, attempt: int) -> Outcome | None:
+    """A row for errors that pass by themselves, as long as there are tries left."""
+    if isinstance(error, TooManyRequests) and error.initializing:
+        if attempt < INITIALIZING_ATTEMPTS:
+            return Outcome(Action.RETRY, wait=error.retry_after or _backoff(attempt))
+        return _fail(error, "StorageInitializing", _INITIALIZING)
+    if attempt >= ATTEMPTS:
+        return None
+    if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
+        wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, 60.0)
+        return Outcome(Action.RETRY, wait=wait, slow_down=True)
+    if isinstance(error, (ServerError, Unreachable, BadReply)):
+        return Outcome(Action.RETRY, wait=_backoff(attempt), slow_down=isinstance(error, Unreachable))
+    return None
+
+
+def _hopeless(error: ApiError) -> bool:
+    """A 500 that says the object's managedFields cannot be converted will say so again."""
+    return isinstance(error, ServerError) and any(text in error.message for text in _CANNOT_CONVERT)
+
+
+def _fail(error: KubeError, reason: str = "", message: str = "") -> Outcome:
+    if isinstance(error, ApiError):
+        return Outcome(Action.FAIL, reason=reason or error.reason or str(error.status), message=message or _said(error))
+    return Outcome(Action.FAIL, reason=reason or type(error).__name__, message=message or str(error))
+
+
+def _said(error: ApiError) -> str:
+    if isinstance(error, Unauthorized):
+        return "the API server no longer accepts the credentials; renew them and run again"
+    return error.message or f"the API server answered {error.status} without a message"
+
+
+def _backoff(attempt: int) -> float:
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
+
+
+_CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
+
+_UNKNOWN_404 = (
+    "the API server answered 404 without naming this object ({message}), so it cannot be taken as deleted; check that "
+    "the storage version is served and that its namespace exists, then run again"
+)
+
+_INITIALIZING = (
+    "the API server's watch cache for this resource cannot be filled (storage is (re)initializing): most often one "
+    "stored object cannot be converted. Look at the conversion webhook and the API server's log, then run again"
+)

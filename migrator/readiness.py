@@ -1,0 +1,134 @@
+"""May a version be unserved, may it be removed: the question before each step of a version's end.
+
+Removing a version is safe once nothing is stored at it (the API server itself refuses the removal while storedVersions
+names it, but believes whatever stands there) and no managedFields entry names it (or every later server-side apply of
+that object fails, Kubernetes issue 111937). Always looks afresh; a mark is never trusted here.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.resources import Resource
+from restow.migrator.halt import Halt
+from restow.migrator.lister import list_objects
+from restow.migrator.model import Options
+from restow.migrator.passes import Environment, page_size
+from restow.migrator.preflight import Refused, refusal
+from restow.migrator.report import Requests
+from restow.migrator.treatment import treatments
+
+__all__ = ["Readiness", "judge", "look"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The answer for one version.
+
+    Attributes:
+        crd: name of the CRD.
+        version: the version that is to go.
+        against_unserving, against_removal: sentences, each a reason why not; empty means that it is safe.
+        notes: sentences about what cannot be seen from here.
+        objects: objects that were looked at.
+        owners: objects with entries at the version, by manager.
+    """
+
+    crd: str
+    version: str
+    against_unserving: tuple[str, ...]
+    against_removal: tuple[str, ...]
+    notes: tuple[str, ...]
+    objects: int
+    owners: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the version may be removed now."""
+        return not self.against_removal
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of ``restow ready -o json``."""
+        return {
+            "name": self.crd,
+            "version": self.version,
+            "mayBeUnserved": not self.against_unserving,
+            "mayBeRemoved": not self.against_removal,
+            "againstUnserving": list(self.against_unserving),
+            "againstRemoval": list(self.against_removal),
+            "notes": list(self.notes),
+            "objects": self.objects,
+            "owners": [{"manager": name, "objects": count} for name, count in sorted(self.owners.items())],
+        }
+
+
+def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int]) -> Readiness:
+    """Judge from the CRD and from what was counted on its objects."""
+    unserving: list[str] = []
+    removal: list[str] = []
+    notes: list[str] = []
+    found = crd.version(version)
+    others = [name for name in crd.served if name != version]
+    if version == crd.storage.name:
+        because = f"{version} is the storage version: make another version the storage version first, then migrate"
+        unserving.append(because)
+        removal.append(because)
+    if not others:
+        because = f"no other version is served: without {version} the objects could not be reached at all"
+        unserving.append(because)
+        removal.append(because)
+    if version in crd.stored_versions and version != crd.storage.name:
+        removal.append(
+            f"status.storedVersions names {version}: objects may be stored at it; run restow migrate {crd.name}"
+        )
+    if owners:
+        total = sum(owners.values())
+        who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
+        removal.append(
+            f"{total} managedFields entries are at {version}, of {who}: server-side apply of these objects would fail; "
+            f"run restow migrate {crd.name}"
+        )
+    if found is None:
+        notes.append(f"{version} is not among the versions of {crd.name} any more")
+    elif found.served:
+        notes.append(
+            f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
+            "until it is unserved, and will be refused from then on. Check the API server's audit log or its metric "
+            "apiserver_requested_deprecated_apis"
+        )
+    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners)
+
+
+async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
+    """Count the entries of a version on all objects of a CRD, and judge.
+
+    Raises:
+        Refused: the objects cannot be listed as the CRD is.
+        ListFailed: a page could not be read.
+        KubeError: the API server cannot be reached.
+    """
+    if why := refusal(crd):
+        raise Refused(why)
+    api_version = f"{crd.group}/{version}"
+    options = Options()
+    environment = Environment(cluster, Halt(), time.monotonic, random.Random())
+    owners: Counter[str] = Counter()
+    objects = 0
+    async for page in list_objects(
+        cluster,
+        Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced),
+        page_size=page_size(options, crd, treatments(crd, options)),
+        requests=Requests(),
+        halt=environment.halt,
+        jitter=environment.jitter,
+    ):
+        for meta, _live in page.items:
+            objects += 1
+            owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
+    return judge(crd, version, objects=objects, owners=dict(owners))

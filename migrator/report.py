@@ -1,0 +1,169 @@
+"""What a run did, as frozen values and as the JSON of ``restow migrate -o json``. Holds names and counts, no values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+__all__ = ["Counts", "CrdReport", "Failure", "Report", "Requests", "Result"]
+
+MOST_FAILURES = 10_000
+"""Failures listed one by one; beyond that only counted, so that memory stays bounded."""
+
+
+class Result(StrEnum):
+    """How a run ended."""
+
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    REFUSED = "Refused"
+    DRY_RUN = "DryRun"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One object that could not be finished; ``namespace`` is empty for cluster-scoped objects."""
+
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Counts:
+    """Objects, by what became of them.
+
+    - ``listed``: seen in the lists (of the last pass, where the CRD changed and it took several).
+    - ``rewritten``: a write changed what is stored; ``current``: nothing was due, or the write found it current.
+    - ``translated``, ``stripped``: objects with entries moved to the storage version, or dropped.
+    - ``gone``: deleted meanwhile. ``failed``: see the failures.
+    - ``remaining``: objects that keep entries of other versions (of clients of versions that are still served).
+    - ``repaired``: objects whose answer showed other owners than meant and were put right at once.
+
+    Those that were done (rewritten, translated, stripped, repaired) add up over passes, the others are the last one's.
+    """
+
+    listed: int = 0
+    rewritten: int = 0
+    current: int = 0
+    translated: int = 0
+    stripped: int = 0
+    gone: int = 0
+    failed: int = 0
+    remaining: int = 0
+    repaired: int = 0
+
+
+@dataclass(slots=True)
+class Requests:
+    """Requests to the API server about objects; ``retried`` are those of them that had to be sent again."""
+
+    list: int = 0
+    read: int = 0
+    write: int = 0
+    retried: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class CrdReport:
+    """What a run did with one CRD.
+
+    Attributes:
+        refused: the sentence why nothing was begun, or empty.
+        unfinished: the sentence why the run ended before every object was looked at, or empty.
+        pruned_reason: why storedVersions was or was not pruned.
+        stripped_owners: entries that were stripped, counted by (manager, apiVersion).
+        warnings: sentences for the user.
+        passes: how often the objects were listed.
+        expected: how many objects there are, as far as the lists told yet.
+        settle_s: seconds that were waited for the CRD to settle.
+    """
+
+    name: str
+    storage_version: str = ""
+    stored_before: tuple[str, ...] = ()
+    stored_after: tuple[str, ...] = ()
+    pruned: bool = False
+    pruned_reason: str = ""
+    objects: Counts = field(default_factory=Counts)
+    requests: Requests = field(default_factory=Requests)
+    failures: list[Failure] = field(default_factory=list)
+    stripped_owners: dict[tuple[str, str], int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    refused: str = ""
+    unfinished: str = ""
+    passes: int = 0
+    expected: int = 0
+    settle_s: float = 0.0
+    duration_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every object was looked at and none failed."""
+        return not self.refused and not self.unfinished and not self.objects.failed
+
+    def begin_pass(self) -> None:
+        """Start counting what became of each object anew; what was done in earlier passes stays counted."""
+        done = self.objects
+        self.objects = Counts(
+            rewritten=done.rewritten, translated=done.translated, stripped=done.stripped, repaired=done.repaired
+        )
+        self.failures.clear()
+        self.unfinished = ""
+        self.passes += 1
+
+    def fail(self, failure: Failure) -> None:
+        """Count a failed object, and list it while there is room."""
+        self.objects.failed += 1
+        if len(self.failures) < MOST_FAILURES:
+            self.failures.append(failure)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the element of ``crds`` in the JSON report."""
+        counts, requests = self.objects, self.requests
+        return {
+            "name": self.name,
+            "storageVersion": self.storage_version,
+            "storedVersionsBefore": list(self.stored_before),
+            "storedVersionsAfter": list(self.stored_after),
+            "pruned": self.pruned,
+            "prunedReason": self.pruned_reason,
+            "objects": {name: getattr(counts, name) for name in Counts.__slots__},
+            "requests": {name: getattr(requests, name) for name in Requests.__slots__},
+            "failures": [
+                {"namespace": each.namespace, "name": each.name, "reason": each.reason, "message": each.message}
+                for each in self.failures
+            ],
+            "strippedOwners": [
+                {"manager": manager, "apiVersion": version, "entries": count}
+                for (manager, version), count in sorted(self.stripped_owners.items())
+            ],
+            "refused": self.refused,
+            "unfinished": self.unfinished,
+            "warnings": list(self.warnings),
+            "passes": self.passes,
+            "durationSeconds": round(self.duration_s, 3),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run did with all its CRDs."""
+
+    crds: tuple[CrdReport, ...]
+    dry_run: bool = False
+
+    @property
+    def result(self) -> Result:
+        """Failed if any object or pass failed, else Refused if any CRD was refused."""
+        if any(not crd.complete and not crd.refused for crd in self.crds):
+            return Result.FAILED
+        if any(crd.refused for crd in self.crds):
+            return Result.REFUSED
+        return Result.DRY_RUN if self.dry_run else Result.SUCCEEDED
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON report (design §9)."""
+        return {"result": self.result.value, "crds": [crd.to_json() for crd in self.crds]}

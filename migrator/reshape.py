@@ -1,0 +1,186 @@
+"""Carry a field set from one schema to another where they differ in what can be owned (design §3.9).
+
+Under strategy None the fields of two versions have the same paths and values, but a list that is atomic in one version
+may be keyed in the other (all of Cluster API's CRDs changed ``.status.conditions`` so). Ownership of the whole list then
+means ownership of each of its items, and the other way round. The live object says which items there are. The rules
+are those of structured-merge-diff's ``ToFieldSet``, by which the API server itself names what an apply owns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from restow.crds import Schema
+from restow.migrator.fieldset import FieldSet, is_leaf
+
+__all__ = ["Unknown", "reshape", "whole_owners"]
+
+_ABSENT: Any = object()
+_elements = msgspec.json.Encoder(order="sorted")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Stands for the schema of a version that is no longer in the CRD.
+
+    What it was can be told in part: where any manager of that version owns something *below* a list or map, that one
+    was granular. ``owned`` is the union of what all managers of the version own here.
+    """
+
+    owned: FieldSet
+
+    def below(self, element: str) -> Unknown:
+        """What is known of the child at this path element."""
+        return Unknown(self.owned.get(element, {}))
+
+
+def reshape(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> FieldSet:
+    """Return the set that owns under ``new`` what ``fields`` owns under ``old``.
+
+    Args:
+        fields: a set, or the node of one.
+        old: the schema that the set was made under, or what can be told of one that is not known any more.
+        new: the schema to own under.
+        live: the object's value here, as served at the new version.
+    """
+    carried: FieldSet = {}
+    for key, node in fields.items():
+        if key == ".":
+            carried[key] = {}
+        elif key.startswith("f:"):
+            value = live.get(key[2:], _ABSENT) if isinstance(live, dict) else _ABSENT
+            was = old.below(key) if isinstance(old, Unknown) else old.field(key[2:])
+            carried[key] = _node(node, was, new.field(key[2:]), value)
+        else:
+            element, below = _item(key, node, old, new, live)
+            carried[element] = below
+    return carried
+
+
+def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:
+    if new is None or old is None:
+        return node  # a field that one of the versions does not know: there is nothing to own otherwise
+    if _atomic(new):
+        return {}
+    if is_leaf(node) and live is not _ABSENT and _was_atomic(old):
+        return _owned(live, new)
+    return reshape(node, old, new, live)
+
+
+def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> tuple[str, FieldSet]:
+    """An owned list item; its element is spelt anew where the list's keys differ between the versions."""
+    if new.kind != "list" or new.items is None:
+        return key, node
+    position = _find(key, live, new if isinstance(old, Unknown) else old)
+    value = live[position] if position is not None else _ABSENT
+    if isinstance(old, Unknown):
+        return key, reshape(node, old.below(key), new.items, value)
+    if old.kind != "list" or old.items is None:
+        return key, node
+    element = key if position is None or _keys(old) == _keys(new) else _element(value, new) or key
+    return element, reshape(node, old.items, new.items, value)
+
+
+def _owned(value: Any, schema: Schema) -> FieldSet:
+    """The set of everything in a value: structured-merge-diff's ``ToFieldSet``."""
+    if _atomic(schema):
+        return {}
+    if schema.kind == "list":
+        return _owned_items(value, schema)
+    if not isinstance(value, dict):
+        return {}
+    node: FieldSet = {}
+    for name, child in value.items():
+        below = schema.field(name)
+        owned = _owned(child, below) if below is not None else {}
+        if owned and not schema.is_declared(name):
+            owned["."] = {}  # a key of a map is a member itself, a declared field is not
+        node[f"f:{name}"] = owned
+    return node
+
+
+def _owned_items(value: Any, schema: Schema) -> FieldSet:
+    node: FieldSet = {}
+    if not isinstance(value, list) or schema.items is None:
+        return node
+    for item in value:
+        element = _element(item, schema)
+        if element is None:
+            return {}
+        owned = _owned(item, schema.items)
+        if owned:
+            owned["."] = {}
+        node[element] = owned
+    return node
+
+
+def _atomic(schema: Schema) -> bool:
+    """Whether this is owned as a whole only."""
+    if schema.kind == "list":
+        return schema.list_type == "atomic"
+    if schema.kind in ("map", "any"):
+        return schema.map_type == "atomic"
+    return True
+
+
+def _was_atomic(schema: Schema | Unknown) -> bool:
+    return is_leaf(schema.owned) if isinstance(schema, Unknown) else _atomic(schema)
+
+
+def _keys(schema: Schema) -> tuple[str, ...]:
+    return tuple(schema.list_keys) if schema.kind == "list" and schema.list_type == "map" else ()
+
+
+def _element(item: Any, schema: Schema) -> str | None:
+    """The path element of a list item, or None where it lacks its keys."""
+    if schema.list_type == "set":
+        return "v:" + _elements.encode(item).decode()
+    if not isinstance(item, dict) or schema.items is None:
+        return None
+    keys: dict[str, Any] = {}
+    for name in schema.list_keys:
+        below = schema.items.field(name)
+        if name in item:
+            keys[name] = item[name]
+        elif below is not None and below.has_default:
+            keys[name] = below.default
+    return "k:" + _elements.encode(keys).decode() if keys else None
+
+
+def _find(key: str, live: Any, schema: Schema) -> int | None:
+    """The position in the live list of the item that a path element names."""
+    if not isinstance(live, list):
+        return None
+    if key.startswith("i:"):
+        position = int(key[2:])
+        return position if position < len(live) else None
+    try:
+        wanted = msgspec.json.decode(key[2:])
+    except msgspec.MsgspecError:
+        return None
+    if key.startswith("v:"):
+        return next((i for i, item in enumerate(live) if item == wanted), None)
+    for i, item in enumerate(live):
+        element = _element(item, schema) if schema.kind == "list" and schema.list_type == "map" else None
+        if element is not None and msgspec.json.decode(element[2:]) == wanted:
+            return i
+        if isinstance(item, dict) and all(item.get(name, _ABSENT) == value for name, value in wanted.items()):
+            return i
+    return None
+
+
+def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
+    """Whether a set of an unknown version has a leaf that may stand for the whole of a list that is granular now."""
+    for key, node in fields.items():
+        below = new.field(key[2:]) if key.startswith("f:") else new.items if new.kind == "list" else None
+        if key == "." or below is None or _atomic(below):
+            continue
+        if is_leaf(node):
+            if below.kind == "list" and _was_atomic(old.below(key)):
+                return True
+        elif whole_owners(node, old.below(key), below):
+            return True
+    return False

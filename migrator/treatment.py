@@ -1,0 +1,133 @@
+"""What happens to managedFields entries of each version of one CRD: decided once a run, looked up per entry.
+
+Design §5: an entry of a version that is still served is translated or kept, never stripped, unless a flag says so;
+stripping is for unserved and removed versions. Under strategy None every version's fields have the same paths, so each
+entry can be translated, even one whose version left the CRD. Under strategy Webhook only the converter could say where
+a field went: entries of served versions are kept, of the others only the paths below ``metadata`` are carried over,
+which mean the same in every version, and the rest is stripped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from restow.crds import Crd, Schema, added_defaults, topology_differences
+from restow.migrator.model import ManagedFields, Options, Phase, Scope
+
+__all__ = ["Treatment", "Treatments", "treatments"]
+
+
+class Treatment(StrEnum):
+    """What happens to an entry.
+
+    - ``current``: it is at the storage version already.
+    - ``rename``: its field set is right as it is, only its apiVersion changes.
+    - ``reshape``: its field set has to be carried over with the live object in hand.
+    - ``reshape-unknown``: as ``reshape``, from a version whose schema is not known any more.
+    - ``metadata-only``: its paths below ``metadata`` are carried over, the rest is stripped.
+    - ``drop``: it is stripped.
+    - ``keep``: it stays as it is.
+    """
+
+    CURRENT = "current"
+    RENAME = "rename"
+    RESHAPE = "reshape"
+    RESHAPE_UNKNOWN = "reshape-unknown"
+    METADATA_ONLY = "metadata-only"
+    DROP = "drop"
+    KEEP = "keep"
+
+
+@dataclass(frozen=True, slots=True)
+class Treatments:
+    """The rules by which each object of one CRD is decided.
+
+    Attributes:
+        storage: apiVersion (``group/version``) to store and own at.
+        by_version: treatment of each apiVersion that the CRD has.
+        removed: treatment of every other apiVersion.
+        present: the apiVersions that the CRD has; the server can convert entries of these only.
+        reencode: whether every object has to be written, since ``storedVersions`` names another version.
+        new_defaults: paths of defaults that a write would persist into an object stored at an older version.
+        schemas: schema by apiVersion, for reshaping.
+        whole_objects: whether objects have to be listed whole, since entries will be reshaped.
+    """
+
+    storage: str
+    by_version: Mapping[str, Treatment]
+    removed: Treatment
+    present: frozenset[str]
+    reencode: bool
+    new_defaults: tuple[str, ...]
+    schemas: Mapping[str, Schema]
+    whole_objects: bool
+
+    def of(self, api_version: str) -> Treatment:
+        """Return the treatment of an entry at this apiVersion."""
+        return self.by_version.get(api_version, self.removed)
+
+
+def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatments:
+    """Decide, from the CRD alone, what happens to the entries of each of its versions.
+
+    Args:
+        crd: the CRD as read at the start of the pass.
+        options: what is asked for.
+        completed: a trusted mark says that a run with these options finished for exactly these versions; entries
+            of served versions found now were written by clients since, and are theirs (design §5).
+    """
+    storage = crd.storage
+    by_version = {version.api_version: _treatment(crd, version.name, options) for version in crd.versions}
+    if completed:
+        served = {version.api_version for version in crd.versions if version.served} - {storage.api_version}
+        by_version |= dict.fromkeys(served, Treatment.KEEP)
+    stored = [version for name in crd.stored_versions if (version := crd.version(name)) and not version.storage]
+    reshaped = any(treatment is Treatment.RESHAPE for treatment in by_version.values())
+    return Treatments(
+        storage=storage.api_version,
+        by_version=by_version,
+        removed=_removed(crd, options),
+        present=frozenset(by_version),
+        reencode=options.does(Phase.STORAGE) and crd.stored_versions != (storage.name,),
+        new_defaults=tuple(
+            dict.fromkeys(path for version in stored for path in added_defaults(version.schema, storage.schema))
+        ),
+        schemas={version.api_version: version.schema for version in crd.versions},
+        whole_objects=reshaped,
+    )
+
+
+def _treatment(crd: Crd, name: str, options: Options) -> Treatment:
+    version = crd.version(name)
+    assert version is not None
+    if version.storage:
+        return Treatment.CURRENT
+    if not _in_scope(options, served=version.served, removed=False):
+        return Treatment.KEEP
+    if options.managed_fields is ManagedFields.STRIP and (not version.served or options.strip_served):
+        return Treatment.DROP
+    if crd.strategy != "None":
+        return Treatment.KEEP if version.served else Treatment.METADATA_ONLY
+    if topology_differences(version.schema, crd.storage.schema):
+        return Treatment.RESHAPE
+    return Treatment.RENAME
+
+
+def _removed(crd: Crd, options: Options) -> Treatment:
+    if not _in_scope(options, served=False, removed=True):
+        return Treatment.KEEP
+    if options.managed_fields is ManagedFields.STRIP:
+        return Treatment.DROP
+    return Treatment.METADATA_ONLY if crd.strategy != "None" else Treatment.RESHAPE_UNKNOWN
+
+
+def _in_scope(options: Options, *, served: bool, removed: bool) -> bool:
+    if not options.does(Phase.MANAGED_FIELDS) or options.managed_fields is ManagedFields.KEEP:
+        return False
+    if options.scope is Scope.NOT_STORAGE:
+        return True
+    if options.scope is Scope.UNSERVED:
+        return not served
+    return removed

@@ -1,0 +1,276 @@
+"""Carry out the decision for one object, check the answer, and put right what it shows.
+
+Every answer's managedFields are compared with what was meant. That a write lost an owner is the failure that no other
+tool notices; here it is repaired at once from the list in hand, counted, and reported if it cannot be repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster, PatchType
+from restow.kube.errors import Conflict, KubeError, TooManyRequests, Unauthorized, Unreachable
+from restow.kube.resources import Resource
+from restow.migrator.decide import Decision, Step, decide
+from restow.migrator.entries import Entry, merge, same_ownership
+from restow.migrator.halt import Halt
+from restow.migrator.limiter import Limiter
+from restow.migrator.outcome import ATTEMPTS, Action, Outcome, of_write_error
+from restow.migrator.report import CrdReport, Failure
+from restow.migrator.treatment import Treatments
+from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
+
+__all__ = ["FIELD_MANAGER", "Writer"]
+
+FIELD_MANAGER = "restow"
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_SILENCE = 15.0  # seconds without any answer after which an unreachable server is not one object's trouble
+
+
+class _NotDone(Exception):
+    """An object cannot be finished; becomes a row of the report."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class Writer:
+    """Finishes objects of one CRD, one call per object; calls run side by side.
+
+    Args:
+        cluster: where to.
+        crd: the CRD; objects are written at its storage version.
+        rules: the treatments by which each object is decided.
+        report: where everything is counted.
+        limiter: paces the writes.
+        halt: once raised, no further try is begun.
+        clock: a monotonic clock, in seconds.
+        jitter: spreads a wait, ``seconds -> seconds``.
+        dry_run: send every write with ``dryRun=All``.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        crd: Crd,
+        rules: Treatments,
+        report: CrdReport,
+        *,
+        limiter: Limiter,
+        halt: Halt,
+        clock: Callable[[], float],
+        jitter: Callable[[float], float],
+        dry_run: bool = False,
+    ) -> None:
+        self._cluster = cluster
+        self._resource = Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced)
+        self._kind = crd.kind
+        self._rules = rules
+        self._report = report
+        self._limiter = limiter
+        self._halt = halt
+        self._clock = clock
+        self._jitter = jitter
+        self._dry_run = dry_run
+        self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
+        self._last_answer = clock()
+
+    async def finish(self, meta: Meta, live: dict[str, Any] | None = None) -> None:
+        """Bring one object to the storage version; what became of it is counted in the report.
+
+        Args:
+            meta: its metadata as listed.
+            live: the whole object at the storage version, where it was listed whole.
+        """
+        whole, attempt = live is not None, 0
+        read_again = False
+        doubtful: Decision | None = None  # sent, and not known whether the server carried it out
+        while True:
+            attempt += 1
+            decision: Decision | None = None
+            try:
+                if read_again:
+                    meta, live = await self._read(meta, whole=whole)
+                    if doubtful is not None and _lost_owners(doubtful.entries, meta.managed_fields):
+                        meta = await self._repair(meta, doubtful.entries)
+                decision = decide(meta.managed_fields, self._rules, live)
+                if decision.needs_object:
+                    whole = True
+                    meta, live = await self._read(meta, whole=True)
+                    decision = decide(meta.managed_fields, self._rules, live)
+                changed = await self._carry_out(meta, decision)
+            except _Gone:
+                self._report.objects.gone += 1
+                return
+            except _NotDone as failure:
+                self._fail(meta, failure.reason, failure.message)
+                return
+            except KubeError as error:
+                outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
+                if not await self._again(meta, error, outcome):
+                    return
+                read_again = read_again or not isinstance(error, TooManyRequests)
+                if not isinstance(error, (TooManyRequests, Conflict)):
+                    doubtful = decision or doubtful
+            else:
+                self._count(decision, changed=changed)
+                return
+
+    async def _again(self, meta: Meta, error: KubeError, outcome: Outcome) -> bool:
+        """Act on an outcome; whether the object is to be tried once more."""
+        if outcome.action is Action.GONE:
+            self._report.objects.gone += 1
+            return False
+        if isinstance(error, Unauthorized):
+            self._halt.because(outcome.message)
+        elif isinstance(error, Unreachable) and outcome.action is Action.FAIL and self._silent():
+            self._halt.because(f"{self._cluster.host} cannot be reached any more: {error}")
+        elif outcome.action is Action.FAIL:
+            self._fail(meta, outcome.reason, outcome.message)
+            return False
+        if outcome.slow_down:
+            self._limiter.slow_down()
+        await self._halt.sleep(self._jitter(outcome.wait))
+        if self._halt:
+            self._fail(meta, "Interrupted", f"its last try ended with: {error}")
+            return False
+        self._report.requests.retried += 1
+        return True
+
+    def _silent(self) -> bool:
+        return self._clock() - self._last_answer > _SILENCE
+
+    def _fail(self, meta: Meta, reason: str, message: str) -> None:
+        self._report.fail(Failure(meta.namespace, meta.name, reason, message))
+
+    def _count(self, decision: Decision, *, changed: bool) -> None:
+        counts = self._report.objects
+        counts.rewritten += changed
+        counts.current += not changed
+        counts.translated += decision.translated > 0
+        counts.stripped += bool(decision.stripped)
+        counts.remaining += decision.remaining > 0
+        for owner in decision.stripped:
+            self._report.stripped_owners[owner] = self._report.stripped_owners.get(owner, 0) + 1
+
+    async def _read(self, meta: Meta, *, whole: bool) -> tuple[Meta, dict[str, Any] | None]:
+        self._report.requests.read += 1
+        reply = await self._cluster.get(self._resource, meta.name, meta.namespace or None, metadata_only=not whole)
+        self._last_answer = self._clock()
+        found = reply.decode(object_decoder).metadata
+        if found.uid != meta.uid:
+            raise _Gone
+        return found, reply.decode(whole_object_decoder) if whole else None
+
+    async def _carry_out(self, meta: Meta, decision: Decision) -> bool:
+        """Send a decision's requests; whether they changed what is stored."""
+        if decision.refusal:
+            raise _NotDone("OwnershipWouldBeLost", decision.refusal)
+        if not decision.steps:
+            return False
+        now = meta
+        for step in decision.steps[:-1]:
+            now = await self._send(now, step, decision.entries)
+        if decision.rehearse:
+            await self._rehearse(now, decision)
+        now = await self._send(now, decision.steps[-1], decision.entries)
+        if not same_ownership(decision.entries, now.managed_fields) and not self._dry_run:
+            now = await self._repair(now, decision.entries)
+        return now.resource_version != meta.resource_version
+
+    async def _send(self, meta: Meta, step: Step, entries: Sequence[Entry], *, rehearsal: bool = False) -> Meta:
+        patch_type = PatchType.MERGE
+        if step is Step.COMBINED_PATCH:
+            body = combined_patch(meta.resource_version, entries)
+        elif step is Step.EMPTY_PATCH:
+            body = empty_patch(meta.resource_version)
+        else:
+            patch_type = PatchType.APPLY
+            body = identity_apply(self._rules.storage, self._kind, meta)
+        async with self._limiter:
+            self._report.requests.write += 1
+            reply = await self._cluster.patch(
+                self._resource,
+                meta.name,
+                body,
+                meta.namespace or None,
+                patch_type=patch_type,
+                params=self._params | {"dryRun": "All"} if rehearsal else self._params,
+                metadata_only=True,
+            )
+        self._last_answer = self._clock()
+        self._limiter.succeeded()
+        return reply.decode(object_decoder).metadata
+
+    async def _rehearse(self, meta: Meta, decision: Decision) -> None:
+        """Make sure that the server can convert the entries that ride along, or else leave the object alone."""
+        shown = await self._send(meta, decision.steps[-1], decision.entries, rehearsal=True)
+        others = [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER]
+        if not same_ownership(decision.entries, others):
+            raise _NotDone("OwnershipWouldBeLost", _RIDES_ALONG)
+
+    async def _repair(self, after: Meta, meant: Sequence[Entry]) -> Meta:
+        """Give an object the owners that it was meant to have after the server gave it others."""
+        if any(entry.manager == FIELD_MANAGER for entry in after.managed_fields):
+            # A default that the CRD alone did not tell of: from now on apply first.
+            self._rules = replace(self._rules, new_defaults=self._rules.new_defaults or (".",))
+        return await self._restore(after, meant)
+
+    async def _restore(self, after: Meta, meant: Sequence[Entry]) -> Meta:
+        """Send the meant list until the server shows it.
+
+        An error must not end in deciding anew from a list that already lost its owners, so every one is met here.
+        """
+        now, entries = after, _restored(meant, after.managed_fields)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                if attempt > 1:
+                    now, _live = await self._read(now, whole=False)
+                    entries = _restored(meant, now.managed_fields)
+                now = await self._send(now, Step.COMBINED_PATCH, entries)
+            except KubeError as error:
+                outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=attempt)
+                if outcome.action is Action.GONE:
+                    raise _Gone from error
+                if outcome.action is Action.FAIL:
+                    raise _NotDone("OwnershipLost", f"{_LOST} ({outcome.message})") from error
+                await self._halt.sleep(self._jitter(outcome.wait))
+                continue
+            if same_ownership(entries, now.managed_fields):
+                self._report.objects.repaired += 1
+                return now
+        raise _NotDone("OwnershipLost", _LOST)
+
+
+def _lost_owners(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
+    """Whether an object that was written without a legible answer shows what a lossy write leaves."""
+    return bool(meant and not found) or any(entry.manager == FIELD_MANAGER for entry in found)
+
+
+class _Gone(Exception):
+    """The object was deleted and made anew under its name."""
+
+
+def _restored(meant: Sequence[Entry], found: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The owners meant, and those that wrote since."""
+    since = (entry for entry in found if entry.manager not in (FIELD_MANAGER, _BEFORE_FIRST_APPLY))
+    return merge((*meant, *since))
+
+
+_RIDES_ALONG = (
+    "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of them "
+    "(a field or default that this version does not declare, or its conversion fails): any write would lose its field "
+    "owners, so nothing was written. Run with --managed-fields translate and --scope not-storage"
+)
+
+_LOST = (
+    "the API server stored it with other managedFields than it was given, and again when they were restored: its field "
+    "owners are lost in part. Each manager's next apply may need --force-conflicts; look at the API server's log for "
+    "'failed to update managedFields' before running again"
+)

@@ -1,0 +1,1 @@
+"""The subcommands of ``restow``, a module each; ``command`` is the click command."""

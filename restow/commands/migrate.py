@@ -1,0 +1,124 @@
+"""``restow migrate``: the upgrade-time job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from restow import options
+from restow.exits import Exit
+from restow.migrator import CrdReport, Migration, Report, Result, list_crds
+from restow.printing import print_data, print_table, say
+from restow.progress import Progress
+from restow.session import Session, run
+
+EXITS = {
+    Result.SUCCEEDED: Exit.DONE,
+    Result.DRY_RUN: Exit.DONE,
+    Result.FAILED: Exit.FAILURES,
+    Result.REFUSED: Exit.REFUSED,
+}
+_FAILURES_SHOWN = 20
+
+
+@click.command("migrate")
+@options.crds
+@options.migration
+@click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All: nothing is stored.")
+@click.option("--concurrency", type=click.IntRange(1, 256), default=16, show_default=True, help="Most writes in flight.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Most writes per second.")
+@click.option("--page-size", type=click.IntRange(1, 10_000), metavar="N", help="Objects per LIST; default 500, or 100.")
+@click.option(
+    "--settle",
+    type=click.FloatRange(0),
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds since the CRD's last change before listing.",
+)
+@click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")
+@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report here too.")
+@options.output
+@options.connection
+def command(**flags: Any) -> None:
+    """Bring all objects of CRDs to their storage version.
+
+    Every object is written once at the storage version with its managedFields translated, each answer is checked, and
+    status.storedVersions is pruned once that is proven safe. Running it again is always right: what is done is not
+    done twice, and a run that was killed goes on.
+
+    SIGTERM finishes the writes in flight and reports what remains.
+    """
+    names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
+    kubeconfig, context = flags.pop("kubeconfig"), flags.pop("context")
+    form, file = flags.pop("output"), flags.pop("report_file")
+    if flags.pop("no_prune"):
+        flags["skip"] = (*flags["skip"], "prune")
+    chosen = options.migration_options(
+        flags,
+        dry_run=flags.pop("dry_run"),
+        concurrency=flags.pop("concurrency"),
+        rate=flags.pop("rate"),
+        page_size=flags.pop("page_size"),
+        settle_s=flags.pop("settle"),
+    )
+
+    async def migrate(session: Session) -> Exit:
+        wanted = names or tuple(crd.name for crd in await list_crds(session.cluster))
+        async with Progress() as progress:
+            report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(wanted)
+        if file is not None:
+            file.write_bytes(msgspec.json.format(msgspec.json.encode(report.to_json()), indent=2) + b"\n")
+        show(report, form)
+        return EXITS[report.result]
+
+    run(migrate, kubeconfig=kubeconfig, context=context)
+
+
+def show(report: Report, form: str) -> None:
+    """Print a report as a table, and what needs words below it; or as JSON or YAML."""
+    if form != "table":
+        print_data(report.to_json(), form)
+        return
+    columns = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
+    print_table(columns, (_row(crd) for crd in report.crds))
+    for crd in report.crds:
+        _explain(crd)
+    say(f"{report.result.value}", style="green" if report.result in (Result.SUCCEEDED, Result.DRY_RUN) else "red")
+
+
+def _row(crd: CrdReport) -> tuple[str, ...]:
+    counts = crd.objects
+    return (
+        crd.name,
+        crd.storage_version or "-",
+        ",".join(crd.stored_after) or "-",
+        str(counts.listed),
+        str(counts.rewritten),
+        str(counts.translated),
+        str(counts.remaining),
+        str(counts.failed),
+        "yes" if crd.pruned else "no",
+        f"{crd.duration_s:.1f}s",
+    )
+
+
+def _explain(crd: CrdReport) -> None:
+    for warning in crd.warnings:
+        say(f"{crd.name}: {warning}", style="yellow")
+    for (manager, version), count in sorted(crd.stripped_owners.items()):
+        say(f"{crd.name}: stripped {count} managedFields entries of {manager} at {version}", style="yellow")
+    for failure in crd.failures[:_FAILURES_SHOWN]:
+        where = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
+        say(f"{crd.name}: {where}: {failure.reason}: {failure.message}", style="red")
+    if len(crd.failures) > _FAILURES_SHOWN:
+        say(f"{crd.name}: … and {crd.objects.failed - _FAILURES_SHOWN} more; -o json lists them", style="red")
+    if crd.refused:
+        say(crd.refused, style="red")
+    elif crd.unfinished:
+        say(f"{crd.name}: {crd.unfinished}", style="red")
+    elif not crd.pruned and crd.stored_after != (crd.storage_version,):
+        say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="yellow")

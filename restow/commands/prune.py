@@ -1,0 +1,34 @@
+"""``restow prune``: trim storedVersions, with the proof that it is safe."""
+
+from __future__ import annotations
+
+import click
+
+from restow import options
+from restow.commands.migrate import EXITS, show
+from restow.exits import Exit
+from restow.migrator import Migration, Options, Phase
+from restow.progress import Progress
+from restow.session import Session, run
+
+
+@click.command("prune")
+@click.argument("names", metavar="CRD...", nargs=-1, required=True)
+@options.output
+@options.connection
+def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
+    """Trim status.storedVersions after proving that it is safe.
+
+    The API server accepts any storedVersions, and a wrong one loses data without a word. So unless only the storage
+    version is named already, every object is looked at again and written where it is not stored at the storage version;
+    managedFields are left as they are.
+    """
+
+    async def prune(session: Session) -> Exit:
+        chosen = Options(skip=frozenset({Phase.MANAGED_FIELDS}))
+        async with Progress() as progress:
+            report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(names)
+        show(report, output)
+        return EXITS[report.result]
+
+    run(prune, kubeconfig=kubeconfig, context=context)

@@ -1,0 +1,52 @@
+"""``restow ready``: may this version go?"""
+
+from __future__ import annotations
+
+import click
+
+from restow import options
+from restow.exits import Exit
+from restow.migrator import Readiness, look, read_crd
+from restow.printing import print_data, print_table, say
+from restow.session import Session, run
+
+
+@click.command("ready")
+@click.argument("name", metavar="CRD")
+@click.option("--drop", "version", required=True, metavar="VERSION", help="The version that is to go.")
+@options.output
+@options.connection
+def command(name: str, version: str, output: str, kubeconfig: str | None, context: str | None) -> None:
+    """Tell whether a version may be unserved or removed now, with every reason.
+
+    Lists all objects afresh. Exits with 0 if the version may be removed, with 3 if not.
+    """
+
+    async def ready(session: Session) -> Exit:
+        crd = (await read_crd(session.cluster, name)).crd
+        answer = await look(session.cluster, crd, version)
+        show(answer, output)
+        return Exit.DONE if answer.ready else Exit.DUE
+
+    run(ready, kubeconfig=kubeconfig, context=context)
+
+
+def show(answer: Readiness, form: str) -> None:
+    """Print as a table with the reasons below it; or as JSON or YAML."""
+    if form != "table":
+        print_data(answer.to_json(), form)
+        return
+    columns = ("name", "version", "may be unserved", "may be removed", "objects", "entries of it")
+    row = (
+        answer.crd,
+        answer.version,
+        "no" if answer.against_unserving else "yes",
+        "no" if answer.against_removal else "yes",
+        str(answer.objects),
+        str(sum(answer.owners.values())),
+    )
+    print_table(columns, [row])
+    for reason in dict.fromkeys((*answer.against_unserving, *answer.against_removal)):
+        say(reason, style="red")
+    for note in answer.notes:
+        say(note, style="yellow")

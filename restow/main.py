@@ -1,0 +1,56 @@
+"""The ``restow`` command: a table of its subcommands, each in a module of ``restow.commands``.
+
+Subcommands are imported when they are called, not before: the API client alone costs more than showing the help may.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "plan": "Show what a migration would do, by looking only.",
+    "migrate": "Bring all objects of CRDs to their storage version.",
+    "status": "Show the versions of CRDs and whether a migration is due.",
+    "prune": "Trim status.storedVersions after proving that it is safe.",
+    "ready": "Tell whether a version may be unserved or removed now.",
+    "demo": "Walk through the life of an API version on a local control plane.",
+}
+"""Subcommands in the order of the journey, with their one-line help."""
+
+
+class _Commands(click.Group):
+    """Looks subcommands up by name, and imports only the one that is called."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command = import_module(f"restow.commands.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(version("restow"), prog_name="restow")
+def main() -> None:
+    """Migrate CustomResourceDefinitions from one API version to the next without losing an object or an owner.
+
+    \b
+    restow plan --all                          what is due, for every CRD of the cluster
+    restow migrate widgets.example.com         do it
+    restow ready widgets.example.com --drop v1alpha1
+
+    Exit codes: 0 done; 1 some objects failed, or findings; 2 usage, unreachable or refused; 3 work is due, or
+    not ready.
+    """

@@ -1,0 +1,165 @@
+"""The flags that subcommands share: kubectl's where kubectl has one, and those that say what a migration does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import yaml
+
+from restow.migrator import ManagedFields, Options, Phase, Refused, Scope
+
+__all__ = ["connection", "crd_names", "migration", "migration_options", "output"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    def decorate(function: _F) -> _F:
+        for each in reversed(decorators):
+            function = each(function)
+        return function
+
+    return decorate
+
+
+def connection(function: _F) -> _F:
+    """--kubeconfig and --context."""
+    return _together(
+        click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
+    )(function)
+
+
+def output(function: _F) -> _F:
+    """-o."""
+    return click.option(
+        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the result."
+    )(function)
+
+
+def crds(function: _F) -> _F:
+    """CRD… | --all | -f FILE."""
+    return _together(
+        click.argument("names", metavar="[CRD]...", nargs=-1),
+        click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
+        click.option(
+            "-f",
+            "--filename",
+            "files",
+            multiple=True,
+            type=click.Path(exists=True, path_type=Path),
+            metavar="FILE",
+            help="CRDs of these manifests (files or folders) by name.",
+        ),
+    )(function)
+
+
+def selection(function: _F) -> _F:
+    """-n, -A, -l."""
+    return _together(
+        click.option("-n", "--namespace", metavar="NAME", help="Objects of one namespace only; never prunes."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Objects of all namespaces (the default)."),
+        click.option("-l", "--selector", metavar="LABELS", help="Objects with these labels only; never prunes."),
+    )(function)
+
+
+def migration(function: _F) -> _F:
+    """What a migration does; read back by ``migration_options``."""
+    return _together(
+        click.option(
+            "--managed-fields",
+            type=click.Choice(list(ManagedFields)),
+            default=ManagedFields.TRANSLATE,
+            show_default=True,
+            help="Move entries of other versions to the storage version, drop those of unserved versions, or keep all.",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(list(Scope)),
+            default=Scope.NOT_STORAGE,
+            show_default=True,
+            help="Which managedFields entries that concerns.",
+        ),
+        click.option(
+            "--strip-served",
+            is_flag=True,
+            help="With --managed-fields strip: drop entries of served versions too. Their appliers will meet conflicts.",
+        ),
+        click.option(
+            "--skip-phase", "skip", multiple=True, type=click.Choice(list(Phase)), help="Switch a phase off; repeatable."
+        ),
+        click.option("--ignore-mark", is_flag=True, help="Translate again what clients wrote since the last complete run."),
+        selection,
+    )(function)
+
+
+def migration_options(flags: dict[str, Any], **more: Any) -> Options:
+    """Make the migration's options of the flags that ``migration`` added; takes them out of ``flags``.
+
+    Raises:
+        click.UsageError: flags that contradict each other.
+    """
+    namespace, selector = flags.pop("namespace"), flags.pop("selector")
+    if flags.pop("all_namespaces") and namespace:
+        msg = "--namespace and --all-namespaces exclude each other"
+        raise click.UsageError(msg)
+    managed_fields = ManagedFields(flags.pop("managed_fields"))
+    strip_served = flags.pop("strip_served")
+    if strip_served and managed_fields is not ManagedFields.STRIP:
+        msg = "--strip-served needs --managed-fields strip"
+        raise click.UsageError(msg)
+    return Options(
+        skip=frozenset(Phase(each) for each in flags.pop("skip")),
+        managed_fields=managed_fields,
+        scope=Scope(flags.pop("scope")),
+        strip_served=strip_served,
+        ignore_mark=flags.pop("ignore_mark"),
+        namespace=namespace,
+        selector=selector,
+        **more,
+    )
+
+
+def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
+    """Return the names that were given, each once; None for all CRDs of the cluster.
+
+    Raises:
+        click.UsageError: none was given, or some and --all.
+    """
+    if everything:
+        if names or files:
+            msg = "name CRDs or give --all, not both"
+            raise click.UsageError(msg)
+        return None
+    found = (*names, *(name for file in files for name in _names_in(file)))
+    if not found:
+        msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
+        raise click.UsageError(msg)
+    return tuple(dict.fromkeys(found))
+
+
+def _names_in(path: Path) -> list[str]:
+    """The CRDs of a manifest file, or of the YAML and JSON files of a folder."""
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json"))
+    else:
+        files = [path]
+    found: list[str] = []
+    for file in files:
+        try:
+            documents = list(yaml.load_all(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            msg = f"{file} cannot be read as YAML: {str(error).splitlines()[0]}"
+            raise Refused(msg) from error
+        found += [
+            str(document["metadata"]["name"])
+            for document in documents
+            if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition"
+        ]
+    if not found:
+        msg = f"{path} holds no CustomResourceDefinition"
+        raise click.UsageError(msg)
+    return found

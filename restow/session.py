@@ -1,0 +1,74 @@
+"""Runs a subcommand's coroutine: an API server at hand, SIGTERM turned into a drain, errors into one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import click
+
+from restow.crds import CrdError
+from restow.exits import Exit
+from restow.kube import connect
+from restow.kube.cluster import Cluster
+from restow.kube.errors import ApiError, KubeError, Unauthorized
+from restow.migrator import ListFailed, Refused
+
+__all__ = ["Session", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a subcommand works with: the cluster, and the request to stop."""
+
+    cluster: Cluster
+    stop: asyncio.Event
+
+
+def run(command: Callable[[Session], Awaitable[Exit]], *, kubeconfig: str | None, context: str | None) -> None:
+    """Run a subcommand to its end and leave the process with its exit code.
+
+    SIGTERM and SIGINT set ``Session.stop``, and a command that drains ends by itself; a second one ends it at once.
+    """
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    try:
+        code = asyncio.run(_run(command, kubeconfig, context))
+    except (KubeError, Refused, CrdError, ListFailed) as error:
+        click.echo(f"restow: {sentence(error)}", err=True)
+        code = Exit.REFUSED
+    except KeyboardInterrupt:
+        code = Exit.FAILURES
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; keep the interpreter from complaining when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.FAILURES
+    raise SystemExit(int(code))
+
+
+async def _run(command: Callable[[Session], Awaitable[Exit]], kubeconfig: str | None, context: str | None) -> Exit:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _ask_to_stop, loop, stop, number)
+    async with connect(kubeconfig, context) as cluster:
+        return await command(Session(cluster, stop))
+
+
+def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: signal.Signals) -> None:
+    stop.set()
+    loop.remove_signal_handler(number)
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def sentence(error: Exception) -> str:
+    """Return what to tell a user of an error, in one sentence with the next step."""
+    if isinstance(error, Unauthorized):
+        return f"{error.target}: the API server does not accept the credentials; they are wrong or have expired. Renew them and run again"
+    if isinstance(error, ApiError):
+        return f"the API server would not {error.verb} {error.target}: {error.message or error.status}"
+    return str(error)

@@ -1,0 +1,46 @@
+"""Fixtures for tests on a real API server; every test gets a group of its own, so that tests do not meet."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from restow.controlplane.etcd import Etcd
+from restow.kube import connect
+from restow.kube.client import HttpCluster
+from tests.apiserver.kind import Kind
+
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder needs an API server."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.apiserver)
+
+
+@pytest.fixture
+async def cluster(kubeconfig: Path) -> AsyncIterator[HttpCluster]:
+    """A session as administrator."""
+    async with connect(kubeconfig) as opened:
+        yield opened
+
+
+@pytest.fixture
+def group() -> Iterator[str]:
+    """An API group that no other test uses."""
+    yield f"t{next(_numbers)}.example.com"
+
+
+@pytest.fixture
+async def kind(cluster: HttpCluster, etcd: Etcd, group: str) -> AsyncIterator[Kind]:
+    """Widgets: a CRD that starts with v1alpha1 alone; see ``Kind`` for what can happen to it."""
+    made = Kind(cluster, etcd, group)
+    await made.create(made.document(storage="v1alpha1", versions=("v1alpha1",)))
+    yield made
+    await made.remove()
