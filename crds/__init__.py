@@ -1,0 +1,35 @@
+"""CustomResourceDefinitions as data: a read-only, pure view over any apiextensions.k8s.io/v1 document.
+
+Public:
+- `Crd`, `Version`, `Condition`, `CrdError`: the document, checked once (`Crd.from_document`);
+- `Schema`: a node of a version's structural schema, in the terms of server-side apply and of pruning;
+- `topology_differences`, `added_defaults`, `dropped_fields`, `pruned_paths`: what a change of the schema does
+  to objects and their owners, as paths (written as `restow.crds.paths` says);
+- `version_priority`, `sort_versions`: the order of API versions.
+
+Nothing here does I/O, knows a clock or mutates what it is given.
+"""
+
+from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, topology_differences
+from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version
+from restow.crds.schema import ANY, Kind, ListType, MapType, Schema
+from restow.crds.versions import sort_versions, version_priority
+
+__all__ = [
+    "ANY",
+    "Condition",
+    "Crd",
+    "CrdError",
+    "Kind",
+    "ListType",
+    "MapType",
+    "Schema",
+    "Strategy",
+    "Version",
+    "added_defaults",
+    "dropped_fields",
+    "pruned_paths",
+    "sort_versions",
+    "topology_differences",
+    "version_priority",
+]

@@ -1,0 +1,233 @@
+"""What happens to objects and their owners when one schema takes the place of another.
+
+The migrator asks these questions of two versions of a CRD before it writes: can an ownership entry be moved
+by renaming its version, would a re-encode persist a default, would it lose a field. Every answer is a tuple
+of paths (`restow.crds.paths`), each once, in the order of the document.
+
+Pure. Neither schema nor object is mutated; every walk ends because it follows declared nodes, of which a
+document has finitely many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from restow.crds.objectmeta import IMPLICIT_PROPERTIES
+from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds.schema import ANY, UNDESCRIBED, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["added_defaults", "dropped_fields", "pruned_paths", "topology_differences"]
+
+
+def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
+    """Return the places that both schemas know but own differently.
+
+    A place differs if one schema takes it for one leaf where the other takes it for many (atomic against
+    set, map or granular), if a list is a set here and a map there or has other keys, or if no kind of value
+    fits both (scalar against list). Below such a place nothing is compared, except below lists that only
+    differ in their keys. Places of any type compare by what both admit: `any` is a granular map and an atomic
+    list. An entry of managedFields can be moved between the versions by renaming if nothing is returned.
+    """
+    return _unique(_topology(old, new, ROOT))
+
+
+def added_defaults(old: Schema, new: Schema, *, webhook: bool = False) -> tuple[str, ...]:
+    """Return the places where `new` has a default that an object stored under `old` may lack.
+
+    The server puts a default in where an object is there and the field is missing (or null although null is
+    no value there), so a place counts unless `old` rules that out: by a default of its own, by requiring the
+    field, or by not knowing an object above it which `new` does not default into existence either. Defaults
+    of items and map values only replace null. Objects inside a defaulted object count with it.
+
+    `webhook` says that objects come through a conversion webhook. It may produce any field that `new` has, so
+    then only a default at the same place of `old` rules one out.
+
+    Metadata has no defaults of a CRD's own and is left out. Source: apiextensions `schema/defaulting`.
+    """
+    return _unique(_added_defaults(old, new, ROOT, webhook=webhook))
+
+
+def dropped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
+    """Return the places that `old` keeps and `new` prunes, the uppermost ones only.
+
+    A declared field is named itself; the values of a map that is no map any more as `{}`; an object whose
+    undeclared fields `old` keeps and `new` does not, by the path of that object.
+    """
+    return _unique(_dropped(old, new, ROOT))
+
+
+def pruned_paths(obj: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
+    """Return the places of an object that the API server drops when it writes it under `schema`.
+
+    Only the uppermost dropped fields are named. Unknown fields of metadata (also of embedded resources) are
+    among them. Null values that the server drops are not: they say nothing.
+    Source: apiextensions `schema/pruning` and `schema/objectmeta`.
+    """
+    return _unique(_pruned(obj, schema, ROOT))
+
+
+def _unique(paths: Iterator[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(paths))
+
+
+def _names(old: Schema, new: Schema) -> dict[str, None]:
+    """Return the names that either schema declares, once each, the old ones first."""
+    return dict.fromkeys((*old.properties, *new.properties))
+
+
+def _topology(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    if old.node is new.node:
+        return
+    lists = old.admits_list and new.admits_list
+    maps = old.admits_map and new.admits_map
+    if not (lists or maps or (old.admits_scalar and new.admits_scalar)):
+        yield path
+        return
+    if (lists and _list_topology(old) != _list_topology(new)) or (maps and old.map_type != new.map_type):
+        yield path
+    if lists and old.list_type == new.list_type != "atomic" and old.items and new.items:
+        yield from _topology(old.items, new.items, items_path(path))
+    if maps and old.map_type == new.map_type == "granular":
+        yield from _topology_of_fields(old, new, path)
+
+
+def _topology_of_fields(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    for name in _names(old, new):
+        old_field, new_field = old.field(name), new.field(name)
+        if old_field and new_field:
+            yield from _topology(old_field, new_field, field_path(path, name))
+    if old.values and new.values:
+        yield from _topology(old.values, new.values, values_path(path))
+
+
+def _list_topology(schema: Schema) -> tuple[str | None, frozenset[str]]:
+    return schema.list_type, frozenset(schema.list_keys)
+
+
+def _added_defaults(old: Schema | None, new: Schema, path: str, *, webhook: bool) -> Iterator[str]:
+    """Walk `new`; `old` is its counterpart, None where a default or a webhook has made the value."""
+    if old is None or webhook or old.admits_map:
+        yield from _added_defaults_of_fields(old, new, path, webhook=webhook)
+        yield from _added_defaults_of_values(old, new, path, webhook=webhook)
+    items = _described(new.items)
+    if items and (old is None or webhook or old.admits_list):
+        old_items = (old.items or UNDESCRIBED) if old else None
+        yield from _default_for_null(old_items, items, items_path(path), webhook=webhook)
+        yield from _added_defaults(old_items, items, items_path(path), webhook=webhook)
+
+
+def _added_defaults_of_fields(old: Schema | None, new: Schema, path: str, *, webhook: bool) -> Iterator[str]:
+    for name, node in _declared(new).items():
+        if new.is_root and name in IMPLICIT_PROPERTIES:
+            continue
+        new_field, old_field = Schema(node), _stored_field(old, name)
+        below = field_path(path, name)
+        if new_field.has_default and _may_lack(old, name, new_field, webhook=webhook):
+            yield below
+        if old is None or old_field or new_field.has_default or webhook:
+            yield from _added_defaults(old_field, new_field, below, webhook=webhook)
+
+
+def _added_defaults_of_values(old: Schema | None, new: Schema, path: str, *, webhook: bool) -> Iterator[str]:
+    values = _described(new.values)
+    if values is None:
+        return
+    below = values_path(path)
+    for old_value in _stored_values(old, new, webhook=webhook):
+        yield from _default_for_null(old_value, values, below, webhook=webhook)
+        yield from _added_defaults(old_value, values, below, webhook=webhook)
+
+
+def _stored_values(old: Schema | None, new: Schema, *, webhook: bool) -> Iterator[Schema | None]:
+    """Yield the schemas under which the values of the map `new` may have been stored."""
+    if old is None or (webhook and not old.values):
+        yield None
+        return
+    if old.values:
+        yield old.values
+    for name, field in old.properties.items():
+        if not new.is_declared(name):
+            yield field
+
+
+def _stored_field(old: Schema | None, name: str) -> Schema | None:
+    """Return the field of `old`, as declared: the metadata of an embedded resource may have defaults."""
+    if old is None:
+        return None
+    node = _declared(old).get(name)
+    return old.field(name) if node is None else Schema(node)
+
+
+def _declared(schema: Schema) -> Mapping[str, Mapping[str, Any]]:
+    return schema.node.get("properties") or {}
+
+
+def _described(schema: Schema | None) -> Schema | None:
+    return None if schema is ANY or schema is UNDESCRIBED else schema
+
+
+def _may_lack(old: Schema | None, name: str, new_field: Schema, *, webhook: bool) -> bool:
+    if old is None or name not in _declared(old):  # a default of map values does not stand in for a missing one
+        return True
+    old_field = Schema(_declared(old)[name])
+    may_be_null = old_field.nullable and not new_field.nullable
+    if old_field.has_default:
+        return may_be_null
+    return webhook or may_be_null or name not in old.required
+
+
+def _default_for_null(old: Schema | None, new: Schema, path: str, *, webhook: bool) -> Iterator[str]:
+    if not new.has_default or new.nullable:
+        return
+    if old is None or old.nullable or old.kind == "any" or (webhook and not old.has_default):
+        yield path
+
+
+def _dropped(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    if old.node is new.node and old.unpruned == new.unpruned:
+        return
+    for name in _names(old, new):
+        old_field, new_field = old.field(name), new.field(name)
+        below = field_path(path, name)
+        if old_field and new_field:
+            yield from _dropped(old_field, new_field, below)
+        elif old_field:
+            yield below
+    yield from _dropped_values(old, new, path)
+    yield from _dropped_items(old, new, path)
+
+
+def _dropped_values(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    if old.values is None or not old.admits_map:
+        return
+    if new.values is not None:
+        yield from _dropped(old.values, new.values, values_path(path))
+    elif old.values is not ANY:
+        yield values_path(path)
+    elif new.admits_map or old.kind == "map":  # an untyped value that `new` does not admit is refused, not pruned
+        yield path
+
+
+def _dropped_items(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    if old.items is None or not old.admits_list or (old.kind == "any" and not new.admits_list):
+        return
+    if new.items is not None or old.items is not ANY:  # else the place itself is named already
+        yield from _dropped(old.items, new.items or UNDESCRIBED, items_path(path))
+
+
+def _pruned(value: object, schema: Schema, path: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, child in value.items():
+            field, below = schema.field(name), field_path(path, name)
+            if field is None:
+                yield below
+            else:
+                yield from _pruned(child, field, below)
+    elif isinstance(value, list):
+        items = schema.items or UNDESCRIBED
+        for item in value:
+            yield from _pruned(item, items, items_path(path))

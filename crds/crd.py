@@ -1,0 +1,270 @@
+"""A CustomResourceDefinition as an immutable view: what a migration has to know before it touches an object.
+
+Built from the decoded document of any apiextensions.k8s.io/v1 CRD, read from a server or from a file. The
+document is neither copied nor mutated; what is malformed in a way that would mislead a migration (no storage
+version, two of them, a version named twice) is refused here, so that nobody has to look again.
+
+Pure: a dict in, frozen data out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final, Literal, NoReturn, cast
+
+from restow.crds.schema import Schema
+from restow.crds.versions import sort_versions
+
+__all__ = ["Condition", "Crd", "CrdError", "Strategy", "Version"]
+
+Strategy = Literal["None", "Webhook"]
+
+_API_VERSION: Final = "apiextensions.k8s.io/v1"
+_KIND: Final = "CustomResourceDefinition"
+
+
+class CrdError(ValueError):
+    """A document is not a usable CustomResourceDefinition; the message says which one and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One entry of a CRD's `status.conditions`; `status` is None for Unknown."""
+
+    status: bool | None
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """One entry of a CRD's `spec.versions`."""
+
+    name: str
+    api_version: str
+    served: bool
+    storage: bool
+    deprecated: bool
+    deprecation_warning: str | None
+    has_status_subresource: bool
+    has_scale: bool
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Crd:
+    """A CRD. `versions` keeps the document's order, `served` is sorted by version priority.
+
+    `generation` is 0 and `uid`, `resource_version` are empty for a document that never was on a server.
+    `webhook` is the raw `spec.conversion.webhook`, None with strategy None.
+    """
+
+    document: Mapping[str, Any]
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    annotations: Mapping[str, str]
+    managed_fields: Sequence[Mapping[str, Any]]
+    group: str
+    kind: str
+    list_kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    versions: tuple[Version, ...]
+    storage: Version
+    served: tuple[str, ...]
+    stored_versions: tuple[str, ...]
+    strategy: Strategy
+    webhook: Mapping[str, Any] | None
+    conditions: Mapping[str, Condition]
+
+    @classmethod
+    def from_document(cls, doc: Mapping[str, Any]) -> Crd:
+        """Read an apiextensions.k8s.io/v1 CRD. Raises CrdError if the document is none, or is malformed."""
+        name = _checked_name(doc)
+        metadata, spec, status = doc["metadata"], _section(doc, "spec", name), _optional(doc, "status", name)
+        names = _section(spec, "names", name, "spec.")
+        group, kind = _text(spec, "group", name, "spec."), _text(names, "kind", name, "spec.names.")
+        plural = _text(names, "plural", name, "spec.names.")
+        if name != f"{plural}.{group}":
+            _refuse(name, f"must be named {plural}.{group}, after its plural and its group")
+        versions = _versions(spec, group, name)
+        strategy, webhook = _conversion(spec, name)
+        return cls(
+            document=doc,
+            name=name,
+            uid=metadata.get("uid") or "",
+            generation=metadata.get("generation") or 0,
+            resource_version=metadata.get("resourceVersion") or "",
+            annotations=MappingProxyType(metadata.get("annotations") or {}),
+            managed_fields=metadata.get("managedFields") or (),
+            group=group,
+            kind=kind,
+            list_kind=names.get("listKind") or f"{kind}List",
+            plural=plural,
+            singular=names.get("singular") or kind.lower(),
+            namespaced=_namespaced(spec, name),
+            versions=versions,
+            storage=_storage_version(versions, name),
+            served=sort_versions(version.name for version in versions if version.served),
+            stored_versions=tuple(status.get("storedVersions") or ()),
+            strategy=strategy,
+            webhook=webhook,
+            conditions=MappingProxyType(_conditions(status)),
+        )
+
+    def version(self, name: str) -> Version | None:
+        """Return the version of that name, None if the CRD has none."""
+        return next((version for version in self.versions if version.name == name), None)
+
+    @property
+    def fingerprint(self) -> tuple[tuple[str, bool, bool], ...]:
+        """Return (name, served, storage) of every version, sorted by name.
+
+        Two generations with equal fingerprints store and serve alike, whatever else was edited (a CA bundle,
+        a schema, printer columns): this is what the guard of a prune compares (design §5).
+        """
+        return tuple(sorted((version.name, version.served, version.storage) for version in self.versions))
+
+    @property
+    def established(self) -> bool:
+        """Whether the server serves the CRD's resources."""
+        return self._is_true("Established")
+
+    @property
+    def names_accepted(self) -> bool:
+        """Whether no other CRD holds one of the names."""
+        return self._is_true("NamesAccepted")
+
+    @property
+    def terminating(self) -> bool:
+        """Whether the CRD is being deleted, and all its objects with it."""
+        return bool(self.document["metadata"].get("deletionTimestamp")) or self._is_true("Terminating")
+
+    @property
+    def storage_migrating(self) -> bool:
+        """Whether the cluster's own StorageVersionMigration of this CRD is under way."""
+        return self._is_true("StorageMigrating")
+
+    def _is_true(self, condition: str) -> bool:
+        found = self.conditions.get(condition)
+        return found is not None and found.status is True
+
+
+def _refuse(name: str, reason: str) -> NoReturn:
+    message = f"CustomResourceDefinition {name} {reason}"
+    raise CrdError(message)
+
+
+def _checked_name(doc: Mapping[str, Any]) -> str:
+    if not isinstance(doc, Mapping):
+        message = f"a CustomResourceDefinition must be an object, not a {type(doc).__name__}"
+        raise CrdError(message)
+    if doc.get("apiVersion") != _API_VERSION or doc.get("kind") != _KIND:
+        found = f"{doc.get('apiVersion')} {doc.get('kind')}"
+        message = f"the document is not a CustomResourceDefinition of {_API_VERSION} but a {found}"
+        raise CrdError(message)
+    metadata = doc.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    if not isinstance(name, str) or not name:
+        message = "a CustomResourceDefinition has no metadata.name"
+        raise CrdError(message)
+    return name
+
+
+def _section(parent: Mapping[str, Any], key: str, name: str, prefix: str = "") -> Mapping[str, Any]:
+    section = parent.get(key)
+    if not isinstance(section, Mapping):
+        _refuse(name, f"has no {prefix}{key}")
+    return section
+
+
+def _optional(parent: Mapping[str, Any], key: str, name: str) -> Mapping[str, Any]:
+    section = parent.get(key)
+    if section is None:
+        return {}
+    if not isinstance(section, Mapping):
+        _refuse(name, f"has a {key} that is not an object")
+    return section
+
+
+def _text(parent: Mapping[str, Any], key: str, name: str, prefix: str) -> str:
+    text = parent.get(key)
+    if not isinstance(text, str) or not text:
+        _refuse(name, f"has no {prefix}{key}")
+    return text
+
+
+def _namespaced(spec: Mapping[str, Any], name: str) -> bool:
+    scope = spec.get("scope")
+    if scope not in ("Namespaced", "Cluster"):
+        _refuse(name, f"has the scope {scope!r}, which is neither Namespaced nor Cluster")
+    return bool(scope == "Namespaced")
+
+
+def _conversion(spec: Mapping[str, Any], name: str) -> tuple[Strategy, Mapping[str, Any] | None]:
+    conversion = _optional(spec, "conversion", name)
+    strategy = conversion.get("strategy") or "None"
+    if strategy not in ("None", "Webhook"):
+        _refuse(name, f"has the conversion strategy {strategy!r}, which is neither None nor Webhook")
+    webhook = conversion.get("webhook")
+    if strategy == "Webhook" and not isinstance(webhook, Mapping):
+        _refuse(name, "has the conversion strategy Webhook but no spec.conversion.webhook")
+    return cast("Strategy", strategy), webhook if strategy == "Webhook" else None
+
+
+def _versions(spec: Mapping[str, Any], group: str, name: str) -> tuple[Version, ...]:
+    entries = spec.get("versions")
+    if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
+        _refuse(name, "has no spec.versions")
+    # apiextensions v1 allows this flag only on CRDs that came from v1beta1; such objects are never pruned.
+    unstructured = spec.get("preserveUnknownFields") is True
+    versions = tuple(_version(entry, group, name, unstructured=unstructured) for entry in entries)
+    names = [version.name for version in versions]
+    twice = sort_versions({version for version in names if names.count(version) > 1})
+    if twice:
+        _refuse(name, f"lists the version {twice[0]} more than once")
+    return versions
+
+
+def _version(entry: object, group: str, name: str, *, unstructured: bool) -> Version:
+    if not isinstance(entry, Mapping):
+        _refuse(name, "has an entry in spec.versions that is not an object")
+    version = _text(entry, "name", name, "spec.versions[].")
+    validation = _optional(entry, "schema", name)
+    schema = _optional(validation, "openAPIV3Schema", name) or None
+    subresources = _optional(entry, "subresources", name)
+    return Version(
+        name=version,
+        api_version=f"{group}/{version}",
+        served=entry.get("served") is True,
+        storage=entry.get("storage") is True,
+        deprecated=entry.get("deprecated") is True,
+        deprecation_warning=entry.get("deprecationWarning"),
+        has_status_subresource=subresources.get("status") is not None,
+        has_scale=subresources.get("scale") is not None,
+        schema=Schema.root(None if unstructured else schema),
+    )
+
+
+def _storage_version(versions: Sequence[Version], name: str) -> Version:
+    storage = [version for version in versions if version.storage]
+    if len(storage) != 1:
+        found = ", ".join(version.name for version in storage) or "none"
+        _refuse(name, f"must have exactly one version with storage: true, but has {found}")
+    return storage[0]
+
+
+def _conditions(status: Mapping[str, Any]) -> dict[str, Condition]:
+    return {
+        entry.get("type") or "": Condition(
+            status={"True": True, "False": False}.get(entry.get("status", "")),
+            reason=entry.get("reason") or "",
+            message=entry.get("message") or "",
+        )
+        for entry in status.get("conditions") or ()
+    }

@@ -1,0 +1,195 @@
+"""A read-only view over one node of a CRD's structural schema, in the API server's own terms.
+
+Two parts of the API server read these schemas, and managedFields work needs the answers of both:
+- the type converter of server-side apply (kube-openapi `schemaconv`, structured-merge-diff): is a value one
+  leaf or many, and what are a list's keys: `kind`, `list_type`, `list_keys`, `map_type`;
+- pruning (apiextensions `schema/pruning`): which fields are kept at all: `field`, `items`, `values`.
+
+Where the two differ, pruning decides whether a field exists (a field that is dropped is never owned), and the
+type converter decides how it is owned. Junctors (`allOf`, `anyOf`, `oneOf`, `not`) only validate and play no
+part in either.
+
+Invariants: the document is never copied and never mutated; a view is a few words of memory and made on
+demand; views compare by identity, their `node` by content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from restow.crds.objectmeta import IMPLICIT_PROPERTIES
+
+__all__ = ["ANY", "UNDESCRIBED", "Kind", "ListType", "MapType", "Schema"]
+
+Kind = Literal["scalar", "list", "map", "any"]
+ListType = Literal["atomic", "set", "map"]
+MapType = Literal["granular", "atomic"]
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "array": "list",
+    "boolean": "scalar",
+    "integer": "scalar",
+    "number": "scalar",
+    "object": "map",
+    "string": "scalar",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schema:
+    """One schema node (JSONSchemaProps as decoded from JSON) and the context that its meaning depends on.
+
+    `node` is the raw node, for what this view does not answer (`enum`, `format`, …).
+    `is_root` marks the root of an object: apiVersion, kind and metadata are known whatever the node says.
+    `unpruned` marks the items of a list that preserves unknown fields: pruning carries that from a list to
+    its items, but not from an object to its declared properties.
+    """
+
+    node: Mapping[str, Any]
+    is_root: bool = False
+    unpruned: bool = False
+
+    @classmethod
+    def root(cls, node: Mapping[str, Any] | None) -> Schema:
+        """Return the view of a version's `openAPIV3Schema`; a version without one accepts `ANY`thing."""
+        return ANY if node is None else cls(node, is_root=True)
+
+    @property
+    def kind(self) -> Kind:
+        """What a value here can be; `any` where the node names no type (int-or-string is a scalar)."""
+        if self.int_or_string:
+            return "scalar"
+        return _KINDS.get(self.node.get("type") or "", "any")
+
+    @property
+    def admits_list(self) -> bool:
+        """Whether a list can stand here."""
+        return self.kind in ("list", "any")
+
+    @property
+    def admits_map(self) -> bool:
+        """Whether an object can stand here."""
+        return self.kind in ("map", "any")
+
+    @property
+    def admits_scalar(self) -> bool:
+        """Whether a scalar can stand here."""
+        return self.kind in ("scalar", "any")
+
+    @property
+    def list_type(self) -> ListType | None:
+        """How a list here is owned: `atomic` as one leaf (the default), `set` or `map` item by item.
+
+        None where no list can stand.
+        """
+        if not self.admits_list:
+            return None
+        declared = self.node.get("x-kubernetes-list-type")
+        return declared if declared in ("set", "map") else "atomic"
+
+    @property
+    def list_keys(self) -> tuple[str, ...]:
+        """The fields that identify an item of a `map` list, as declared (their order carries no meaning)."""
+        if self.list_type != "map":
+            return ()
+        return tuple(self.node.get("x-kubernetes-list-map-keys") or ())
+
+    @property
+    def map_type(self) -> MapType | None:
+        """How an object here is owned: `granular` field by field (the default) or `atomic` as one leaf.
+
+        None where no object can stand.
+        """
+        if not self.admits_map:
+            return None
+        return "atomic" if self.node.get("x-kubernetes-map-type") == "atomic" else "granular"
+
+    @property
+    def preserves_unknown_fields(self) -> bool:
+        """Whether undeclared fields of an object here are kept."""
+        return self.unpruned or self.node.get("x-kubernetes-preserve-unknown-fields") is True
+
+    @property
+    def embedded_resource(self) -> bool:
+        """Whether an object here is a whole Kubernetes object with its own apiVersion, kind and metadata."""
+        return self.node.get("x-kubernetes-embedded-resource") is True
+
+    @property
+    def int_or_string(self) -> bool:
+        """Whether a value here is an integer or a string."""
+        return self.node.get("x-kubernetes-int-or-string") is True
+
+    @property
+    def nullable(self) -> bool:
+        """Whether null is a value here; elsewhere the server drops it or puts the default in its place."""
+        return self.node.get("nullable") is True
+
+    @property
+    def has_default(self) -> bool:
+        """Whether the node declares a default; null counts as none, as it does for the server."""
+        return self.node.get("default") is not None
+
+    @property
+    def default(self) -> Any:
+        """The declared default, None without one. Not a copy: never mutate it."""
+        return self.node.get("default")
+
+    @property
+    def required(self) -> frozenset[str]:
+        """The fields without which an object here is invalid."""
+        return frozenset(self.node.get("required") or ())
+
+    @property
+    def items(self) -> Schema | None:
+        """The schema of a list's items; None where the node describes none (their fields would be pruned)."""
+        items = self.node.get("items")
+        if isinstance(items, Mapping):
+            return Schema(items, unpruned=self.preserves_unknown_fields)
+        return ANY if self.preserves_unknown_fields else None
+
+    @property
+    def values(self) -> Schema | None:
+        """The schema of every field that no property declares; None where such fields are pruned."""
+        additional = self.node.get("additionalProperties")
+        if isinstance(additional, Mapping):
+            return Schema(additional)
+        if additional is not None:
+            return UNDESCRIBED
+        return ANY if self.preserves_unknown_fields else None
+
+    @property
+    def properties(self) -> Mapping[str, Schema]:
+        """The declared fields by name, with apiVersion, kind and metadata where they are implicitly known."""
+        nodes: Mapping[str, Mapping[str, Any]] = self.node.get("properties") or {}
+        if self._has_implicit_properties:
+            nodes = {**nodes, **IMPLICIT_PROPERTIES}
+        return {name: Schema(node) for name, node in nodes.items()}
+
+    def is_declared(self, name: str) -> bool:
+        """Say whether the field is one of `properties`."""
+        return self._property_node(name) is not None
+
+    def field(self, name: str) -> Schema | None:
+        """Return the schema of a field of an object here; None if the server would prune it."""
+        node = self._property_node(name)
+        return self.values if node is None else Schema(node)
+
+    @property
+    def _has_implicit_properties(self) -> bool:
+        return self.is_root or self.embedded_resource
+
+    def _property_node(self, name: str) -> Mapping[str, Any] | None:
+        if name in IMPLICIT_PROPERTIES and self._has_implicit_properties:
+            return IMPLICIT_PROPERTIES[name]
+        properties: Mapping[str, Mapping[str, Any]] = self.node.get("properties") or {}
+        return properties.get(name)
+
+
+#: Anything goes and everything is kept: below x-kubernetes-preserve-unknown-fields, or without a schema.
+#: Objects are granular, lists atomic: the deduced type of structured-merge-diff.
+ANY: Final = Schema({"x-kubernetes-preserve-unknown-fields": True})
+
+#: A value under `additionalProperties: true`: kept itself, but the fields of objects within it are pruned.
+UNDESCRIBED: Final = Schema({})
