@@ -157,6 +157,7 @@ class Controller:
             raise _first(group) from None
 
     async def _feed_and_drain(self, queue: WorkQueue[Key]) -> None:
+        asked = _cancellations()
         try:
             async with asyncio.TaskGroup() as sources:
                 indexes = [KeyIndex(partial(self._keys_of, source)) for source in self._sources]
@@ -166,7 +167,8 @@ class Controller:
                     sources.create_task(self._look_again(self._resync, indexes[0], queue), name=f"{self.name} resync")
         finally:
             queue.close()
-            await self._drain(queue)
+            if _cancellations() - asked < 2:
+                await self._drain(queue)
 
     async def _drain(self, queue: WorkQueue[Key]) -> None:
         """Let running reconciles finish; those that do not are cancelled with the workers' group."""
@@ -234,7 +236,7 @@ class Controller:
             after = (await self._reconcile(key)).requeue_after
         except asyncio.CancelledError as error:
             # A reconciler may also raise this of its own, having awaited something that was cancelled.
-            if _being_cancelled():
+            if _cancellations():
                 raise
             self._failed(key, queue, error, started)
         except Exception as error:  # noqa: BLE001 - foreign code; all that it raises is a failure of this key
@@ -272,9 +274,10 @@ class Controller:
             _log.error("%s: its hook failed: %s", self.name, describe_failure(broken))
 
 
-def _being_cancelled() -> bool:
+def _cancellations() -> int:
+    """How often the cancellation of this task was asked for."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return 0 if task is None else task.cancelling()
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

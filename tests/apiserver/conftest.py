@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.etcd import Etcd
+from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from tests.apiserver.kind import Kind
+from tests.apiserver.proxy import Proxy, proxy_before
 
 _numbers = itertools.count(1)
 
@@ -44,3 +46,17 @@ async def kind(cluster: HttpCluster, etcd: Etcd, group: str) -> AsyncIterator[Ki
     await made.create(made.document(storage="v1alpha1", versions=("v1alpha1",)))
     yield made
     await made.remove()
+
+
+@pytest.fixture
+async def proxy(control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Proxy]:
+    """A proxy in front of the API server, with no faults yet."""
+    async with proxy_before(control_plane, tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+async def through_proxy(proxy: Proxy) -> AsyncIterator[HttpCluster]:
+    """A session through the proxy."""
+    async with connect(proxy.kubeconfig) as opened:
+        yield opened

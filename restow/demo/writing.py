@@ -1,0 +1,148 @@
+"""How the demo's managers write: each answer is kept, a refusal too, since refusals are what the demo is about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from restow.demo.crd import PLURAL, Life, crd, crd_name, databases
+from restow.kube import ApiError, Cluster, PatchType, Reply, Resource
+from restow.kube.errors import NotFound, TooManyRequests
+from restow.kube.resources import CRDS, NAMESPACES
+
+__all__ = ["Answer", "Writer", "all_of"]
+
+_IN_FLIGHT = 16
+_SERVED_WITHIN = 30.0  # seconds; after a change of a CRD the API server takes well under one
+_POLL = 0.05
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server answered: an object, or a refusal in its own words (``409 Conflict: …``)."""
+
+    object: Mapping[str, Any] = field(default_factory=dict)
+    refusal: str = ""
+
+    @property
+    def entries(self) -> list[Mapping[str, Any]]:
+        """The object's managedFields."""
+        return list(self.object.get("metadata", {}).get("managedFields", []))
+
+
+class Writer:
+    """Writes databases of one group, and their CRD."""
+
+    def __init__(self, cluster: Cluster, group: str) -> None:
+        self._cluster = cluster
+        self.group = group
+
+    async def create_namespaces(self, names: Iterable[str]) -> None:
+        """Create namespaces."""
+        for name in names:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await self._cluster.create(NAMESPACES, msgspec.json.encode(body))
+
+    async def apply_crd(self, life: Life) -> Answer:
+        """Apply the CRD, and wait until the API server serves what it says."""
+        body = msgspec.json.encode(crd(self.group, life))
+        params = {"fieldManager": "installer"}
+        name = crd_name(self.group)
+        answer = await _answer(self._cluster.patch(CRDS, name, body, patch_type=PatchType.APPLY, params=params))
+        if not answer.refusal:
+            for version in answer.object["spec"]["versions"]:
+                await self._served(databases(self.group, version["name"]), served=version["served"])
+        return answer
+
+    async def patch_stored_versions(self, versions: list[str]) -> Answer:
+        """Set the CRD's ``status.storedVersions`` by hand."""
+        body = msgspec.json.encode({"status": {"storedVersions": versions}})
+        patched = self._cluster.patch(
+            CRDS, crd_name(self.group), body, patch_type=PatchType.MERGE, subresource="status"
+        )
+        return await _answer(patched)
+
+    async def apply(
+        self, manifest: Mapping[str, Any], manager: str, *, status: bool = False, force: bool = False
+    ) -> Answer:
+        """Server-side apply as a manager, at the manifest's version."""
+        params = {"fieldManager": manager, "force": "true"} if force else {"fieldManager": manager}
+        metadata = manifest["metadata"]
+        applied = self._cluster.patch(
+            self._resource(manifest),
+            metadata["name"],
+            msgspec.json.encode(manifest),
+            metadata["namespace"],
+            patch_type=PatchType.APPLY,
+            subresource="status" if status else None,
+            params=params,
+        )
+        return await _answer(applied)
+
+    async def merge(self, namespace: str, name: str, version: str, patch: Mapping[str, Any], manager: str) -> Answer:
+        """Send a merge patch as a manager."""
+        patched = self._cluster.patch(
+            databases(self.group, version),
+            name,
+            msgspec.json.encode(patch),
+            namespace,
+            patch_type=PatchType.MERGE,
+            params={"fieldManager": manager},
+        )
+        return await _answer(patched)
+
+    async def delete(self, namespace: str, name: str, version: str) -> Answer:
+        """Delete."""
+        return await _answer(self._cluster.delete(databases(self.group, version), name, namespace))
+
+    async def _served(self, resource: Resource, *, served: bool) -> None:
+        """Wait until objects can be listed at a version, or cannot any more."""
+        async with asyncio.timeout(_SERVED_WITHIN):
+            while await self._lists(resource) is not served:
+                await asyncio.sleep(_POLL)
+
+    async def _lists(self, resource: Resource) -> bool | None:
+        """Whether objects can be listed; None while the API server is still getting ready for it."""
+        try:
+            await self._cluster.list_page(resource, params={"limit": "1"})
+        except NotFound:
+            return False
+        except TooManyRequests:
+            return None
+        return True
+
+    def _resource(self, manifest: Mapping[str, Any]) -> Resource:
+        group, _, version = manifest["apiVersion"].partition("/")
+        return Resource(group, version, PLURAL, namespaced=True)
+
+
+async def _answer(request: Awaitable[Reply]) -> Answer:
+    try:
+        return Answer((await request).json())
+    except ApiError as error:
+        return Answer(refusal=f"{error.status} {error.reason}".rstrip() + f": {error.message}")
+
+
+async def all_of(
+    jobs: Iterable[_Job], do: Callable[[_Job], Awaitable[_Result]], *, done: Callable[[], None] = lambda: None
+) -> list[_Result]:
+    """Do all jobs, some in flight at a time; ``done`` is called after each. Results come in the order of the jobs."""
+    waiting = enumerate(jobs)
+    results: dict[int, _Result] = {}
+
+    async def work() -> None:
+        for number, job in waiting:
+            results[number] = await do(job)
+            done()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_IN_FLIGHT):
+            group.create_task(work())
+    return [results[number] for number in sorted(results)]
