@@ -15,11 +15,12 @@ import asyncio
 import json
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Coroutine, Iterable, Iterator, Sequence
 
 DEFAULT_BINARIES = ("etcd", "kube-apiserver")
 _OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfig of this room
@@ -48,14 +49,8 @@ async def _binaries(options: argparse.Namespace) -> int:
 
 
 async def _up(options: argparse.Namespace) -> int:
-    from restow.controlplane.errors import ControlPlaneError
     from restow.controlplane.plane import ControlPlane
-    from restow.controlplane.users import write_private
 
-    copy: Path | None = options.kubeconfig
-    if copy is not None and copy.exists() and _OURS not in copy.read_bytes():
-        message = f"{copy} is the kubeconfig of something else; name a new file, it is removed at the end."
-        raise ControlPlaneError(message)
     ready = asyncio.Event()
 
     async def serve() -> None:
@@ -69,19 +64,40 @@ async def _up(options: argparse.Namespace) -> int:
             controller_manager_args=_by_name(options.controller_manager_args),
             log_directory=options.logs,
         )
-        try:
-            async with plane:
-                if copy is not None:
-                    write_private(copy, plane.kubeconfig.read_bytes())
-                kubeconfig = str((copy or plane.kubeconfig).absolute())
-                _print_line({"kubeconfig": kubeconfig, "server": plane.server, "etcd": plane.etcd.url})
+        async with plane:
+            with _copied(plane.kubeconfig, options.kubeconfig) as kubeconfig:
+                _print_line({"kubeconfig": str(kubeconfig), "server": plane.server, "etcd": plane.etcd.url})
                 ready.set()
                 await plane.watch()
-        finally:
-            if copy is not None:
-                copy.unlink(missing_ok=True)
 
     return await _interruptible(serve(), ready)
+
+
+@contextmanager
+def _copied(kubeconfig: Path, copy: Path | None) -> Iterator[Path]:
+    """Offer the kubeconfig at the place that the user named, for as long as it is of use."""
+    if copy is None:
+        yield kubeconfig
+        return
+    from restow.controlplane.users import write_private
+
+    try:
+        write_private(copy, kubeconfig.read_bytes())
+        yield copy.absolute()
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _new_kubeconfig(text: str) -> Path:
+    """Refuse the file of somebody else: it would be overwritten, and removed at the end."""
+    path = Path(text)
+    if path.exists() and not (path.is_file() and _OURS in path.read_bytes()):
+        message = f"{path} exists and is no kubeconfig of this command; name another file"
+        raise argparse.ArgumentTypeError(message)
+    if not path.absolute().parent.is_dir():
+        message = f"the folder of {path} does not exist"
+        raise argparse.ArgumentTypeError(message)
+    return path
 
 
 async def _interruptible(work: Coroutine[None, None, None], ready: asyncio.Event) -> int:
@@ -123,7 +139,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m restow.controlplane", description="A local control plane.")
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start a control plane; stop it with SIGTERM or Ctrl-C")
-    up.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig here; removed at the end")
+    up.add_argument(
+        "--kubeconfig", type=_new_kubeconfig, metavar="FILE", help="write the kubeconfig here; removed at the end"
+    )
     up.add_argument("--port", type=int, help="the port of the first API server (default: a free one)")
     up.add_argument("--apiservers", type=int, default=1, metavar="N", help="API servers on the same etcd (default 1)")
     up.add_argument("--controller-manager", action="store_true", help="also run kube-controller-manager")

@@ -31,8 +31,8 @@ SERVICE_ADDRESS = "10.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class ApiServerFiles:
-    """The files that kube-apiserver reads."""
+class ServerFiles:
+    """The certificates and keys that the servers read."""
 
     ca: Path
     serving_certificate: Path
@@ -62,7 +62,7 @@ def etcd_command(
 
 def apiserver_command(
     binary: Path,
-    files: ApiServerFiles,
+    files: ServerFiles,
     *,
     etcd: str,
     port: int,
@@ -99,8 +99,7 @@ def controller_manager_command(
     binary: Path,
     *,
     kubeconfig: Path,
-    serving_certificate: Path,
-    serving_key: Path,
+    files: ServerFiles,
     port: int,
     controllers: Sequence[str],
     feature_gates: Mapping[str, bool],
@@ -111,10 +110,12 @@ def controller_manager_command(
         "kubeconfig": str(kubeconfig),
         "authentication-kubeconfig": str(kubeconfig),
         "authorization-kubeconfig": str(kubeconfig),
+        "authentication-skip-lookup": "true",  # there is no front proxy whose authority could be looked up
+        "client-ca-file": str(files.ca),
         "bind-address": LOOPBACK,
         "secure-port": str(port),
-        "tls-cert-file": str(serving_certificate),
-        "tls-private-key-file": str(serving_key),
+        "tls-cert-file": str(files.serving_certificate),
+        "tls-private-key-file": str(files.serving_key),
         "controllers": ",".join(controllers),
         "leader-elect": "false",
         "profiling": "false",

@@ -67,10 +67,10 @@ class ExistingCluster:
     def user(
         self,
         name: str,
-        groups: Iterable[str] = (),
+        groups: Iterable[str] = (),  # noqa: ARG002 - the signature of ControlPlane.user
         *,
-        valid_for: timedelta | None = None,
-        apiserver: ApiServer | None = None,
+        valid_for: timedelta | None = None,  # noqa: ARG002
+        apiserver: ApiServer | None = None,  # noqa: ARG002
     ) -> User:
         """Not to be had."""
         self._unavailable(f"no certificate can be signed for {name}")

@@ -282,8 +282,7 @@ class ControlPlane:
         command = controller_manager_command(
             self.binaries["kube-controller-manager"],
             kubeconfig=admin.kubeconfig,
-            serving_certificate=run.files.serving_certificate,
-            serving_key=run.files.serving_key,
+            files=run.files,
             port=port,
             controllers=self._controllers,
             feature_gates=self._feature_gates,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from restow.controlplane.certificates import CertificateAuthority, public_key_pem, service_account_key
-from restow.controlplane.commands import LOOPBACK, SERVICE_ADDRESS, ApiServerFiles
+from restow.controlplane.commands import LOOPBACK, SERVICE_ADDRESS, ServerFiles
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.users import User, create_user, write_private
 
@@ -44,7 +44,7 @@ class RunningPlane:
         self._authority = CertificateAuthority.create()
         self._users = 0
         folder = group.folder / "certificates"
-        self.files = ApiServerFiles(
+        self.files = ServerFiles(
             ca=folder / "ca.crt",
             serving_certificate=folder / "apiserver.crt",
             serving_key=folder / "apiserver.key",

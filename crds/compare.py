@@ -46,7 +46,8 @@ def added_defaults(old: Schema, new: Schema, *, webhook: bool = False) -> tuple[
     `webhook` says that objects come through a conversion webhook. It may produce any field that `new` has, so
     then only a default at the same place of `old` rules one out.
 
-    Metadata has no defaults of a CRD's own and is left out. Source: apiextensions `schema/defaulting`.
+    The object's own metadata has no defaults and is left out; that of an embedded resource may have some.
+    Source: apiextensions `schema/defaulting`.
     """
     return _unique(_added_defaults(old, new, ROOT, webhook=webhook))
 
@@ -190,14 +191,16 @@ def _default_for_null(old: Schema | None, new: Schema, path: str, *, webhook: bo
 def _dropped(old: Schema, new: Schema, path: str) -> Iterator[str]:
     if old.node is new.node and old.unpruned == new.unpruned:
         return
+    yield from _dropped_values(old, new, path)
     for name in _names(old, new):
+        if new.is_root and name in IMPLICIT_PROPERTIES:  # unknown metadata of an object was never stored
+            continue
         old_field, new_field = old.field(name), new.field(name)
         below = field_path(path, name)
         if old_field and new_field:
             yield from _dropped(old_field, new_field, below)
         elif old_field:
             yield below
-    yield from _dropped_values(old, new, path)
     yield from _dropped_items(old, new, path)
 
 

@@ -160,13 +160,13 @@ class Controller:
         asked = _cancellations()
         try:
             async with asyncio.TaskGroup() as sources:
+                sources.create_task(_hold_open(queue), name=f"{self.name} queue")
                 indexes = [KeyIndex(partial(self._keys_of, source)) for source in self._sources]
                 for source, index in zip(self._sources, indexes, strict=True):
                     sources.create_task(self._follow(source, index, queue), name=f"{self.name} {source.selection}")
                 if self._resync is not None:
                     sources.create_task(self._look_again(self._resync, indexes[0], queue), name=f"{self.name} resync")
         finally:
-            queue.close()
             if _cancellations() - asked < 2:
                 await self._drain(queue)
 
@@ -272,6 +272,14 @@ class Controller:
             self._hook(replace(details, queued=len(queue), running=queue.busy))
         except Exception as broken:  # noqa: BLE001 - foreign code
             _log.error("%s: its hook failed: %s", self.name, describe_failure(broken))
+
+
+async def _hold_open(queue: WorkQueue[Key]) -> None:
+    """Close the queue as soon as the sources are cancelled; until they have ended a worker could start something."""
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        queue.close()
 
 
 def _cancellations() -> int:

@@ -23,7 +23,7 @@ from restow.kube.errors import (
     Unreachable,
 )
 
-__all__ = ["ATTEMPTS", "Action", "Outcome", "of_list_error", "of_write_error"]
+__all__ = ["ATTEMPTS", "Action", "Outcome", "cannot_convert", "of_list_error", "of_write_error"]
 
 ATTEMPTS = 8
 """Tries of one request before its object is given up; with the back-off below about a minute."""
@@ -89,8 +89,8 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
         if attempt < ATTEMPTS:
             return Outcome(Action.REREAD, wait=0.0 if attempt == 1 else _backoff(attempt) / 4)
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
-    if isinstance(error, ApiError) and _hopeless(error):
-        return _fail(error, error.reason or "InternalError")
+    if cannot_convert(error):
+        return _fail(error, "CannotConvert", _CANNOT_CONVERT_SAID.format(message=_said_briefly(error)))
     return _transient(error, attempt) or _fail(error)
 
 
@@ -119,8 +119,8 @@ def _transient(error: KubeError, attempt: int) -> Outcome | None:
     return None
 
 
-def _hopeless(error: ApiError) -> bool:
-    """A 500 that says the object's managedFields cannot be converted will say so again."""
+def cannot_convert(error: KubeError) -> bool:
+    """Whether a server-side apply failed since an entry of managedFields cannot be converted; it will fail again."""
     return isinstance(error, ServerError) and any(text in error.message for text in _CANNOT_CONVERT)
 
 
@@ -136,11 +136,21 @@ def _said(error: ApiError) -> str:
     return error.message or f"the API server answered {error.status} without a message"
 
 
+def _said_briefly(error: KubeError) -> str:
+    """Which of the known reasons it is; the message itself may hold the field's neighbours."""
+    return next((text for text in _CANNOT_CONVERT if text in str(error)), "")
+
+
 def _backoff(attempt: int) -> float:
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
 
 
 _CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
+
+_CANNOT_CONVERT_SAID = (
+    "the API server cannot convert one of its managedFields entries to the entry's version ({message}): run with "
+    "--managed-fields translate and --scope not-storage, which moves the entries to the storage version"
+)
 
 _UNKNOWN_404 = (
     "the API server answered 404 without naming this object ({message}), so it cannot be taken as deleted; check that "

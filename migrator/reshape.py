@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from restow.crds import Schema
-from restow.migrator.fieldset import FieldSet, is_leaf
+from restow.migrator.fieldset import FieldSet, is_leaf, union
 
 __all__ = ["Unknown", "reshape", "whole_owners"]
 
@@ -53,19 +53,20 @@ def reshape(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> 
         elif key.startswith("f:"):
             value = live.get(key[2:], _ABSENT) if isinstance(live, dict) else _ABSENT
             was = old.below(key) if isinstance(old, Unknown) else old.field(key[2:])
-            carried[key] = _node(node, was, new.field(key[2:]), value)
+            below = _node(node, was, new.field(key[2:]), value)
+            carried[key] = below if new.is_declared(key[2:]) or not is_leaf(node) else _member(below)
         else:
             element, below = _item(key, node, old, new, live)
-            carried[element] = below
+            carried[element] = union(carried[element], below) if element in carried else below
     return carried
 
 
 def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:
     if new is None or old is None:
         return node  # a field that one of the versions does not know: there is nothing to own otherwise
-    if _atomic(new):
+    if _atomic(new, live):
         return {}
-    if is_leaf(node) and live is not _ABSENT and _was_atomic(old):
+    if is_leaf(node) and live is not _ABSENT and _was_atomic(old, live):
         return _owned(live, new)
     return reshape(node, old, new, live)
 
@@ -76,17 +77,17 @@ def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: An
         return key, node
     position = _find(key, live, new if isinstance(old, Unknown) else old)
     value = live[position] if position is not None else _ABSENT
-    if isinstance(old, Unknown):
-        return key, reshape(node, old.below(key), new.items, value)
-    if old.kind != "list" or old.items is None:
-        return key, node
-    element = key if position is None or _keys(old) == _keys(new) else _element(value, new) or key
-    return element, reshape(node, old.items, new.items, value)
+    below = _node(node, old.below(key) if isinstance(old, Unknown) else old.items, new.items, value)
+    if is_leaf(node):
+        below = _member(below)
+    if isinstance(old, Unknown) or position is None or _keys(old) == _keys(new):
+        return key, below
+    return _element(value, new) or key, below
 
 
 def _owned(value: Any, schema: Schema) -> FieldSet:
     """The set of everything in a value: structured-merge-diff's ``ToFieldSet``."""
-    if _atomic(schema):
+    if _atomic(schema, value):
         return {}
     if schema.kind == "list":
         return _owned_items(value, schema)
@@ -96,9 +97,8 @@ def _owned(value: Any, schema: Schema) -> FieldSet:
     for name, child in value.items():
         below = schema.field(name)
         owned = _owned(child, below) if below is not None else {}
-        if owned and not schema.is_declared(name):
-            owned["."] = {}  # a key of a map is a member itself, a declared field is not
-        node[f"f:{name}"] = owned
+        # A key of a map is a member itself, a declared field is not.
+        node[f"f:{name}"] = owned if schema.is_declared(name) else _member(owned)
     return node
 
 
@@ -110,24 +110,30 @@ def _owned_items(value: Any, schema: Schema) -> FieldSet:
         element = _element(item, schema)
         if element is None:
             return {}
-        owned = _owned(item, schema.items)
-        if owned:
-            owned["."] = {}
-        node[element] = owned
+        # Items that cannot be told apart are owned as one, and nothing below them.
+        node[element] = {} if element in node else _member(_owned(item, schema.items))
     return node
 
 
-def _atomic(schema: Schema) -> bool:
-    """Whether this is owned as a whole only."""
-    if schema.kind == "list":
+def _member(node: FieldSet) -> FieldSet:
+    """The node of a path that is a member itself, whatever is below."""
+    return node | {".": {}} if node else node
+
+
+def _atomic(schema: Schema, value: Any = _ABSENT) -> bool:
+    """Whether this is owned as a whole only; where any type is allowed, the value tells which one it is."""
+    if schema.kind == "list" or (schema.kind == "any" and isinstance(value, list)):
         return schema.list_type == "atomic"
     if schema.kind in ("map", "any"):
         return schema.map_type == "atomic"
     return True
 
 
-def _was_atomic(schema: Schema | Unknown) -> bool:
-    return is_leaf(schema.owned) if isinstance(schema, Unknown) else _atomic(schema)
+def _was_atomic(schema: Schema | Unknown, live: Any = _ABSENT) -> bool:
+    if isinstance(schema, Unknown):
+        # Of objects, an empty one is owned just so far more often than one that was atomic.
+        return is_leaf(schema.owned) and not isinstance(live, dict)
+    return _atomic(schema, live)
 
 
 def _keys(schema: Schema) -> tuple[str, ...]:

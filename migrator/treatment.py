@@ -83,7 +83,6 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
     if completed:
         served = {version.api_version for version in crd.versions if version.served} - {storage.api_version}
         by_version |= dict.fromkeys(served, Treatment.KEEP)
-    stored = [version for name in crd.stored_versions if (version := crd.version(name)) and not version.storage]
     reshaped = any(treatment is Treatment.RESHAPE for treatment in by_version.values())
     return Treatments(
         storage=storage.api_version,
@@ -91,12 +90,26 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         removed=_removed(crd, options),
         present=frozenset(by_version),
         reencode=options.does(Phase.STORAGE) and crd.stored_versions != (storage.name,),
-        new_defaults=tuple(
-            dict.fromkeys(path for version in stored for path in added_defaults(version.schema, storage.schema))
-        ),
+        new_defaults=_persisted_defaults(crd),
         schemas={version.api_version: version.schema for version in crd.versions},
         whole_objects=reshaped,
     )
+
+
+def _persisted_defaults(crd: Crd) -> tuple[str, ...]:
+    """Defaults that objects stored at an older version lack, and that a plain write would persist in our name.
+
+    Those of the status are not: with a status subresource a write of the object itself never owns any of it.
+    """
+    storage = crd.storage
+    older = [version for name in crd.stored_versions if (version := crd.version(name)) and not version.storage]
+    found = dict.fromkeys(
+        path
+        for version in older
+        for path in added_defaults(version.schema, storage.schema, webhook=crd.strategy == "Webhook")
+        if not (storage.has_status_subresource and path.startswith(".status"))
+    )
+    return tuple(found)
 
 
 def _treatment(crd: Crd, name: str, options: Options) -> Treatment:

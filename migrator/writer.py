@@ -12,13 +12,13 @@ from typing import Any
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import Conflict, KubeError, TooManyRequests, Unauthorized, Unreachable
+from restow.kube.errors import Conflict, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
 from restow.kube.resources import Resource
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.entries import Entry, merge, same_ownership
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
-from restow.migrator.outcome import ATTEMPTS, Action, Outcome, of_write_error
+from restow.migrator.outcome import ATTEMPTS, Action, Outcome, cannot_convert, of_write_error
 from restow.migrator.report import CrdReport, Failure
 from restow.migrator.treatment import Treatments
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
@@ -176,7 +176,13 @@ class Writer:
             return False
         now = meta
         for step in decision.steps[:-1]:
-            now = await self._send(now, step, decision.entries)
+            try:
+                now = await self._send(now, step, decision.entries)
+            except ServerError as error:
+                # The default is stored already (another writer, or a run that was killed between the two), and the
+                # entries' old version does not declare it: nothing is left to persist, the patch alone will do.
+                if not cannot_convert(error):
+                    raise
         if decision.rehearse:
             await self._rehearse(now, decision)
         now = await self._send(now, decision.steps[-1], decision.entries)

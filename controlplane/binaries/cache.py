@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -36,8 +36,7 @@ def install(source: Path, folder: Path, name: str) -> Path:
 @asynccontextmanager
 async def locked(folder: Path, waiting: Callable[[], None]) -> AsyncIterator[None]:
     """Hold the folder's lock; call `waiting` once if another process has it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
+    with _lock_file(folder) as file:
         told = False
         while not _try_lock(file.fileno()):
             if not told:
@@ -54,6 +53,11 @@ def scratch(folder: Path) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     return path
+
+
+def _lock_file(folder: Path) -> TextIO:
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / ".lock").open("w")
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -66,14 +66,14 @@ class Share:
         return [member for member in members if member.number in self]
 
 
-BACKED_UP = Share(3, 0)
-WATCHED = Share(2, 0)
+BACKED_UP = Share(4, 0)
+WATCHED = Share(3, 0)
 EDITED = Share(10, 0)
 PROTECTED = Share(10, 5)
 DELETING = Share(50, 5)
 APPLIED_MEANWHILE = Share(20, 1)
 DELETED_MEANWHILE = Share(25, 2)
-OLD_MANIFESTS = Share(5, 4)
+OLD_MANIFESTS = Share(10, 4)
 CREATED_FROM = 1_000_000
 """Databases that a client creates during the migration are numbered from here."""
 

@@ -69,6 +69,11 @@ class Writer:
         )
         return await _answer(patched)
 
+    async def stored_versions(self) -> list[str]:
+        """Read the CRD's ``status.storedVersions``."""
+        reply = await self._cluster.get(CRDS, crd_name(self.group))
+        return list(reply.json()["status"]["storedVersions"])
+
     async def apply(
         self, manifest: Mapping[str, Any], manager: str, *, status: bool = False, force: bool = False
     ) -> Answer:

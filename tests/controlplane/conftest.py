@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from restow.controlplane import User
+from restow.controlplane import ControlPlane, User
 
 GROUP = "example.com"
 
@@ -26,7 +26,8 @@ class Api:
             aiohttp.ClientSession() as session,
             session.request(method, f"{self.user.server}{path}", json=body, ssl=self.user.ssl_context()) as response,
         ):
-            return response.status, await response.json()
+            is_json = response.content_type == "application/json"  # a path that is not served answers in plain text
+            return response.status, await response.json() if is_json else {"message": await response.text()}
 
     async def until(self, path: str, condition: Callable[[int, dict[str, Any]], bool]) -> dict[str, Any]:
         """Read a path until the condition holds for (status, document)."""
@@ -57,6 +58,18 @@ class Api:
         }
         await self.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         await self.until(f"/apis/{GROUP}/v1/namespaces/default/{plural}", lambda status, _: status == 200)
+
+
+@pytest.fixture(scope="session")
+def plane(control_plane):
+    """Run a control plane of our own, also where the session's is an existing cluster: these tests stop servers."""
+    if isinstance(control_plane, ControlPlane):
+        yield control_plane
+        return
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        own = runner.run(ControlPlane().start())
+        yield own
+        runner.run(own.stop())
 
 
 @pytest.fixture

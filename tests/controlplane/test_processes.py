@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,8 @@ OWNER = """
 import json, os, sys, time
 from restow.controlplane.processes import ProcessGroup
 group = ProcessGroup()
-pids = [group.start(f"server-{i}", ["/bin/sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1; done"]).pid for i in (1, 2)]
+command = ["/bin/sh", "-c", "trap '' TERM HUP INT; while :; do sleep 1; done"]
+pids = [group.start(f"server-{i}", command).pid for i in (1, 2)]
 print(json.dumps({"folder": str(group.folder), "pids": pids}), flush=True)
 time.sleep(600)
 """
@@ -45,21 +45,24 @@ async def _gone(folder: Path, pids: list[int]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 async def test_a_killed_owner_leaves_nothing(number: signal.Signals) -> None:
     """A killed test run would leave servers that ignore SIGTERM, and a folder with keys, for ever."""
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
-    with owner:
-        assert owner.stdout is not None
-        started = json.loads(owner.stdout.readline())
-        folder = Path(started["folder"])
-        assert folder.is_dir()
-        assert all(_alive(pid) for pid in started["pids"])
-        owner.send_signal(number)
+    owner = await asyncio.create_subprocess_exec(sys.executable, "-c", OWNER, stdout=asyncio.subprocess.PIPE)
+    assert owner.stdout is not None
+    started = json.loads(await owner.stdout.readline())
+    folder = Path(started["folder"])
+    assert folder.is_dir()
+    assert all(_alive(pid) for pid in started["pids"])
+    owner.send_signal(number)
+    assert await owner.wait() == -number
     await _gone(folder, started["pids"])
 
 
 async def test_an_owner_that_forgets_to_close_leaves_nothing() -> None:
     """A script without `async with` would leave its servers when it ends regularly."""
     script = OWNER.replace("time.sleep(600)", "")
-    output = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout
+    owner = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "ignore", "-c", script), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await owner.communicate()
     started = json.loads(output)
     await _gone(Path(started["folder"]), started["pids"])
 

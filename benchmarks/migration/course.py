@@ -1,0 +1,77 @@
+"""The course that contenders run: how much is measured, the objects, and one run at a time on them."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.migration.contenders import Contender, Stage, measure, rewrite
+from benchmarks.migration.manifests import Variant
+from benchmarks.migration.results import Run
+from benchmarks.migration.subject import Entries, Subject
+
+__all__ = ["Course", "Herd", "Plan", "say"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much to measure.
+
+    Attributes:
+        runs: rounds of each comparison.
+        objects: objects of the main comparison.
+        kind_objects: objects of the comparison of each kind of write.
+        concurrencies: of the bare loop, whose best rate is the saturation rate.
+        small, large: objects of the memory comparison; the large number is migrated only once.
+    """
+
+    runs: int
+    objects: int
+    kind_objects: int
+    concurrencies: tuple[int, ...]
+    small: int
+    large: int
+
+
+@dataclass(frozen=True, slots=True)
+class Herd:
+    """Objects that a section needs: their CRD's plural, what they are like, and how many."""
+
+    plural: str
+    variant: Variant
+    count: int
+
+
+@dataclass(slots=True)
+class Course:
+    """Runs contenders on herds and remembers every run."""
+
+    stage: Stage
+    plan: Plan
+    subjects: Mapping[str, Subject]
+    runs: list[Run] = field(default_factory=list)
+    _order: random.Random = field(default_factory=lambda: random.Random(20))
+
+    async def run(self, plural: str, contender: Contender, entries: Entries = Entries.OLD) -> Run:
+        """Make the herd due, let the contender migrate it, and return what that took."""
+        subject = self.subjects[plural]
+        await subject.make_due(entries, self._rewrite)
+        run = await measure(self.stage, subject, contender)
+        self.runs.append(run)
+        busy = run.foreign_cpu / run.process_seconds
+        say(f"  {plural}: {contender.name}: {run.rate:.0f}/s ({busy:.2f} cores busy elsewhere)")
+        return run
+
+    def turns(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """Return the contenders in an order drawn anew, so that none always follows the same other one."""
+        return self._order.sample(contenders, len(contenders))
+
+    async def _rewrite(self, subject: Subject, version: str) -> None:
+        await rewrite(self.stage, subject, version)
+
+
+def say(text: str) -> None:
+    """Tell how far the benchmark is."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,30 @@
+"""Runs a command and writes what it used, as JSON: ``python -I -S launcher.py FILE COMMAND…``.
+
+A process of its own, and a tiny one: on Linux a child inherits the peak memory of the process that started it, so a
+benchmark that starts its contenders itself would report its own peak for small ones.
+"""
+
+import json
+import os
+import sys
+import time
+
+
+def main() -> None:
+    """Run the command to its end."""
+    file, *command = sys.argv[1:]
+    begun = time.perf_counter()
+    child = os.posix_spawn(command[0], command, os.environ)
+    _, status, usage = os.wait4(child, 0)
+    used = {
+        "exit_code": os.waitstatus_to_exitcode(status),
+        "seconds": time.perf_counter() - begun,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "peak_kib": usage.ru_maxrss,
+    }
+    with open(file, "w", encoding="utf-8") as out:
+        json.dump(used, out)
+
+
+if __name__ == "__main__":
+    main()

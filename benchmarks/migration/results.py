@@ -1,0 +1,119 @@
+"""What runs measured, and what follows from it: medians, ratios, and whether a claim holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+__all__ = ["Claim", "Run", "Summary", "at_least", "at_most", "exactly", "fastest", "summary"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One migration of all objects by one contender.
+
+    Attributes:
+        seconds: the migration itself, by the contender's own clock: from its first request about the migration (for
+            the bare loop, from its first LIST) to its end.
+        process_seconds: the whole command, its start and end included; equal to ``seconds`` where there is none.
+        client_cpu: CPU seconds of the whole client process.
+        engine_cpu: those of ``seconds`` alone, or None where the contender cannot tell.
+        peak_kib: most memory of the client process (resident), or None.
+        server_cpu, etcd_cpu: CPU seconds of kube-apiserver and etcd.
+        foreign_cpu: CPU seconds of everything on the machine that is neither control plane nor client.
+        writes, lists, reads: requests for these objects as the API server itself counted them.
+    """
+
+    contender: str
+    objects: int
+    seconds: float
+    process_seconds: float
+    client_cpu: float
+    engine_cpu: float | None
+    peak_kib: int | None
+    server_cpu: float
+    etcd_cpu: float
+    foreign_cpu: float
+    writes: int
+    lists: int
+    reads: int
+
+    @property
+    def rate(self) -> float:
+        """Objects per second."""
+        return self.objects / self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """Medians over the runs of one contender; times are milliseconds per object."""
+
+    contender: str
+    runs: int
+    rate: float
+    slowest: float
+    fastest: float
+    process_rate: float
+    server_ms: float
+    etcd_ms: float
+    client_ms: float
+    engine_ms: float | None
+    writes: float
+    requests: float
+    foreign: float
+    """Share of one core that strangers used meanwhile."""
+
+
+def summary(runs: Sequence[Run]) -> Summary:
+    """Summarise the runs of one contender."""
+
+    def per_object(value: Callable[[Run], float]) -> float:
+        return median(value(run) / run.objects for run in runs)
+
+    engines = [run.engine_cpu / run.objects for run in runs if run.engine_cpu is not None]
+    return Summary(
+        contender=runs[0].contender,
+        runs=len(runs),
+        rate=median(run.rate for run in runs),
+        slowest=min(run.rate for run in runs),
+        fastest=max(run.rate for run in runs),
+        process_rate=median(run.objects / run.process_seconds for run in runs),
+        server_ms=per_object(lambda run: run.server_cpu * 1000),
+        etcd_ms=per_object(lambda run: run.etcd_cpu * 1000),
+        client_ms=per_object(lambda run: run.client_cpu * 1000),
+        engine_ms=median(engines) * 1000 if engines else None,
+        writes=per_object(lambda run: run.writes),
+        requests=per_object(lambda run: run.writes + run.lists + run.reads),
+        foreign=median(run.foreign_cpu / run.process_seconds for run in runs),
+    )
+
+
+def fastest(summaries: Iterable[Summary]) -> Summary:
+    """Return the one with the highest median rate."""
+    return max(summaries, key=lambda each: each.rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A figure, what it is to be, and whether it is."""
+
+    claim: str
+    figure: float
+    wanted: str
+    holds: bool
+
+
+def at_least(claim: str, figure: float, bound: float) -> Claim:
+    """Claim that a figure reaches a bound."""
+    return Claim(claim=claim, figure=figure, wanted=f"≥ {bound:g}", holds=figure >= bound)
+
+
+def at_most(claim: str, figure: float, bound: float) -> Claim:
+    """Claim that a figure stays within a bound."""
+    return Claim(claim=claim, figure=figure, wanted=f"≤ {bound:g}", holds=figure <= bound)
+
+
+def exactly(claim: str, figure: float, value: float) -> Claim:
+    """Claim that a count per object, rounded to two digits, is a value."""
+    return Claim(claim=claim, figure=figure, wanted=f"{value:.2f}", holds=round(figure, 2) == value)

@@ -1,0 +1,157 @@
+"""What is measured: one function per section. Contenders take turns, round by round, so that whatever else happens on the
+machine hits all of them alike.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from benchmarks.migration.bareloop import WriteKind
+from benchmarks.migration.contenders import Contender, bare_loop, child, native, restow_command, restow_library
+from benchmarks.migration.course import Course, Herd, Plan, say
+from benchmarks.migration.manifests import Variant
+from benchmarks.migration.results import Claim, Run, Summary, at_least, at_most, exactly, fastest, summary
+from benchmarks.migration.subject import Entries
+from benchmarks.migration.tables import Table, summaries_table
+
+__all__ = ["SECTIONS", "Result", "Section"]
+
+_KEPT = 3  # concurrencies of the bare loop that are still measured after the first round
+_CONCURRENCY = 16  # of the bare loop beside restow's default of the same
+
+
+@dataclass(slots=True)
+class Result:
+    """What a section found."""
+
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One part of the benchmark: the objects it needs, and what it measures on them."""
+
+    herds: Callable[[Plan], Sequence[Herd]]
+    measure: Callable[[Course], Awaitable[Result]]
+
+
+async def _throughput(course: Course) -> Result:
+    plan = course.plan
+    say(f"throughput: {plan.objects} objects, {plan.runs} rounds")
+    loops = [bare_loop("combined", concurrency) for concurrency in plan.concurrencies]
+    one, command, library, cluster = bare_loop("combined", 1), restow_command(), restow_library(), native()
+    runs: dict[str, list[Run]] = {}
+    for _ in range(plan.runs):
+        for contender in course.turns([*loops, one, command, library, cluster]):
+            runs.setdefault(contender.name, []).append(await course.run("widgets", contender))
+        loops.sort(key=lambda loop: summary(runs[loop.name]).rate, reverse=True)
+        del loops[_KEPT:]
+    found = {name: summary(each) for name, each in runs.items()}
+    saturation = fastest(found[loop.name] for loop in loops)
+    theirs, embedded, sequential, other = (found[each.name] for each in (command, library, one, cluster))
+    compared = [(each, each.rate / saturation.rate) for each in found.values()]
+    return Result(
+        f"Throughput: {plan.objects} objects, medians",
+        [summaries_table("One combined patch per object (the native migration: storage only)", compared, "of saturation")],
+        [
+            at_least("restow migrate / saturation rate", theirs.rate / saturation.rate, 0.95),
+            at_least("restow as a library / saturation rate", embedded.rate / saturation.rate, 0.95),
+            at_least("restow migrate / native migration", theirs.rate / other.rate, 1.7),
+            at_least("restow migrate / one at a time", theirs.rate / sequential.rate, 1.0),
+            exactly("writes per object", theirs.writes, 1.0),
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    name: str
+    herd: str
+    entries: Entries
+    write: WriteKind
+    writes: float
+
+
+_KINDS = (
+    _Kind("combined patch", "gadgets", Entries.OLD, "combined", 1.0),
+    _Kind("identity apply", "gadgets", Entries.NEW, "identity", 1.0),
+    _Kind("empty patch", "untrackeds", Entries.OLD, "empty", 1.0),
+    _Kind("identity apply, then combined patch", "defaulteds", Entries.OLD, "two", 2.0),
+)
+
+
+async def _writes(course: Course) -> Result:
+    plan = course.plan
+    say(f"kinds of write: {plan.kind_objects} objects of each, {plan.runs} rounds")
+    runs: dict[tuple[_Kind, str], list[Run]] = {}
+    for _ in range(plan.runs):
+        for kind in _KINDS:
+            for contender in course.turns([bare_loop(kind.write, _CONCURRENCY), restow_library()]):
+                run = await course.run(kind.herd, contender, kind.entries)
+                runs.setdefault((kind, contender.name), []).append(run)
+    result = Result(f"Kinds of write: {plan.kind_objects} objects of each, medians")
+    for kind in _KINDS:
+        bare, ours = (summary(runs[kind, each.name]) for each in (bare_loop(kind.write, _CONCURRENCY), restow_library()))
+        ratio = ours.rate / bare.rate
+        result.tables.append(summaries_table(kind.name.capitalize(), [(bare, 1.0), (ours, ratio)], "of the bare loop"))
+        result.claims.append(at_least(f"{kind.name}: restow / bare loop of the same", ratio, 0.95))
+        result.claims.append(exactly(f"{kind.name}: writes per object", ours.writes, kind.writes))
+    return result
+
+
+async def _memory(course: Course) -> Result:
+    plan = course.plan
+    say(f"memory: {plan.small} and {plan.large} objects")
+    runs = {herd: [await course.run(herd, restow_command())] for herd in ("smalls", "larges")}
+    runs["smalls"] += [await course.run("smalls", restow_command()) for _ in range(min(plan.runs, 3) - 1)]
+    peaks = {herd: median(run.peak_kib or 0 for run in each) / 1024 for herd, each in runs.items()}
+    rows = [
+        (str(each[0].objects), str(len(each)), f"{peaks[herd]:.1f}", f"{summary(each).rate:.0f}")
+        for herd, each in runs.items()
+    ]
+    return Result(
+        "Memory: restow migrate, each run a process of its own",
+        [Table("Peak resident memory", ("objects", "runs", "MiB", "objects/s"), tuple(rows))],
+        [at_most(f"peak at {plan.large} / at {plan.small} objects", peaks["larges"] / peaks["smalls"], 1.15)],
+    )
+
+
+async def _startup(course: Course) -> Result:
+    commands = {
+        "python -c pass": [sys.executable, "-c", "pass"],
+        "restow --help": [str(Path(sys.executable).with_name("restow")), "--help"],
+    }
+    used: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(course.plan.runs):
+        for name, command in commands.items():
+            used[name].append((await child(command))[1].cpu_seconds)
+    rows = tuple((name, f"{median(each):.3f}") for name, each in used.items())
+    return Result(
+        "Start-up",
+        [Table("CPU of a short command", ("command", "CPU seconds"), rows)],
+        [at_most("CPU seconds of restow --help", median(used["restow --help"]), 0.3)],
+    )
+
+
+SECTIONS = {
+    "startup": Section(lambda _plan: (), _startup),
+    "throughput": Section(lambda plan: [Herd("widgets", Variant.PLAIN, plan.objects)], _throughput),
+    "writes": Section(
+        lambda plan: [
+            Herd("gadgets", Variant.PLAIN, plan.kind_objects),
+            Herd("untrackeds", Variant.UNTRACKED, plan.kind_objects),
+            Herd("defaulteds", Variant.DEFAULTED, plan.kind_objects),
+        ],
+        _writes,
+    ),
+    "memory": Section(
+        lambda plan: [Herd("smalls", Variant.PLAIN, plan.small), Herd("larges", Variant.PLAIN, plan.large)], _memory
+    ),
+}
+"""The sections by name, in the order in which they are measured."""

@@ -1,0 +1,78 @@
+"""Results as Markdown, which reads well on a terminal too. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.migration.results import Claim, Summary
+
+__all__ = ["Table", "claims_table", "markdown", "summaries_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading, columns and rows of text; the first column is words, the others are figures."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def summaries_table(heading: str, summaries: Iterable[tuple[Summary, float]], ratio: str) -> Table:
+    """Return a table of contenders with a ratio each, which stands in the column of that name."""
+    rows = tuple(
+        (
+            each.contender,
+            str(each.runs),
+            f"{each.rate:.0f}",
+            f"{each.slowest:.0f}-{each.fastest:.0f}",
+            f"{value:.2f}",
+            f"{each.process_rate:.0f}",
+            f"{each.server_ms:.2f}",
+            f"{each.etcd_ms:.2f}",
+            "-" if each.engine_ms is None else f"{each.engine_ms:.2f}",
+            f"{each.client_ms:.2f}",
+            f"{each.writes:.2f}",
+            f"{each.requests:.3f}",
+            f"{each.foreign:.2f}",
+        )
+        for each, value in summaries
+    )
+    columns = (
+        "contender",
+        "runs",
+        "objects/s",
+        "range",
+        ratio,
+        "with process start",
+        "API server ms",
+        "etcd ms",
+        "client ms",
+        "with process start ms",
+        "writes",
+        "requests",
+        "other cores",
+    )
+    return Table(heading, columns, rows)
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """Return the claims and whether they hold."""
+    rows = tuple(
+        (each.claim, f"{each.figure:.3f}", each.wanted, "pass" if each.holds else "**miss**") for each in claims
+    )
+    return Table("Claims", ("claim", "measured", "wanted", ""), rows)
+
+
+def markdown(table: Table) -> str:
+    """Write a table with aligned columns."""
+    lines = [table.columns, *table.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
+
+    def row(cells: Sequence[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
+
+    rule = "| " + " | ".join([":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
+    return "\n".join([f"### {table.heading}", "", row(table.columns), rule, *(row(line) for line in table.rows)])

@@ -1,0 +1,64 @@
+"""Everybody applies what they own, as their tools do all day: nothing changes unless an owner was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from restow.demo import cast
+from restow.demo.cast import Database
+from restow.demo.checks import Check
+from restow.demo.truth import World
+from restow.demo.writing import Answer, Writer, all_of
+
+__all__ = ["Apply", "apply_all", "applies", "no_conflicts", "nothing_written"]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """One server-side apply."""
+
+    database: Database
+    manager: str
+    manifest: Mapping[str, Any]
+    status: bool = False
+
+
+def applies(databases: Sequence[Database], version: str, storage: Mapping[int, int]) -> Iterator[Apply]:
+    """Yield what every applying manager applies of these databases; ``storage`` names sizes that were changed since."""
+    for each in databases:
+        number = each.number
+        manifest = cast.platform_manifest(each, version, storage=storage.get(number))
+        yield Apply(each, cast.PLATFORM, manifest)
+        if number >= cast.CREATED_FROM:
+            continue
+        if number in cast.BACKED_UP:
+            yield Apply(each, cast.BACKUP, cast.backup_manifest(each, version))
+        if number in cast.WATCHED:
+            yield Apply(each, cast.CONTROLLER, cast.status_manifest(each, version), status=True)
+
+
+async def apply_all(
+    writer: Writer, wanted: Sequence[Apply], *, done: Callable[[], None] = lambda: None
+) -> list[Answer]:
+    """Apply without force; answers come in the order of what was wanted."""
+
+    async def apply(each: Apply) -> Answer:
+        return await writer.apply(each.manifest, each.manager, status=each.status)
+
+    return await all_of(wanted, apply, done=done)
+
+
+def no_conflicts(when: str, what: str, wanted: Sequence[Apply], answers: Sequence[Answer]) -> Check:
+    """Judge that no apply was refused."""
+    pairs = zip(wanted, answers, strict=True)
+    wrong = (f"{each.database.key}: {each.manager}: {answer.refusal}" for each, answer in pairs if answer.refusal)
+    return Check(when, what, len(wanted), tuple(wrong))
+
+
+def nothing_written(when: str, what: str, before: World, now: World) -> Check:
+    """Judge that applying what is owned already wrote nothing: what is stored is the same, byte for byte."""
+    both = before.keys() & now.keys()
+    wrong = (f"{key} was written" for key in sorted(both) if before[key].digest != now[key].digest)
+    return Check(when, what, len(both), tuple(wrong))

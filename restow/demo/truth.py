@@ -1,0 +1,130 @@
+"""What is stored, read from etcd's own bytes, and who owns what in it.
+
+Every answer of the API server is converted; only these bytes show the version that an object is stored at. What is here is
+decoded and compared by own small functions and by nothing of the migrator, so that both cannot be wrong in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from restow.demo.crd import DEFAULT_POLICY, PLURAL
+
+__all__ = ["Entry", "Owner", "Path", "Stored", "World", "items_owned", "key_prefix", "owned_paths", "owners", "stored"]
+
+Path: TypeAlias = tuple[str, ...]
+"""A member of a field set: its path elements in the FieldsV1 notation, with the JSON in them spelt in one way."""
+
+Owner: TypeAlias = tuple[str, str, str]
+"""Manager, operation, subresource."""
+
+World: TypeAlias = Mapping[str, "Stored"]
+"""All stored objects by ``namespace/name``."""
+
+CONDITIONS: Path = ("f:status", "f:conditions")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One managedFields entry."""
+
+    owner: Owner
+    api_version: str
+    paths: frozenset[Path]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One object as it is stored.
+
+    Attributes:
+        content: all that people and programs put into it, with v1beta1's default where it is absent: spec, status, labels,
+            annotations, finalizers, and when it was created and deleted.
+        digest: of its bytes.
+    """
+
+    uid: str
+    api_version: str
+    generation: int
+    entries: tuple[Entry, ...]
+    content: Mapping[str, Any]
+    digest: str
+
+
+def key_prefix(group: str) -> str:
+    """Return the prefix of all databases' keys in etcd."""
+    return f"/registry/{group}/{PLURAL}/"
+
+
+def stored(value: bytes) -> Stored:
+    """Read an object from the bytes of etcd."""
+    document: dict[str, Any] = json.loads(value)
+    metadata = document["metadata"]
+    kept = ("labels", "annotations", "finalizers", "creationTimestamp", "deletionTimestamp", "ownerReferences")
+    content = {
+        "spec": {"deletionPolicy": DEFAULT_POLICY} | document.get("spec", {}),
+        "status": document.get("status"),
+        **{name: metadata.get(name) for name in kept},
+    }
+    return Stored(
+        uid=metadata["uid"],
+        api_version=document["apiVersion"],
+        generation=metadata.get("generation", 0),
+        entries=tuple(_entry(each) for each in metadata.get("managedFields", [])),
+        content=content,
+        digest=sha256(value).hexdigest(),
+    )
+
+
+def _entry(entry: Mapping[str, Any]) -> Entry:
+    return Entry(
+        owner=(entry["manager"], entry["operation"], entry.get("subresource", "")),
+        api_version=entry["apiVersion"],
+        paths=owned_paths(entry.get("fieldsV1", {})),
+    )
+
+
+def owned_paths(fields: Mapping[str, Any]) -> frozenset[Path]:
+    """Return the members of a field set: every node that is empty or says ``.``."""
+    return frozenset(_members(fields, ()))
+
+
+def _members(node: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    if path and (not node or "." in node):
+        yield path
+    for element, child in node.items():
+        if element != ".":
+            yield from _members(child, (*path, _spelt(element)))
+
+
+def _spelt(element: str) -> str:
+    kind, _, rest = element.partition(":")
+    if kind not in ("k", "v"):
+        return element
+    return f"{kind}:{json.dumps(json.loads(rest), sort_keys=True)}"
+
+
+def owners(each: Stored) -> dict[Owner, frozenset[Path]]:
+    """Return what each owner owns, over all of its entries (an Update manager has one for each version it wrote at)."""
+    owned: dict[Owner, frozenset[Path]] = {}
+    for entry in each.entries:
+        owned[entry.owner] = owned.get(entry.owner, frozenset()) | entry.paths
+    return owned
+
+
+def items_owned(paths: frozenset[Path], content: Mapping[str, Any]) -> frozenset[Path]:
+    """Return what a field set of v1alpha1 means in v1beta1.
+
+    Only the conditions differ: who owned the atomic list owns each of its items now, and every field of each.
+    """
+    if CONDITIONS not in paths:
+        return paths
+    items: set[Path] = set()
+    for condition in (content["status"] or {}).get("conditions", []):
+        item = (*CONDITIONS, _spelt("k:" + json.dumps({"type": condition["type"]})))
+        items |= {item, *((*item, f"f:{name}") for name in condition)}
+    return (paths - {CONDITIONS}) | items

@@ -1,0 +1,84 @@
+"""An existing cluster in place of a control plane: which one, and what cannot be had there."""
+
+import pytest
+import yaml
+
+from restow.controlplane import ControlPlaneError, ExistingCluster, UnavailableError, use_existing_cluster
+
+KUBECONFIG = {
+    "current-context": "b",
+    "contexts": [{"name": "a", "context": {"cluster": "x"}}, {"name": "b", "context": {"cluster": "y"}}],
+    "clusters": [
+        {"name": "x", "cluster": {"server": "https://x:6443"}},
+        {"name": "y", "cluster": {"server": "https://y:6443"}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, False),
+        ("", False),
+        ("false", False),
+        ("0", False),
+        ("true", True),
+        ("TRUE", True),
+        ("1", True),
+        ("t", True),
+    ],
+)
+def test_it_is_used_only_when_asked_for(value, expected):
+    """Tests would write into somebody's cluster unasked, or not into the one that was asked for."""
+    assert use_existing_cluster({} if value is None else {"USE_EXISTING_CLUSTER": value}) is expected
+
+
+def test_the_current_context_is_used(tmp_path):
+    """Tests would run against another cluster than kubectl does."""
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(KUBECONFIG))
+    cluster = ExistingCluster.from_environment({"KUBECONFIG": str(path)})
+    assert (cluster.kubeconfig, cluster.server) == (path, "https://y:6443")
+
+
+@pytest.mark.parametrize("use", ["etcd", "pids", "cpu_seconds", "user"])
+def test_what_it_cannot_do_is_said(tmp_path, use):
+    """A test would pass by looking at nothing."""
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(KUBECONFIG))
+    cluster = ExistingCluster(path)
+    uses = {
+        "etcd": lambda: cluster.etcd,
+        "pids": lambda: cluster.pids,
+        "cpu_seconds": cluster.cpu_seconds,
+        "user": lambda: cluster.user("alice"),
+    }
+    with pytest.raises(UnavailableError, match=r"existing cluster https://y:6443.*unset USE_EXISTING_CLUSTER"):
+        uses[use]()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "just text",
+        "[1]",
+        "a: [",
+        yaml.safe_dump(KUBECONFIG | {"current-context": "gone"}),
+        yaml.safe_dump(KUBECONFIG | {"clusters": None}),
+        yaml.safe_dump({"contexts": []}),
+    ],
+)
+def test_an_unusable_kubeconfig_is_one_sentence(tmp_path, content):
+    """A damaged kubeconfig would end in a traceback of the YAML reader."""
+    path = tmp_path / "config"
+    path.write_text(content)
+    with pytest.raises(ControlPlaneError, match="has no usable current context"):
+        ExistingCluster(path)
+
+
+@pytest.mark.parametrize(("value", "sentence"), [("/no/such/file", "cannot be read"), ("/a:/b", "several files")])
+def test_an_unusable_variable_is_one_sentence(value, sentence):
+    """The user would not learn that KUBECONFIG is the cause."""
+    with pytest.raises(ControlPlaneError, match=sentence):
+        ExistingCluster.from_environment({"KUBECONFIG": value})

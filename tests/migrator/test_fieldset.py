@@ -1,0 +1,134 @@
+"""Field sets as sets of paths: what the union owns, and when two spellings mean the same."""
+
+from __future__ import annotations
+
+import copy
+import json
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from restow.migrator import fieldset
+from restow.migrator.fieldset import FieldSet
+from tests.migrator.builders import raw
+from tests.migrator.oracle import members
+from tests.migrator.strategies import chances, field_sets, spelt_anew
+
+
+@given(field_sets, field_sets)
+def test_a_union_owns_what_either_owns(one: FieldSet, other: FieldSet) -> None:
+    """Merging two entries must neither lose a path of one of them nor invent one."""
+    assert members(fieldset.union(one, other)) == members(one) | members(other)
+
+
+@given(field_sets, field_sets)
+def test_a_union_does_not_depend_on_the_order(one: FieldSet, other: FieldSet) -> None:
+    """Who comes first in managedFields must not decide what is owned."""
+    assert members(fieldset.union(one, other)) == members(fieldset.union(other, one))
+
+
+@given(field_sets, field_sets, field_sets)
+def test_a_union_of_three_does_not_depend_on_the_grouping(a: FieldSet, b: FieldSet, c: FieldSet) -> None:
+    """Three entries that become one must own the same, whichever two are merged first."""
+    assert members(fieldset.union(fieldset.union(a, b), c)) == members(fieldset.union(a, fieldset.union(b, c)))
+
+
+@given(field_sets)
+def test_a_union_with_itself_or_nothing_changes_nothing(fields: FieldSet) -> None:
+    """A merge that is repeated, or has nothing to add, must not add a path (a stray ``.`` would)."""
+    assert members(fieldset.union(fields, fields)) == members(fields)
+    assert members(fieldset.union(fields, {})) == members(fieldset.union({}, fields)) == members(fields)
+
+
+@given(field_sets, field_sets)
+def test_a_union_leaves_its_inputs_alone(one: FieldSet, other: FieldSet) -> None:
+    """The sets of the listed object are needed again for a repair; a merge in place would corrupt them."""
+    before = copy.deepcopy((one, other))
+    fieldset.union(one, other)
+    assert (one, other) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"),
+    [
+        ({"f:a": {}}, {"f:b": {}}, {"f:a": {}, "f:b": {}}),
+        ({"f:a": {}}, {"f:a": {"f:b": {}}}, {"f:a": {".": {}, "f:b": {}}}),
+        ({"f:a": {"f:b": {}}}, {"f:a": {".": {}}}, {"f:a": {".": {}, "f:b": {}}}),
+        ({"f:a": {"f:b": {}}}, {"f:a": {"f:c": {}}}, {"f:a": {"f:b": {}, "f:c": {}}}),
+        ({}, {"f:a": {"f:b": {}}}, {"f:a": {"f:b": {}}}),
+    ],
+    ids=["side by side", "leaf and children", "dot and children", "children of one parent", "nothing"],
+)
+def test_union_by_example(one: FieldSet, other: FieldSet, merged: FieldSet) -> None:
+    """A leaf that meets children must become ``.`` beside them, and a parent of children alone must not."""
+    assert fieldset.union(one, other) == merged
+
+
+@given(field_sets, chances)
+def test_order_and_spelling_do_not_count(fields: FieldSet, chance: Random) -> None:
+    """The server sorts and spells anew; taking that for a lost owner would set off repairs of every object."""
+    assert fieldset.equal(raw(fields), raw(spelt_anew(fields, chance)))
+
+
+@given(field_sets, field_sets)
+def test_equal_means_equal_members(one: FieldSet, other: FieldSet) -> None:
+    """The check of every answer rests on this: it must see each path that is missing or too many."""
+    assert fieldset.equal(raw(one), raw(other)) == (members(one) == members(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"f:a": {}}, {"f:a": {"f:b": {}}}),
+        ({"f:a": {"f:b": {}}}, {"f:a": {".": {}, "f:b": {}}}),
+        ({'v:"1"': {}}, {"v:1": {}}),
+        ({'k:{"a":1}': {}}, {'k:{"a":1,"b":2}': {}}),
+        ({}, {"f:a": {}}),
+    ],
+    ids=["leaf or parent", "with or without dot", "text or number", "more keys", "nothing"],
+)
+def test_sets_that_look_alike_are_told_apart(one: FieldSet, other: FieldSet) -> None:
+    """A comparison that blurs these would call lost ownership intact."""
+    assert not fieldset.equal(raw(one), raw(other))
+    assert not fieldset.equal(raw(other), raw(one))
+
+
+@pytest.mark.parametrize(
+    ("node", "leaf"),
+    [({}, True), ({".": {}}, True), ({"f:a": {}}, False), ({".": {}, "f:a": {}}, False), ({"v:1": {}}, False)],
+)
+def test_a_leaf_is_a_member_with_nothing_below(node: FieldSet, leaf: bool) -> None:
+    """Whole values are recognised by this: a node with children is no whole, with or without a dot."""
+    assert fieldset.is_leaf(node) is leaf
+
+
+@given(field_sets)
+def test_what_is_encoded_is_decoded_alike(fields: FieldSet) -> None:
+    """A set that goes through the codec must own the same, also for a plain JSON reader."""
+    encoded = fieldset.encode(fields)
+    assert fieldset.decode(encoded) == fields == json.loads(bytes(encoded))
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"{", b""])
+def test_what_is_no_set_is_refused(body: bytes) -> None:
+    """Something else than a JSON object must not pass for an empty set, which would own nothing."""
+    with pytest.raises(msgspec.MsgspecError):
+        fieldset.decode(body)
+
+
+@pytest.mark.parametrize("element", ["k:{broken", "v:", "v:NaN"])
+def test_an_element_that_is_no_json_is_compared_as_text(element: str) -> None:
+    """An odd element must not end the run; it is equal to itself and to nothing else."""
+    odd: dict[str, Any] = {element: {}, "f:a": {}}
+    assert fieldset.equal(raw(odd), raw(dict(reversed(odd.items()))))
+    assert not fieldset.equal(raw(odd), raw({"f:a": {}, element + "x": {}}))
+
+
+def test_only_takes_whole_branches() -> None:
+    """Carrying over ``f:metadata`` must take all of it and nothing beside it."""
+    fields = {"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:y": {}}}
+    assert fieldset.only(fields, "f:metadata") == {"f:metadata": {"f:labels": {"f:x": {}}}}
+    assert fieldset.only(fields, "f:status") == {}
