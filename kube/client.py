@@ -10,23 +10,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 from yarl import URL
 
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.credentials import Connection, load_connection
-from restow.kube.errors import KubeError, TimedOut, Unauthorized, Unreachable, api_error
+from restow.kube.errors import Unauthorized, api_error
+from restow.kube.outages import PlainErrors
 from restow.kube.resources import Resource
 
 __all__ = ["HttpCluster", "connect"]
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +39,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 _REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60 by itself, and says more when it does
 _CONNECT_TIMEOUT = 10.0
 _WATCH_SILENCE = 150.0  # seconds without a byte; bookmarks come about every 60
+_WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
 _CONNECTIONS = 128
 
 
@@ -51,7 +54,8 @@ async def connect(
     """Open a session to the configured cluster; nothing is sent yet.
 
     Args:
-        kubeconfig, context: as kubectl's flags; see ``load_connection`` for the defaults.
+        kubeconfig: as kubectl's flag; see ``load_connection`` for the default.
+        context: as kubectl's flag.
         request_timeout: seconds for one whole request, answers to watches excepted.
         now: the clock that decides when credentials have to be renewed.
 
@@ -76,7 +80,7 @@ class HttpCluster:
         self,
         connection: Connection,
         *,
-        reload: Callable[[], Any],
+        reload: Callable[[], Awaitable[Connection]],
         request_timeout: float,
         now: Callable[[], datetime],
     ) -> None:
@@ -186,16 +190,23 @@ class HttpCluster:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         target = resource.describe(namespace)
         url = self._url(resource.path(namespace), {**params, "watch": "true"})
-        headers = await self._headers(_METADATA if metadata_only else _JSON, None)
-        patient = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
-        with _plain_errors("watch", target, self.host):
-            async with self._session.get(url, headers=headers, timeout=patient, **self._route()) as response:
-                if response.status != 200:
+        errors = PlainErrors("watch", target, self.host)
+
+        async def begin() -> aiohttp.ClientResponse:
+            headers = await self._headers(_METADATA if metadata_only else _JSON, None)
+            with errors:
+                response = await self._session.get(
+                    url, headers=headers, timeout=_WATCH_TIMEOUT, allow_redirects=False, **self._route()
+                )
+                if response.status == 200:
+                    return response
+                async with response:
                     body = await response.read()
-                    raise api_error(
-                        status=response.status, body=body, headers=response.headers, verb="watch", target=target
-                    )
-                yield _lines(response.content)
+            raise api_error(status=response.status, body=body, headers=response.headers, verb="watch", target=target)
+
+        # What the caller raises while it holds the watch open is the caller's: only reading is translated.
+        async with await self._authorized(begin) as response:
+            yield _lines(response.content, errors)
 
     async def _request(
         self,
@@ -210,22 +221,29 @@ class HttpCluster:
         content_type: str = _JSON,
     ) -> Reply:
         url = self._url(path, params)
-        for attempt in (1, 2):
-            used = self._connection
+
+        async def send() -> Reply:
             headers = await self._headers(accept, None if body is None else content_type)
-            try:
-                return await self._send(method, url, headers, body, verb, target)
-            except Unauthorized:
-                # A token may have been rotated or revoked before its time: load once more, then believe the server.
-                if attempt == 2:
-                    raise
-                await self._renew(used)
-        raise AssertionError
+            return await self._send(method, url, headers, body, verb, target)
+
+        return await self._authorized(send)
+
+    async def _authorized(self, send: Callable[[], Awaitable[_T]]) -> _T:
+        """Send; after a 401 once more with credentials loaded anew, then believe the server.
+
+        A token may have been rotated or revoked before its time, and a plugin's certificate does not tell its end.
+        """
+        used = self._connection
+        try:
+            return await send()
+        except Unauthorized:
+            await self._renew(used)
+        return await send()
 
     async def _send(
         self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None, verb: str, target: str
     ) -> Reply:
-        with _plain_errors(verb, target, self.host):
+        with PlainErrors(verb, target, self.host):
             async with self._session.request(
                 method,
                 url,
@@ -275,35 +293,14 @@ class HttpCluster:
                 self._connection = await self._reload()
 
 
-class _plain_errors:
-    """Turn what aiohttp and the socket raise into this room's errors; a sentence, with the original chained."""
-
-    __slots__ = ("_host", "_target", "_verb")
-
-    def __init__(self, verb: str, target: str, host: str) -> None:
-        self._verb = verb
-        self._target = target
-        self._host = host
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        if error is None or isinstance(error, KubeError):
-            return
-        if isinstance(error, TimeoutError):
-            msg = f"{self._verb} {self._target}: {self._host} did not answer in time"
-            raise TimedOut(msg) from error
-        if isinstance(error, (aiohttp.ClientError, ssl.SSLError, OSError)):
-            why = str(error).strip() or type(error).__name__
-            msg = f"{self._verb} {self._target}: {self._host} cannot be reached ({why})"
-            raise Unreachable(msg) from error
-
-
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIterator[bytes]:
     """Split into lines without a limit of their length: an object of etcd's maximum size is one line."""
     parts: list[bytes] = []
-    async for chunk in content.iter_any():
+    while True:
+        with errors:
+            chunk = await content.readany()
+        if not chunk:
+            break
         first, *rest = chunk.split(b"\n")
         parts.append(first)
         for piece in rest:

@@ -1,24 +1,27 @@
 """Where the API server is and how to prove who we are, read by kubernetes-asyncio's configuration loaders.
 
-kubernetes-asyncio understands kubeconfig files (merged from ``KUBECONFIG``), exec plugins, OIDC and the service
-account of a pod; only that half of it is used. It is imported here, lazily, since it costs 0.4 s and 70 MB.
-What its loaders leave to the caller is done here: credentials that expire are loaded anew (``Connection.renew_at``),
-client certificates of exec plugins included.
+kubernetes-asyncio understands the entries of a kubeconfig (``restow.kube.kubeconfig`` finds them), exec plugins, OIDC
+and the service account of a pod; only that half of it is used. It is imported here, lazily, since it costs 0.4 s and
+70 MB. What its loaders leave to the caller is done here: credentials that expire are loaded anew
+(``Connection.renew_at``), and the environment's proxies are chosen as kubectl does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from restow.kube.errors import ConfigError
+from restow.kube.kubeconfig import choose
 
 __all__ = ["Connection", "load_connection"]
 
@@ -65,41 +68,51 @@ async def load_connection(
     Raises:
         ConfigError: nothing usable is configured; the message says what was looked at.
     """
-    files = os.fspath(kubeconfig) if kubeconfig is not None else os.environ.get("KUBECONFIG") or _DEFAULT_KUBECONFIG
-    present = [file for file in files.split(os.pathsep) if file and Path(file).expanduser().is_file()]
-    if present:
-        paths = os.pathsep.join(str(Path(file).expanduser()) for file in present)
-        return await _from_kubeconfig(paths, context, now)
-    if kubeconfig is not None or os.environ.get("KUBECONFIG") or context is not None:
-        msg = f"kubeconfig {files!r} does not exist: give --kubeconfig FILE or set KUBECONFIG"
+    files = _kubeconfig_files(kubeconfig, wanted=bool(context))
+    return await _from_kubeconfig(files, context, now) if files else _from_pod(now)
+
+
+def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool) -> list[Path]:
+    """Return the files that there are; none of them in a pod whose user named none."""
+    if kubeconfig:
+        named = [os.fspath(kubeconfig)]
+    else:
+        named = [file for file in os.environ.get("KUBECONFIG", "").split(os.pathsep) if file]
+    files = [Path(file).expanduser() for file in named or [_DEFAULT_KUBECONFIG]]
+    if present := [file for file in files if file.exists()]:
+        return present
+    looked_at = os.pathsep.join(map(str, files))
+    if named or wanted:
+        msg = f"kubeconfig {looked_at!r} does not exist: give --kubeconfig FILE or set KUBECONFIG"
         raise ConfigError(msg)
     if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return _from_pod(now)
+        return []
     msg = (
-        f"no cluster is configured: {files} does not exist and this is not a pod; give --kubeconfig FILE or "
+        f"no cluster is configured: {looked_at} does not exist and this is not a pod; give --kubeconfig FILE or "
         "set KUBECONFIG"
     )
     raise ConfigError(msg)
 
 
-async def _from_kubeconfig(paths: str, context: str | None, now: Callable[[], datetime]) -> Connection:
+async def _from_kubeconfig(files: Sequence[Path], context: str | None, now: Callable[[], datetime]) -> Connection:
     from kubernetes_asyncio import config as kube_config
 
-    settings = _empty_configuration()
+    chosen, settings = choose(files, context), _empty_configuration()
+    source = f"context {chosen.context!r} of kubeconfig {os.pathsep.join(map(str, files))!r}"
     try:
-        loader = await kube_config.load_kube_config(
-            config_file=paths, context=context, client_configuration=settings, persist_config=False
-        )
-        chosen = (loader.current_context or {}).get("context", {})
-    except Exception as error:  # the loader raises whatever its YAML, assertions and plugins raise
-        msg = f"kubeconfig {paths!r} cannot be used: {_first_line(error)}"
+        loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=settings)
+    except Exception as error:  # the loader raises whatever its assertions, files and plugins raise
+        msg = f"{source} cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
-    renew_at = getattr(loader, "exec_plugin_expiry", None)
-    if renew_at is not None:
-        renew_at -= _RENEWAL_MARGIN
-    elif loader._user is not None and "tokenFile" in loader._user:
+    if "exec" in chosen.user and not settings.api_key and not settings.cert_file:
+        msg = f"{source} cannot be used: its exec plugin answered with neither a token nor a client certificate and key"
+        raise ConfigError(msg)
+    renew_at = None
+    if (expiry := getattr(loader, "exec_plugin_expiry", None)) is not None:
+        renew_at = expiry - min(_RENEWAL_MARGIN, (expiry - now()) / 2)
+    elif "tokenFile" in chosen.user:
         renew_at = now() + _TOKEN_FILE_PERIOD
-    return _connection(settings, namespace=chosen.get("namespace") or "default", renew_at=renew_at)
+    return _connection(settings, source, namespace=chosen.namespace, renew_at=renew_at)
 
 
 def _from_pod(now: Callable[[], datetime]) -> Connection:
@@ -112,7 +125,7 @@ def _from_pod(now: Callable[[], datetime]) -> Connection:
     except Exception as error:
         msg = f"this pod's service account cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
-    return _connection(settings, namespace=namespace, renew_at=now() + _TOKEN_FILE_PERIOD)
+    return _connection(settings, "this pod's service account", namespace=namespace, renew_at=now() + _TOKEN_FILE_PERIOD)
 
 
 def _empty_configuration() -> Any:
@@ -122,26 +135,33 @@ def _empty_configuration() -> Any:
     return type.__call__(Configuration)
 
 
-def _connection(settings: Any, *, namespace: str, renew_at: datetime | None) -> Connection:
+def _connection(settings: Any, source: str, *, namespace: str, renew_at: datetime | None) -> Connection:
     host = str(settings.host).rstrip("/")
+    url = urlsplit(host)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        msg = f"{source} has the server {host!r}: it must be a URL, https://HOST:PORT"
+        raise ConfigError(msg)
     return Connection(
         host=host,
-        tls=_tls(settings) if host.startswith("https") else None,
+        tls=_tls(settings, source) if url.scheme == "https" else None,
         server_hostname=settings.tls_server_name,
-        proxy=settings.proxy or _proxy_of_environment(host),
-        authorization=settings.api_key.get("BearerToken"),
+        proxy=_proxy(settings.proxy or _proxy_of_environment(url), source),
+        authorization=_header(settings.api_key.get("BearerToken"), source),
         namespace=namespace,
         renew_at=renew_at,
     )
 
 
-def _tls(settings: Any) -> ssl.SSLContext:
+def _tls(settings: Any, source: str) -> ssl.SSLContext:
+    part = "certificate-authority"
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
         if settings.cert_file:
+            part = "client certificate and key"
             context.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
-    except (OSError, ssl.SSLError) as error:
-        msg = f"the certificates of the kubeconfig cannot be used: {_first_line(error)}"
+    except OSError as error:
+        why = "not PEM, or they do not belong together" if isinstance(error, ssl.SSLError) else error.strerror
+        msg = f"the {part} of {source} cannot be used: {why}"
         raise ConfigError(msg) from error
     if not settings.verify_ssl:
         context.check_hostname = False
@@ -149,11 +169,48 @@ def _tls(settings: Any) -> ssl.SSLContext:
     return context
 
 
-def _proxy_of_environment(host: str) -> str | None:
-    """HTTPS_PROXY and NO_PROXY, read once: aiohttp would look them and ~/.netrc up at every request."""
-    url = urlsplit(host)
-    proxy = getproxies().get(url.scheme)
-    return None if proxy is None or proxy_bypass(url.hostname or "") else proxy
+def _header(value: str | None, source: str) -> str | None:
+    """A file with a token mostly ends with a newline, which no header may hold."""
+    text = (value or "").strip()
+    if not text.isprintable():
+        msg = f"the token of {source} cannot be used: it holds a line break or another control character"
+        raise ConfigError(msg)
+    return text or None
+
+
+def _proxy(proxy: str | None, source: str) -> str | None:
+    if proxy is None:
+        return None
+    url = proxy if "://" in proxy else f"http://{proxy}"
+    if (scheme := urlsplit(url).scheme) not in ("http", "https"):
+        msg = f"the proxy for {source} is a {scheme} proxy: only http and https proxies are supported"
+        raise ConfigError(msg)
+    return url
+
+
+def _proxy_of_environment(url: SplitResult) -> str | None:
+    """HTTPS_PROXY and NO_PROXY, read once: aiohttp would look them and ~/.netrc up at every request.
+
+    By the rules of kubectl (golang.org/x/net/http/httpproxy), which are the standard library's and two more: loopback
+    never goes through a proxy, and NO_PROXY may hold networks (the service network, in many a pod).
+    """
+    proxies, name = getproxies(), url.hostname or ""
+    proxy = proxies.get(url.scheme)
+    if not proxy or name == "localhost" or proxy_bypass(url.netloc):
+        return None
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return proxy
+    if address.is_loopback:
+        return None
+    return None if any(address in network for network in _networks(proxies.get("no", ""))) else proxy
+
+
+def _networks(no_proxy: str) -> Iterator[IPv4Network | IPv6Network]:
+    for each in no_proxy.split(","):
+        with contextlib.suppress(ValueError):
+            yield ip_network(each.strip(), strict=False)
 
 
 def _first_line(error: Exception) -> str:

@@ -21,6 +21,7 @@ Messages carry what the server said about the request, never the body that was s
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -79,7 +80,7 @@ class Details(msgspec.Struct, frozen=True):
     name: str = ""
     group: str = ""
     kind: str = ""
-    retryAfterSeconds: int = 0
+    retry_after_seconds: int = msgspec.field(name="retryAfterSeconds", default=0)
     causes: tuple[dict[str, Any], ...] = ()
 
 
@@ -88,6 +89,7 @@ class _StatusMeta(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
+    kind: str = ""
     metadata: _StatusMeta | None = None
     message: str = ""
     reason: str = ""
@@ -211,6 +213,7 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
     429: TooManyRequests,
 }
 _decoder = msgspec.json.Decoder(_Status)
+_NOTHING_SAID = _Status()
 
 
 def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str, target: str) -> ApiError:
@@ -234,17 +237,17 @@ def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str
 
 
 def _read_status(body: bytes) -> _Status:
-    try:
-        return _decoder.decode(body)
-    except msgspec.MsgspecError:
-        text = " ".join(body.decode("utf-8", "replace").split())
-        return _Status(message=text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
+    with contextlib.suppress(msgspec.MsgspecError):
+        if (said := _decoder.decode(body)) != _NOTHING_SAID:  # JSON that is no Status decodes to this
+            return said
+    text = " ".join(body.decode("utf-8", "replace").split())
+    return _Status(message=text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
 
 
 def _retry_after(headers: Mapping[str, str], details: Details | None) -> float | None:
     """Seconds to wait, from the header (a number, or a date against the answer's own Date) or the Status."""
     value = headers.get("Retry-After", "")
-    if value.isdigit():
+    if value.isdecimal():
         return float(value)
     if value:
         try:
@@ -252,4 +255,4 @@ def _retry_after(headers: Mapping[str, str], details: Details | None) -> float |
             return max(0.0, wait.total_seconds())
         except (ValueError, TypeError):
             pass
-    return float(details.retryAfterSeconds) if details is not None and details.retryAfterSeconds > 0 else None
+    return float(details.retry_after_seconds) if details is not None and details.retry_after_seconds > 0 else None

@@ -88,9 +88,16 @@ def decide(entries: Sequence[Entry], rules: Treatments, live: dict[str, Any] | N
         elif treatment is Treatment.KEEP:
             carried.append(entry)
             remaining += 1
-        elif treatment in (Treatment.DROP, Treatment.METADATA_ONLY):
+        elif treatment is Treatment.DROP:
             stripped.append((entry.manager, entry.api_version))
-            carried += _metadata_part(entry, storage) if treatment is Treatment.METADATA_ONLY else ()
+        elif treatment is Treatment.METADATA_ONLY:
+            fields = fieldset.decode(entry.fields)
+            if part := fieldset.only(fields, "f:metadata"):
+                carried.append(msgspec.structs.replace(entry, api_version=storage, fields=fieldset.encode(part)))
+            if len(part) == len(fields):
+                translated += 1
+            else:
+                stripped.append((entry.manager, entry.api_version))
         else:
             moved = _translate(entry, entries, treatment, rules, live)
             if moved is None:
@@ -138,14 +145,6 @@ def _with_kept(entries: Sequence[Entry], rules: Treatments, remaining: int) -> D
     if any(entry.api_version not in rules.present for entry in entries):
         return Decision(entries=tuple(entries), remaining=remaining, refusal=_KEPT_REMOVED)
     return Decision(steps=(Step.IDENTITY_APPLY,), entries=tuple(entries), remaining=remaining)
-
-
-def _metadata_part(entry: Entry, storage: str) -> tuple[Entry, ...]:
-    """What of an entry means the same in every version."""
-    part = fieldset.only(fieldset.decode(entry.fields), "f:metadata")
-    if not part:
-        return ()
-    return (msgspec.structs.replace(entry, api_version=storage, fields=fieldset.encode(part)),)
 
 
 def _translate(

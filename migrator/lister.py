@@ -95,8 +95,8 @@ async def _page(
     if whole:
         raw = reply.decode(whole_page_decoder)
         items: list[Item] = [
-            (object_decoder.decode(item).metadata, whole_object_decoder.decode(item)) for item in raw.items
+            (object_decoder.decode(item).metadata, whole_object_decoder.decode(item)) for item in raw.items or ()
         ]
         return Listed(items, raw.metadata.remaining), raw.metadata.continue_
     page = reply.decode(page_decoder)
-    return Listed([(item.metadata, None) for item in page.items], page.metadata.remaining), page.metadata.continue_
+    return Listed([(item.metadata, None) for item in page.items or ()], page.metadata.remaining), page.metadata.continue_

@@ -20,14 +20,17 @@ from restow.migrator.crdaccess import CrdWatch, ReadCrd, patch_stored_versions, 
 from restow.migrator.halt import Halt
 from restow.migrator.model import Options, Phase
 from restow.migrator.observer import Moment, Observer, Silent
-from restow.migrator.passes import Environment, run_pass
+from restow.migrator.passes import Environment, run_pass, unfinished
 from restow.migrator.preflight import Refused, missing_permissions, refusal
 from restow.migrator.report import CrdReport, Report
 from restow.migrator.settle import remaining_settle_time
 from restow.migrator.storedversions import Verdict, may_prune
 from restow.migrator.treatment import treatments
 
-__all__ = ["Migration"]
+__all__ = ["GRACE", "Migration"]
+
+GRACE = 8.0
+"""Seconds for what is in flight once a run was asked to stop; pods are given 30, and `restow` promises 10."""
 
 _PRUNE_ATTEMPTS = 10
 
@@ -66,26 +69,60 @@ class Migration:
         """Migrate the CRDs of these names; nothing of one is begun before the one before it has ended.
 
         Raises:
-            KubeError: the API server could not be reached before anything was written.
+            KubeError: the API server could not be reached before anything was begun.
         """
-        return Report(tuple([await self.migrate(name) for name in names]), dry_run=self._options.dry_run)
+        reports: list[CrdReport] = []
+        for name in names:
+            try:
+                reports.append(await self.migrate(name))
+            except KubeError as error:
+                if not reports:
+                    raise
+                # What was done with the CRDs before must be told all the same.
+                reports.append(CrdReport(name=name, unfinished=f"it could not be read: {error}"))
+        return Report(tuple(reports), dry_run=self._options.dry_run)
 
     async def migrate(self, name: str) -> CrdReport:
         """Migrate one CRD.
+
+        Once ``stop`` is set this returns within ``GRACE`` seconds, whatever the API server does.
 
         Raises:
             KubeError: the API server could not be reached before anything was written.
         """
         begun = self._clock()
         report = CrdReport(name=name)
+        error: KubeError | None = None
+        try:
+            async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+                guard = group.create_task(self._end_in_time(limit))
+                error = await self._attempt(report)
+                guard.cancel()
+        except TimeoutError:
+            report.unfinished = unfinished(report, self._halt)
+        report.duration_s = self._clock() - begun
+        self._observer.at(Moment.ENDED, report)
+        if error is not None:
+            raise error
+        return report
+
+    async def _end_in_time(self, limit: asyncio.Timeout) -> None:
+        await self._halt.wait()
+        limit.reschedule(asyncio.get_running_loop().time() + GRACE)
+
+    async def _attempt(self, report: CrdReport) -> KubeError | None:
+        """Migrate; errors end up in the report, or are returned where nothing was begun."""
+        if self._halt:
+            report.unfinished = unfinished(report, self._halt)
+            return None
         try:
             await self._migrate(report)
         except (Refused, CrdError) as error:
             report.refused = str(error)
             report.pruned_reason = f"refused: {error}"
-        report.duration_s = self._clock() - begun
-        self._observer.at(Moment.ENDED, report)
-        return report
+        except KubeError as error:
+            return error
+        return None
 
     async def _migrate(self, report: CrdReport) -> None:
         read = await self._begin(report)
@@ -155,7 +192,7 @@ class Migration:
         self._observer.at(Moment.PRUNING, report)
         try:
             return await self._prune(crd, watching, report)
-        except (KubeError, Refused) as error:
+        except (KubeError, Refused, CrdError) as error:
             said = error.message if isinstance(error, ApiError) else str(error)
             report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
             report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
@@ -198,9 +235,15 @@ class Migration:
             elif not report.pruned:
                 report.pruned_reason = "status.storedVersions names only the storage version already"
             report.stored_after = now.stored_versions
-            if warning := await write_mark(self._cluster, now, completion.mark(now, self._options)):
+            if warning := await self._leave_mark(now):
                 report.warnings.append(warning)
             return verdict
         reason = f"{start.name} was written by others each time its status.storedVersions was about to be pruned"
         report.pruned_reason = reason
         return Verdict(prune=False, reason=reason, again=True)
+
+    async def _leave_mark(self, crd: Crd) -> str:
+        """Leave the mark, where there is a version whose clients could write entries again; return a warning or ""."""
+        if len(crd.served) < 2:
+            return ""
+        return await write_mark(self._cluster, crd, completion.mark(crd, self._options))

@@ -33,6 +33,7 @@ INITIALIZING_ATTEMPTS = 5
 
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 15.0
+_LONGEST_ASKED_FOR = 60.0  # of what a server asks for by Retry-After
 
 
 class Action(StrEnum):
@@ -96,7 +97,7 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
 
 def of_list_error(error: KubeError, *, attempt: int) -> Outcome:
     """Return what an error on one page of a LIST means."""
-    if isinstance(error, Gone) and error.continue_token:
+    if isinstance(error, Gone) and error.continue_token and attempt < ATTEMPTS:
         # The objects from here on are read as they are now, not as they were: all that matters is that none is
         # missed, and those created meanwhile are stored at the storage version already.
         return Outcome(Action.CONTINUE, token=error.continue_token)
@@ -107,12 +108,12 @@ def _transient(error: KubeError, attempt: int) -> Outcome | None:
     """A row for errors that pass by themselves, as long as there are tries left."""
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
-            return Outcome(Action.RETRY, wait=error.retry_after or _backoff(attempt))
+            return Outcome(Action.RETRY, wait=min(error.retry_after or _backoff(attempt), _LONGEST_ASKED_FOR))
         return _fail(error, "StorageInitializing", _INITIALIZING)
     if attempt >= ATTEMPTS:
         return None
     if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
-        wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, 60.0)
+        wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, _LONGEST_ASKED_FOR)
         return Outcome(Action.RETRY, wait=wait, slow_down=True)
     if isinstance(error, (ServerError, Unreachable, BadReply)):
         return Outcome(Action.RETRY, wait=_backoff(attempt), slow_down=isinstance(error, Unreachable))

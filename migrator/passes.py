@@ -1,7 +1,7 @@
 """One pass over all objects of a CRD: a lister, a bounded queue, and workers that finish objects side by side.
 
 Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an exception about an
-object; when the run is asked to stop, no new object is begun and writes in flight are finished within ``GRACE`` seconds.
+object; when the run is asked to stop, no new object is begun and writes in flight are finished.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ from restow.migrator.report import CrdReport
 from restow.migrator.treatment import Treatments
 from restow.migrator.writer import Writer
 
-__all__ = ["GRACE", "Environment", "page_size", "run_pass"]
-
-GRACE = 8.0
-"""Seconds for writes in flight once a run was asked to stop."""
-
+__all__ = ["Environment", "page_size", "run_pass", "unfinished"]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -85,13 +81,10 @@ async def run_pass(environment: Environment, crd: Crd, rules: Treatments, option
     async with asyncio.TaskGroup() as group:
         workers = [group.create_task(_work(queue, writer, halt)) for _ in range(options.concurrency)]
         lister = group.create_task(_list(environment, crd, rules, options, report, queue, size))
-        guard = group.create_task(_end_in_time(workers, halt))
         await asyncio.wait(workers)
         lister.cancel()
-        guard.cancel()
     if halt:
-        looked_at = report.objects.rewritten + report.objects.current + report.objects.gone + report.objects.failed
-        report.unfinished = f"{halt.why}; {_left(report, looked_at)}. Run again to go on"
+        report.unfinished = unfinished(report, halt)
 
 
 async def _list(
@@ -133,16 +126,8 @@ async def _work(queue: asyncio.Queue[Item | None], writer: Writer, halt: Halt) -
             await writer.finish(*item)
 
 
-async def _end_in_time(workers: list[asyncio.Task[None]], halt: Halt) -> None:
-    """Once the run was asked to stop, give writes in flight their grace, then cancel them."""
-    await halt.wait()
-    await asyncio.sleep(GRACE)
-    for worker in workers:
-        worker.cancel()
-
-
-def _left(report: CrdReport, looked_at: int) -> str:
+def unfinished(report: CrdReport, halt: Halt) -> str:
+    """Say why a run ended before its end, and what it leaves."""
     expected = max(report.expected, report.objects.listed)
-    if not expected:
-        return "no object was begun"
-    return f"{expected - looked_at} of {expected} objects were not begun"
+    left = f"{expected - report.done} of {expected} objects were not begun" if expected else "no object was begun"
+    return f"{halt.why}; {left}. Run again to go on"

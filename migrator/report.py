@@ -77,6 +77,7 @@ class CrdReport:
         stripped_owners: entries that were stripped, counted by (manager, apiVersion).
         warnings: sentences for the user.
         passes: how often the objects were listed.
+        rewritten_before: objects that earlier passes rewrote.
         expected: how many objects there are, as far as the lists told yet.
         settle_s: seconds that were waited for the CRD to settle.
     """
@@ -95,6 +96,7 @@ class CrdReport:
     refused: str = ""
     unfinished: str = ""
     passes: int = 0
+    rewritten_before: int = 0
     expected: int = 0
     settle_s: float = 0.0
     duration_s: float = 0.0
@@ -104,12 +106,19 @@ class CrdReport:
         """Whether every object was looked at and none failed."""
         return not self.refused and not self.unfinished and not self.objects.failed
 
+    @property
+    def done(self) -> int:
+        """Objects of this pass that are done with, one way or another."""
+        counts = self.objects
+        return counts.rewritten - self.rewritten_before + counts.current + counts.gone + counts.failed
+
     def begin_pass(self) -> None:
         """Start counting what became of each object anew; what was done in earlier passes stays counted."""
         done = self.objects
         self.objects = Counts(
             rewritten=done.rewritten, translated=done.translated, stripped=done.stripped, repaired=done.repaired
         )
+        self.rewritten_before = done.rewritten
         self.failures.clear()
         self.unfinished = ""
         self.passes += 1

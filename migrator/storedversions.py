@@ -37,8 +37,11 @@ class Generations:
         self.seen[crd.generation] = crd.fingerprint
 
     def unbroken(self, first: int, last: int, storage: str) -> bool:
-        """Whether every generation from first to last was seen, with this storage version each time."""
-        return all(
+        """Whether every generation from first to last was seen, with this storage version each time.
+
+        Never so where the generation went back, as it does when etcd is restored from a backup.
+        """
+        return first <= last and all(
             (versions := self.seen.get(generation)) is not None and _storage_of(versions) == storage
             for generation in range(first, last + 1)
         )

@@ -48,17 +48,17 @@ class PageMeta(msgspec.Struct, frozen=True):
 
 
 class ObjectPage(msgspec.Struct, frozen=True):
-    """One page of a list, metadata decoded."""
+    """One page of a list, metadata decoded; of no objects at all the server makes ``"items": null``."""
 
     metadata: PageMeta
-    items: list[PartialObject]
+    items: list[PartialObject] | None = None
 
 
 class WholePage(msgspec.Struct, frozen=True):
     """One page of a list, its objects untouched."""
 
     metadata: PageMeta
-    items: list[msgspec.Raw]
+    items: list[msgspec.Raw] | None = None
 
 
 page_decoder = msgspec.json.Decoder(ObjectPage)

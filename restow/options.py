@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import click
 import yaml
 
-from restow.migrator import ManagedFields, Options, Phase, Refused, Scope
+from restow.exits import Exit
+from restow.migrator import ManagedFields, Options, Phase, Scope
 
 __all__ = ["connection", "crd_names", "migration", "migration_options", "output"]
 
@@ -28,7 +29,9 @@ def _together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
 def connection(function: _F) -> _F:
     """--kubeconfig and --context."""
     return _together(
-        click.option("--kubeconfig", metavar="FILE", help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod."),
+        click.option(
+            "--kubeconfig", metavar="FILE", help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod."
+        ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
     )(function)
 
@@ -50,9 +53,9 @@ def crds(function: _F) -> _F:
             "--filename",
             "files",
             multiple=True,
-            type=click.Path(exists=True, path_type=Path),
+            type=click.Path(exists=True, allow_dash=True, path_type=Path),
             metavar="FILE",
-            help="CRDs of these manifests (files or folders) by name.",
+            help="CRDs of these manifests (files, folders, or - for stdin) by name.",
         ),
     )(function)
 
@@ -71,15 +74,15 @@ def migration(function: _F) -> _F:
     return _together(
         click.option(
             "--managed-fields",
-            type=click.Choice(list(ManagedFields)),
-            default=ManagedFields.TRANSLATE,
+            type=click.Choice([each.value for each in ManagedFields]),
+            default=ManagedFields.TRANSLATE.value,
             show_default=True,
             help="Move entries of other versions to the storage version, drop those of unserved versions, or keep all.",
         ),
         click.option(
             "--scope",
-            type=click.Choice(list(Scope)),
-            default=Scope.NOT_STORAGE,
+            type=click.Choice([each.value for each in Scope]),
+            default=Scope.NOT_STORAGE.value,
             show_default=True,
             help="Which managedFields entries that concerns.",
         ),
@@ -89,9 +92,15 @@ def migration(function: _F) -> _F:
             help="With --managed-fields strip: drop entries of served versions too. Their appliers will meet conflicts.",
         ),
         click.option(
-            "--skip-phase", "skip", multiple=True, type=click.Choice(list(Phase)), help="Switch a phase off; repeatable."
+            "--skip-phase",
+            "skip",
+            multiple=True,
+            type=click.Choice([each.value for each in Phase]),
+            help="Switch a phase off; repeatable.",
         ),
-        click.option("--ignore-mark", is_flag=True, help="Translate again what clients wrote since the last complete run."),
+        click.option(
+            "--ignore-mark", is_flag=True, help="Translate again what clients wrote since the last complete run."
+        ),
         selection,
     )(function)
 
@@ -128,6 +137,7 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
 
     Raises:
         click.UsageError: none was given, or some and --all.
+        InputError: a file cannot be read, or holds no CRD.
     """
     if everything:
         if names or files:
@@ -141,25 +151,45 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
     return tuple(dict.fromkeys(found))
 
 
+class InputError(click.ClickException):
+    """A file that was given is not what it should be; told like every other refusal."""
+
+    exit_code = Exit.REFUSED
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"restow: {self.message}", err=True, file=file)
+
+
 def _names_in(path: Path) -> list[str]:
     """The CRDs of a manifest file, or of the YAML and JSON files of a folder."""
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json"))
     else:
         files = [path]
-    found: list[str] = []
-    for file in files:
-        try:
-            documents = list(yaml.load_all(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            msg = f"{file} cannot be read as YAML: {str(error).splitlines()[0]}"
-            raise Refused(msg) from error
-        found += [
-            str(document["metadata"]["name"])
-            for document in documents
-            if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition"
-        ]
+    found = [name for file in files for document in _documents(file) for name in _crds_of(document)]
     if not found:
-        msg = f"{path} holds no CustomResourceDefinition"
-        raise click.UsageError(msg)
+        raise InputError(f"{path} holds no CustomResourceDefinition")
     return found
+
+
+def _documents(file: Path) -> list[Any]:
+    """All documents of a file, with texts only: a name needs no other type, and no text can then be a bad date."""
+    try:
+        with click.open_file(str(file), encoding="utf-8") as text:
+            return list(yaml.load_all(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark else str(error).splitlines()[0]
+        raise InputError(f"{file} cannot be read as YAML ({where})") from error
+
+
+def _crds_of(document: Any) -> list[str]:
+    """The names of the CRDs in a document, which may be a list as ``kubectl get -o yaml`` gives it."""
+    if not isinstance(document, dict):
+        return []
+    if isinstance(items := document.get("items"), list):
+        return [name for item in items for name in _crds_of(item)]
+    metadata = document.get("metadata")
+    if document.get("kind") != "CustomResourceDefinition" or not isinstance(metadata, dict):
+        return []
+    return [str(metadata["name"])] if metadata.get("name") else []

@@ -12,14 +12,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+_NO_LIMIT = 100_000  # columns; rows are only as wide as their cells
+
 __all__ = ["console", "print_data", "print_table", "say"]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console: colours on a terminal only, and no wrapping of what goes into a pipe."""
+    """Return a console: colours on a terminal only, and one line a row in what goes into a pipe."""
     made = Console(stderr=stderr, highlight=False, soft_wrap=True)
     if not made.is_terminal:
-        made.width = 200
+        made.width = _NO_LIMIT
     return made
 
 

@@ -80,7 +80,7 @@ class Progress:
         if report is None:
             return
         counts = report.objects
-        done = counts.rewritten + counts.current + counts.gone + counts.failed
+        done = report.done
         rate = done / max(time.monotonic() - self._since, 0.001)
         if self._terminal and self._bar is not None:
             total = max(report.expected, counts.listed) or None

@@ -16,7 +16,7 @@ from restow.crds import CrdError
 from restow.exits import Exit
 from restow.kube import connect
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, KubeError, Unauthorized
+from restow.kube.errors import ApiError, KubeError, Unauthorized, Unreachable
 from restow.migrator import ListFailed, Refused
 
 __all__ = ["Session", "run"]
@@ -30,14 +30,19 @@ class Session:
     stop: asyncio.Event
 
 
-def run(command: Callable[[Session], Awaitable[Exit]], *, kubeconfig: str | None, context: str | None) -> None:
+def run(
+    command: Callable[[Session], Awaitable[Exit]], *, kubeconfig: str | None, context: str | None, drains: bool = False
+) -> None:
     """Run a subcommand to its end and leave the process with its exit code.
 
-    SIGTERM and SIGINT set ``Session.stop``, and a command that drains ends by itself; a second one ends it at once.
+    For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and it ends by itself; a second one ends it
+    at once, as the first one does any other command.
     """
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    # What it logs as an error it raises as well.
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     try:
-        code = asyncio.run(_run(command, kubeconfig, context))
+        code = asyncio.run(_run(command, kubeconfig, context, drains=drains))
     except (KubeError, Refused, CrdError, ListFailed) as error:
         click.echo(f"restow: {sentence(error)}", err=True)
         code = Exit.REFUSED
@@ -50,10 +55,12 @@ def run(command: Callable[[Session], Awaitable[Exit]], *, kubeconfig: str | None
     raise SystemExit(int(code))
 
 
-async def _run(command: Callable[[Session], Awaitable[Exit]], kubeconfig: str | None, context: str | None) -> Exit:
+async def _run(
+    command: Callable[[Session], Awaitable[Exit]], kubeconfig: str | None, context: str | None, *, drains: bool
+) -> Exit:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT) if drains else ():
         loop.add_signal_handler(number, _ask_to_stop, loop, stop, number)
     async with connect(kubeconfig, context) as cluster:
         return await command(Session(cluster, stop))
@@ -68,7 +75,12 @@ def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: s
 def sentence(error: Exception) -> str:
     """Return what to tell a user of an error, in one sentence with the next step."""
     if isinstance(error, Unauthorized):
-        return f"{error.target}: the API server does not accept the credentials; they are wrong or have expired. Renew them and run again"
+        return (
+            f"{error.verb} {error.target}: the API server does not accept the credentials; they are wrong or have "
+            "expired. Renew them and run again"
+        )
     if isinstance(error, ApiError):
         return f"the API server would not {error.verb} {error.target}: {error.message or error.status}"
+    if isinstance(error, Unreachable):
+        return f"{error}. Check that it runs, and that this is the cluster you mean (--kubeconfig, --context)"
     return str(error)

@@ -16,24 +16,14 @@ import msgspec
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.contenders import Stage
 from benchmarks.migration.course import Course, Plan, say
+from benchmarks.migration.native import control_plane
 from benchmarks.migration.results import Claim
 from benchmarks.migration.sections import SECTIONS, Result
 from benchmarks.migration.subject import Subject
 from benchmarks.migration.tables import claims_table, markdown
-from restow.controlplane import ControlPlane
 
 FULL = Plan(runs=5, objects=3000, kind_objects=1000, concurrencies=(8, 16, 24, 32, 48), small=2000, large=20_000)
 QUICK = Plan(runs=1, objects=100, kind_objects=60, concurrencies=(8, 16), small=50, large=200)
-
-
-def control_plane() -> ControlPlane:
-    """Return the control plane, its controller manager told not to hold back; the native migrator is one of its parts."""
-    return ControlPlane(
-        feature_gates={"StorageVersionMigrator": True},
-        runtime_config={"storagemigration.k8s.io/v1beta1": True},
-        controller_manager=True,
-        controller_manager_args={"kube-api-qps": "10000", "kube-api-burst": "20000"},
-    )
 
 
 async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
@@ -71,15 +61,16 @@ async def _environment(admin: Admin) -> dict[str, Any]:
 
 def _text(environment: dict[str, Any], results: list[Result]) -> str:
     start, end = environment["loadAtStart"][0], environment["loadAtEnd"][0]
-    parts = [
+    head = (
         f"{environment['date']}: {environment['cores']} cores, Kubernetes {environment['kubernetes']}, Python "
-        f"{environment['python']}; load average {start:.1f} at the start, {end:.1f} at the end.",
-    ]
+        f"{environment['python']}; load average {start:.1f} at the start, {end:.1f} at the end."
+    )
+    parts = [head]
     claims: list[Claim] = []
     for result in results:
         parts += [f"## {result.title}", *(markdown(table) for table in result.tables)]
         claims += result.claims
-    return "\n\n".join([*parts, markdown(claims_table(claims))])
+    return "\n\n".join([*parts, "## Claims", markdown(claims_table(claims))])
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
     python -m benchmarks.migration.bareloop '{"server": "https://127.0.0.1:6443", …}'
 
 Its best rate over several concurrencies is called the API server's saturation rate. It lists page by page (metadata
-only, the next page while the last one is worked on), sends each object's writes and checks each answer: the managedFields
-of the answer are decoded and compared with those that were meant. It imports nothing of restow. It has no retries, rate
+only, the next page while the last one is worked on), sends each object's writes and checks each answer: its
+managedFields are decoded and compared with those that were meant. It imports nothing of restow. It has no retries, rate
 limits, reports, settling or pruning: any answer that is not as expected ends it with an error.
 
 What keeps it lean: URLs and headers made once, bodies joined from bytes, typed decoding with the field sets left

@@ -1,15 +1,12 @@
-"""Who migrates: the bare loop, restow as a command and as a library, and the cluster's own StorageVersionMigration.
+"""Who migrates: the bare loop, and restow as a command and as a library.
 
-Each contender brings a ``Subject`` from due to done and says how long it took; ``measure`` reads the meters around it and
-makes sure of what it has stored.
+Each contender brings a ``Subject`` from due to done and says how long it took; ``measure`` reads the meters around it
+and makes sure of what it has stored.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
-import tempfile
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,25 +16,17 @@ import msgspec
 
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.bareloop import Job, WriteKind
+from benchmarks.migration.children import RunFailedError, Usage, run
 from benchmarks.migration.manifests import GROUP
 from benchmarks.migration.meters import read
 from benchmarks.migration.results import Run
 from benchmarks.migration.subject import Subject
 from restow.controlplane import ControlPlane
 
-__all__ = ["Contender", "RunFailedError", "Stage", "bare_loop", "measure", "native", "restow_command", "restow_library", "rewrite"]
+__all__ = ["Act", "Contender", "Stage", "bare_loop", "measure", "restow_command", "restow_library", "rewrite"]
 
-_HERE = Path(__file__).parent
-_ROOT = _HERE.parent.parent
-_MIGRATIONS = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
-_CONTROLLER_MANAGER = "kube-controller-manager"
-_WRITES = ("PATCH", "APPLY", "PUT", "POST")
-_NATIVE_PATIENCE = 900.0  # seconds
+_WRITES = ("PATCH", "APPLY", "PUT")
 _REWRITE_CONCURRENCY = 16
-
-
-class RunFailedError(Exception):
-    """A contender did not finish its migration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +35,6 @@ class Stage:
 
     plane: ControlPlane
     admin: Admin
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """What a child process used, by the launcher."""
-
-    exit_code: int
-    seconds: float
-    cpu_seconds: float
-    peak_kib: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +57,14 @@ class Contender:
         act: does it.
         moves_entries: whether managedFields entries are at the new storage version afterwards.
         prunes: whether it prunes ``status.storedVersions``.
+        in_control_plane: whether the control plane's CPU time includes the client's.
     """
 
     name: str
     act: Callable[[Stage, Subject], Awaitable[Act]]
     moves_entries: bool = True
     prunes: bool = True
+    in_control_plane: bool = False
 
 
 async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
@@ -93,7 +75,7 @@ async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
     passed = read(stage.plane).since(before)
     requests = {verb: n - requests_before.get(verb, 0) for verb, n in (await subject.requests()).items()}
     await subject.check_done(entries_moved=contender.moves_entries, pruned=contender.prunes)
-    clients = 0.0 if contender.name == NATIVE else act.client_cpu
+    client = 0.0 if contender.in_control_plane else act.client_cpu
     return Run(
         contender=contender.name,
         objects=subject.count,
@@ -104,10 +86,12 @@ async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
         peak_kib=act.peak_kib,
         server_cpu=passed.plane["kube-apiserver"],
         etcd_cpu=passed.plane["etcd"],
-        foreign_cpu=max(0.0, passed.machine - sum(passed.plane.values()) - clients),
+        plane_cpu=sum(passed.plane.values()),
+        foreign_cpu=max(0.0, passed.machine - sum(passed.plane.values()) - client),
         writes=sum(requests.get(verb, 0) for verb in _WRITES),
         lists=requests.get("LIST", 0),
         reads=requests.get("GET", 0),
+        in_control_plane=contender.in_control_plane,
     )
 
 
@@ -135,8 +119,16 @@ def restow_command(*arguments: str) -> Contender:
     """Return the ``restow`` command: seconds are ``durationSeconds`` of its report."""
 
     async def act(stage: Stage, subject: Subject) -> Act:
-        command = [str(Path(sys.executable).with_name("restow")), "migrate", subject.name, "--settle", "0", "-o", "json"]
-        output, usage = await child([*command, "--kubeconfig", str(stage.plane.kubeconfig), *arguments])
+        command = [
+            str(Path(sys.executable).with_name("restow")),
+            "migrate",
+            subject.name,
+            "--settle",
+            "0",
+            "-o",
+            "json",
+        ]
+        output, usage = await run([*command, "--kubeconfig", str(stage.plane.kubeconfig), *arguments])
         seconds = _migrated(msgspec.json.decode(output), subject)
         return Act(seconds, usage.seconds, usage.cpu_seconds, None, usage.peak_kib)
 
@@ -149,63 +141,12 @@ def restow_library(**options: Any) -> Contender:
     async def act(stage: Stage, subject: Subject) -> Act:
         told = msgspec.json.encode({"settle_s": 0.0, **options}).decode()
         module = "benchmarks.migration.embedded"
-        output, usage = await child([sys.executable, "-m", module, str(stage.plane.kubeconfig), subject.name, told])
+        output, usage = await run([sys.executable, "-m", module, str(stage.plane.kubeconfig), subject.name, told])
         done = msgspec.json.decode(output)
         _migrated(done["report"], subject)
         return Act(done["seconds"], usage.seconds, usage.cpu_seconds, done["cpu_seconds"], usage.peak_kib)
 
     return Contender("restow, as a library", act)
-
-
-NATIVE = "native StorageVersionMigration"
-
-
-def native() -> Contender:
-    """Return the cluster's own migration, which leaves managedFields as they are.
-
-    Its seconds are those between the conditions Running and Succeeded, its process seconds those from its creation on.
-    Before it begins, it waits until the garbage collector's cache has come as far as the resource was when it was asked,
-    which in a resource that nobody writes to takes until the next bookmark, up to a minute. Here a write by somebody else
-    spares it that wait.
-    """
-    return Contender(NATIVE, _native, moves_entries=False)
-
-
-async def _native(stage: Stage, subject: Subject) -> Act:
-    name = f"{subject.plural}-{subject.storage}-{time.monotonic_ns()}"
-    body = {
-        "apiVersion": "storagemigration.k8s.io/v1beta1",
-        "kind": "StorageVersionMigration",
-        "metadata": {"name": name},
-        "spec": {"resource": {"group": GROUP, "resource": subject.plural}},
-    }
-    cpu_before = stage.plane.cpu_seconds()[_CONTROLLER_MANAGER]
-    created = time.perf_counter()
-    version = (await stage.admin.call("POST", _MIGRATIONS, body))["metadata"]["resourceVersion"]
-    running = ended = 0.0
-    nudged = False
-    async with asyncio.timeout(_NATIVE_PATIENCE):
-        watch = f"{_MIGRATIONS}?watch=true&fieldSelector=metadata.name%3D{name}&resourceVersion={version}"
-        async for event in stage.admin.events(watch):
-            conditions = {each["type"] for each in _true_conditions(event["object"])}
-            if "Failed" in conditions:
-                raise RunFailedError(f"the StorageVersionMigration of {subject.name} failed: {event['object']['status']}")
-            if "Running" in conditions and not running:
-                running = time.perf_counter()
-            if event["object"]["status"].get("resourceVersion") and not nudged:
-                nudged = True
-                await subject.touch()
-            if "Succeeded" in conditions:
-                ended = time.perf_counter()
-                break
-    used = stage.plane.cpu_seconds()[_CONTROLLER_MANAGER] - cpu_before
-    await subject.until_pruned()
-    await stage.admin.call("DELETE", f"{_MIGRATIONS}/{name}")
-    return Act(ended - running, ended - created, used, None, None)
-
-
-def _true_conditions(migration: dict[str, Any]) -> list[dict[str, Any]]:
-    return [each for each in migration.get("status", {}).get("conditions", []) if each["status"] == "True"]
 
 
 def _migrated(report: dict[str, Any], subject: Subject) -> float:
@@ -233,33 +174,8 @@ async def _bare(
         concurrency=concurrency,
     )
     told = msgspec.json.encode(job).decode()
-    output, usage = await child([sys.executable, "-m", "benchmarks.migration.bareloop", told])
+    output, usage = await run([sys.executable, "-m", "benchmarks.migration.bareloop", told])
     done = msgspec.json.decode(output)
     if done["objects"] != subject.count:
         raise RunFailedError(f"the bare loop saw {done['objects']} of {subject.count} objects of {subject.name}")
     return done, usage
-
-
-async def child(command: list[str]) -> tuple[bytes, Usage]:
-    """Run a command to its end; return its stdout and what it used.
-
-    Raises:
-        RunFailedError: its exit code is not 0.
-    """
-    with tempfile.TemporaryDirectory(prefix="restow-bench-") as folder:
-        used = Path(folder, "used.json")
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(_HERE / "launcher.py"), str(used), *command),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=_ROOT,
-        )
-        output, said = await process.communicate()
-        if not used.exists():
-            raise RunFailedError(f"{command[0]} could not be run: {said[-2000:].decode(errors='replace')}")
-        usage = msgspec.json.decode(used.read_bytes(), type=Usage)
-    if usage.exit_code != 0:
-        told = (said + output)[-4000:].decode(errors="replace")
-        raise RunFailedError(f"{' '.join(command[:4])} … ended with {usage.exit_code}: {told}")
-    return output, usage

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 
 def main() -> None:
@@ -22,8 +23,7 @@ def main() -> None:
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "peak_kib": usage.ru_maxrss,
     }
-    with open(file, "w", encoding="utf-8") as out:
-        json.dump(used, out)
+    Path(file).write_text(json.dumps(used), encoding="utf-8")
 
 
 if __name__ == "__main__":

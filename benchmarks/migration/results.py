@@ -20,8 +20,9 @@ class Run:
         client_cpu: CPU seconds of the whole client process.
         engine_cpu: those of ``seconds`` alone, or None where the contender cannot tell.
         peak_kib: most memory of the client process (resident), or None.
-        server_cpu, etcd_cpu: CPU seconds of kube-apiserver and etcd.
+        server_cpu, etcd_cpu, plane_cpu: CPU seconds of kube-apiserver, etcd, and the whole control plane.
         foreign_cpu: CPU seconds of everything on the machine that is neither control plane nor client.
+        in_control_plane: whether the client is a part of the control plane, and ``plane_cpu`` includes its CPU.
         writes, lists, reads: requests for these objects as the API server itself counted them.
     """
 
@@ -34,20 +35,35 @@ class Run:
     peak_kib: int | None
     server_cpu: float
     etcd_cpu: float
+    plane_cpu: float
     foreign_cpu: float
     writes: int
     lists: int
     reads: int
+    in_control_plane: bool = False
 
     @property
     def rate(self) -> float:
         """Objects per second."""
         return self.objects / self.seconds
 
+    @property
+    def all_cpu(self) -> float | None:
+        """CPU seconds of control plane and client for the migration alone; what a busy machine falsifies least."""
+        if self.in_control_plane:
+            return self.plane_cpu
+        return None if self.engine_cpu is None else self.plane_cpu + self.engine_cpu
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """Medians over the runs of one contender; times are milliseconds per object."""
+    """Medians over the runs of one contender; ``…_ms`` are milliseconds of CPU per object, see ``Run``.
+
+    Attributes:
+        rate, slowest, fastest: objects per second, and their range.
+        process_rate: with the start and end of the client process.
+        foreign: how many cores strangers kept busy meanwhile.
+    """
 
     contender: str
     runs: int
@@ -59,10 +75,10 @@ class Summary:
     etcd_ms: float
     client_ms: float
     engine_ms: float | None
+    all_ms: float | None
     writes: float
     requests: float
     foreign: float
-    """Share of one core that strangers used meanwhile."""
 
 
 def summary(runs: Sequence[Run]) -> Summary:
@@ -71,7 +87,10 @@ def summary(runs: Sequence[Run]) -> Summary:
     def per_object(value: Callable[[Run], float]) -> float:
         return median(value(run) / run.objects for run in runs)
 
-    engines = [run.engine_cpu / run.objects for run in runs if run.engine_cpu is not None]
+    def ms_where_known(value: Callable[[Run], float | None]) -> float | None:
+        known = [cpu / run.objects for run in runs if (cpu := value(run)) is not None]
+        return median(known) * 1000 if known else None
+
     return Summary(
         contender=runs[0].contender,
         runs=len(runs),
@@ -82,7 +101,8 @@ def summary(runs: Sequence[Run]) -> Summary:
         server_ms=per_object(lambda run: run.server_cpu * 1000),
         etcd_ms=per_object(lambda run: run.etcd_cpu * 1000),
         client_ms=per_object(lambda run: run.client_cpu * 1000),
-        engine_ms=median(engines) * 1000 if engines else None,
+        engine_ms=ms_where_known(lambda run: run.engine_cpu),
+        all_ms=ms_where_known(lambda run: run.all_cpu),
         writes=per_object(lambda run: run.writes),
         requests=per_object(lambda run: run.writes + run.lists + run.reads),
         foreign=median(run.foreign_cpu / run.process_seconds for run in runs),

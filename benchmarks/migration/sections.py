@@ -1,5 +1,6 @@
-"""What is measured: one function per section. Contenders take turns, round by round, so that whatever else happens on the
-machine hits all of them alike.
+"""What is measured: one function per section.
+
+Contenders take turns, round by round, so that whatever else happens on the machine hits all of them alike.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from benchmarks.migration import children
 from benchmarks.migration.bareloop import WriteKind
-from benchmarks.migration.contenders import Contender, bare_loop, child, native, restow_command, restow_library
+from benchmarks.migration.contenders import bare_loop, restow_command, restow_library
 from benchmarks.migration.course import Course, Herd, Plan, say
 from benchmarks.migration.manifests import Variant
-from benchmarks.migration.results import Claim, Run, Summary, at_least, at_most, exactly, fastest, summary
+from benchmarks.migration.native import native
+from benchmarks.migration.results import Claim, Run, at_least, at_most, exactly, fastest, summary
 from benchmarks.migration.subject import Entries
-from benchmarks.migration.tables import Table, summaries_table
+from benchmarks.migration.tables import Table, costs_table, rates_table
 
 __all__ = ["SECTIONS", "Result", "Section"]
 
@@ -55,10 +58,13 @@ async def _throughput(course: Course) -> Result:
     found = {name: summary(each) for name, each in runs.items()}
     saturation = fastest(found[loop.name] for loop in loops)
     theirs, embedded, sequential, other = (found[each.name] for each in (command, library, one, cluster))
-    compared = [(each, each.rate / saturation.rate) for each in found.values()]
+    ranked = sorted(found.values(), key=lambda each: -each.rate)
     return Result(
         f"Throughput: {plan.objects} objects, medians",
-        [summaries_table("One combined patch per object (the native migration: storage only)", compared, "of saturation")],
+        [
+            rates_table("Rates", ranked, "of saturation", saturation.rate),
+            costs_table("CPU, milliseconds per object", ranked),
+        ],
         [
             at_least("restow migrate / saturation rate", theirs.rate / saturation.rate, 0.95),
             at_least("restow as a library / saturation rate", embedded.rate / saturation.rate, 0.95),
@@ -96,10 +102,14 @@ async def _writes(course: Course) -> Result:
                 run = await course.run(kind.herd, contender, kind.entries)
                 runs.setdefault((kind, contender.name), []).append(run)
     result = Result(f"Kinds of write: {plan.kind_objects} objects of each, medians")
+    library = restow_library().name
     for kind in _KINDS:
-        bare, ours = (summary(runs[kind, each.name]) for each in (bare_loop(kind.write, _CONCURRENCY), restow_library()))
+        bare, ours = (summary(runs[kind, name]) for name in (bare_loop(kind.write, _CONCURRENCY).name, library))
         ratio = ours.rate / bare.rate
-        result.tables.append(summaries_table(kind.name.capitalize(), [(bare, 1.0), (ours, ratio)], "of the bare loop"))
+        result.tables += [
+            rates_table(kind.name.capitalize(), [bare, ours], "of the bare loop", bare.rate),
+            costs_table(f"{kind.name.capitalize()}: CPU, milliseconds per object", [bare, ours]),
+        ]
         result.claims.append(at_least(f"{kind.name}: restow / bare loop of the same", ratio, 0.95))
         result.claims.append(exactly(f"{kind.name}: writes per object", ours.writes, kind.writes))
     return result
@@ -130,7 +140,7 @@ async def _startup(course: Course) -> Result:
     used: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(course.plan.runs):
         for name, command in commands.items():
-            used[name].append((await child(command))[1].cpu_seconds)
+            used[name].append((await children.run(command))[1].cpu_seconds)
     rows = tuple((name, f"{median(each):.3f}") for name, each in used.items())
     return Result(
         "Start-up",

@@ -1,16 +1,15 @@
 """The objects to migrate, and the state that each run finds them in and leaves them in.
 
-The same objects are migrated again and again, from v1 to v2 and from v2 to v1: after a run all are stored at one version,
-and the next run's storage version is the other. One object is really made by two server-side appliers; the others are
-copies of its bytes, put into etcd under their own names and uids, which takes seconds instead of minutes.
+The same objects are migrated again and again, from v1 to v2 and from v2 to v1: after a run all are stored at one
+version, and the next run's storage version is the other. One object is really made by two server-side appliers; the
+others are copies of its bytes, put into etcd under their own names and uids, which takes seconds instead of minutes.
 
-Invariant: a run begins only when every object is stored at the old version with the entries it is to have, and has counted
+Invariant: a run begins only when every object is stored at the old version with the entries it is to have, and counts
 only when every object is stored at the new version with the entries it was to get. Both are read from etcd.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import uuid
 from collections.abc import Awaitable, Callable
@@ -23,6 +22,7 @@ import msgspec
 from benchmarks.migration.admin import APPLY, MERGE, Admin
 from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Variant, applied_by, crd, versions
 from benchmarks.migration.meters import quiet
+from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
 
 __all__ = ["Entries", "Subject", "WrongStateError"]
@@ -74,10 +74,12 @@ class Subject:
         document = crd(self.plural, self.variant, "v1")
         self.kind = document["spec"]["names"]["kind"]
         await self._admin.call("POST", _CRDS, document)
-        await self._established()
+        await until(self._established)
         for namespace in _NAMESPACES:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            await self._admin.call("PATCH", f"/api/v1/namespaces/{namespace}?fieldManager=bench", body, content_type=APPLY)
+            await self._admin.call(
+                "PATCH", f"/api/v1/namespaces/{namespace}?fieldManager=bench", body, content_type=APPLY
+            )
         template = await self._template()
         await self._copy(template)
         await self._check("v1", "v1")
@@ -85,7 +87,7 @@ class Subject:
     async def make_due(self, entries: Entries, rewrite: Rewrite) -> None:
         """Bring the objects to where a migration is due: stored at one version, the other one the storage version.
 
-        A default can only be new once: from v2 the objects of that variant go back to v1, which does not know the field.
+        A default is new only once: from v2 the objects of that variant go back to v1, which does not know the field.
         """
         if self.variant is Variant.DEFAULTED and self.storage == "v2":
             await self._flip()
@@ -99,8 +101,7 @@ class Subject:
             self._entries_at = wanted
         await self._flip()
         await self._check(old, self._entries_at)
-        while not await self._watched():
-            await asyncio.sleep(0.1)
+        await until(self._watched)
         await quiet(self._plane)
 
     async def check_done(self, *, entries_moved: bool, pruned: bool) -> None:
@@ -113,9 +114,8 @@ class Subject:
             self._entries_at = self.storage
         await self._check(self.storage, self._entries_at)
         if pruned:
-            stored = (await self._admin.call("GET", f"{_CRDS}/{self.name}"))["status"]["storedVersions"]
-            if stored != [self.storage]:
-                raise WrongStateError(f"{self.name}: status.storedVersions is {stored}")
+            if not await self.pruned():
+                raise WrongStateError(f"{self.name}: status.storedVersions has not been pruned")
         else:
             await self.settle_stored_versions()
 
@@ -124,10 +124,10 @@ class Subject:
         body = {"status": {"storedVersions": [self.storage]}}
         await self._admin.call("PATCH", f"{_CRDS}/{self.name}/status", body, content_type=MERGE)
 
-    async def until_pruned(self) -> None:
-        """Wait until somebody else has pruned ``status.storedVersions``."""
-        while (await self._admin.call("GET", f"{_CRDS}/{self.name}"))["status"]["storedVersions"] != [self.storage]:
-            await asyncio.sleep(0.1)
+    async def pruned(self) -> bool:
+        """Whether ``status.storedVersions`` names the storage version alone."""
+        found = await self._admin.call("GET", f"{_CRDS}/{self.name}")
+        return bool(found["status"]["storedVersions"] == [self.storage])
 
     async def touch(self) -> None:
         """Write to the resource, but to none of its objects."""
@@ -151,10 +151,12 @@ class Subject:
         self.storage = self.other
         body = {"spec": {"versions": versions(self.variant, self.storage)}}
         await self._admin.call("PATCH", f"{_CRDS}/{self.name}", body, content_type=MERGE)
-        while await self._probe() != self.storage:
-            await asyncio.sleep(0.05)
+        await until(self._flipped)
         for version in VERSIONS:
             await self._admin.call("GET", f"/apis/{GROUP}/{version}/{self.plural}?limit=1")
+
+    async def _flipped(self) -> bool:
+        return await self._probe() == self.storage
 
     async def _probe(self) -> str:
         """Make and delete an object; return the version at which the API server stored it."""
@@ -165,13 +167,10 @@ class Subject:
         await self._admin.call("DELETE", f"{path}/probe")
         return str(stored["apiVersion"]).rpartition("/")[2]
 
-    async def _established(self) -> None:
-        while True:
-            found = await self._admin.call("GET", f"{_CRDS}/{self.name}")
-            conditions = found.get("status", {}).get("conditions") or []
-            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
-                return
-            await asyncio.sleep(0.05)
+    async def _established(self) -> bool:
+        found = await self._admin.call("GET", f"{_CRDS}/{self.name}")
+        conditions = found.get("status", {}).get("conditions") or []
+        return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
     async def _template(self) -> dict[str, Any]:
         """Let two appliers make one object, and return it as it is stored."""
@@ -200,7 +199,9 @@ class Subject:
 
     async def _check(self, stored: str, entries: str) -> None:
         """Make sure of what etcd holds."""
-        tracked = [] if self.variant is Variant.UNTRACKED else [(name, f"{GROUP}/{entries}") for name in sorted(APPLIERS)]
+        tracked = (
+            [] if self.variant is Variant.UNTRACKED else [(name, f"{GROUP}/{entries}") for name in sorted(APPLIERS)]
+        )
         seen = 0
         async for each in self._plane.etcd.stored_objects(GROUP, self.plural):
             seen += 1

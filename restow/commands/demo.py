@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
@@ -15,13 +16,17 @@ from rich.text import Text
 from restow import options
 from restow.controlplane import ControlPlaneError
 from restow.crds import CrdError
-from restow.demo.journey import DemoError
-from restow.demo.play import Played, play
+from restow.demo.answers import DemoError
 from restow.exits import Exit
 from restow.kube import KubeError
 from restow.migrator import ListFailed, Refused
 from restow.printing import console, print_data, say
 from restow.session import sentence
+
+if TYPE_CHECKING:
+    from restow.demo.play import Played
+
+__all__ = ["command"]
 
 _KNOWN = (ControlPlaneError, DemoError, KubeError, Refused, CrdError, ListFailed)
 
@@ -62,7 +67,9 @@ def command(objects: int, keep: bool, output: str) -> None:
 
 
 async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
-    """Play to the end or to the first signal; a second signal cuts the clean-up short, the processes end all the same."""
+    """Play to the end, or to the first signal; a second one only makes the control plane end faster."""
+    from restow.demo.play import play  # needs the extra ``controlplane``
+
     playing = asyncio.current_task()
     assert playing is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -87,7 +94,7 @@ async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
 
 
 def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    """Return the error that made a group of tasks fail; the others were only cancelled, or failed for the same reason."""
+    """Return the error that made a group of tasks fail; the others failed for the same reason."""
     first = errors.exceptions[0]
     return _first(first) if isinstance(first, ExceptionGroup) else first
 
@@ -105,6 +112,8 @@ def _show(played: Played, form: str) -> None:
     when = ""
     for check in played.checks:
         result = Text("ok", style="green") if check.passed else Text(check.verdict, style="bold red")
+        if check.passed and check.note:
+            result.append(f"  {check.note}", style="dim")
         table.add_row("" if check.when == when else check.when, check.what, str(check.count), result)
         when = check.when
     console().print(table)

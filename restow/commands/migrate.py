@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ EXITS = {
     Result.FAILED: Exit.FAILURES,
     Result.REFUSED: Exit.REFUSED,
 }
+_COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
 _FAILURES_SHOWN = 20
 
 
@@ -28,7 +30,9 @@ _FAILURES_SHOWN = 20
 @options.crds
 @options.migration
 @click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All: nothing is stored.")
-@click.option("--concurrency", type=click.IntRange(1, 256), default=16, show_default=True, help="Most writes in flight.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 256), default=16, show_default=True, help="Most writes in flight."
+)
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Most writes per second.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), metavar="N", help="Objects per LIST; default 500, or 100.")
 @click.option(
@@ -40,7 +44,9 @@ _FAILURES_SHOWN = 20
     help="Seconds since the CRD's last change before listing.",
 )
 @click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")
-@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report here too.")
+@click.option(
+    "--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report here too."
+)
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
@@ -55,6 +61,8 @@ def command(**flags: Any) -> None:
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
     kubeconfig, context = flags.pop("kubeconfig"), flags.pop("context")
     form, file = flags.pop("output"), flags.pop("report_file")
+    if file is not None and not os.access(file.parent, os.W_OK):
+        raise options.InputError(f"--report {file} cannot be written: {file.parent} is no folder to write to")
     if flags.pop("no_prune"):
         flags["skip"] = (*flags["skip"], "prune")
     chosen = options.migration_options(
@@ -70,24 +78,31 @@ def command(**flags: Any) -> None:
         wanted = names or tuple(crd.name for crd in await list_crds(session.cluster))
         async with Progress() as progress:
             report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(wanted)
-        if file is not None:
-            file.write_bytes(msgspec.json.format(msgspec.json.encode(report.to_json()), indent=2) + b"\n")
         show(report, form)
+        if file is not None:
+            _write(report, file)
         return EXITS[report.result]
 
-    run(migrate, kubeconfig=kubeconfig, context=context)
+    run(migrate, kubeconfig=kubeconfig, context=context, drains=True)
 
 
 def show(report: Report, form: str) -> None:
-    """Print a report as a table, and what needs words below it; or as JSON or YAML."""
-    if form != "table":
+    """Print a report as a table, JSON or YAML, and what needs words on stderr."""
+    if form == "table":
+        print_table(_COLUMNS, (_row(crd) for crd in report.crds))
+    else:
         print_data(report.to_json(), form)
-        return
-    columns = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
-    print_table(columns, (_row(crd) for crd in report.crds))
     for crd in report.crds:
         _explain(crd)
-    say(f"{report.result.value}", style="green" if report.result in (Result.SUCCEEDED, Result.DRY_RUN) else "red")
+    if report.result is not Result.REFUSED:  # told already, with the reason
+        say(report.result.value, style="red" if report.result is Result.FAILED else "green")
+
+
+def _write(report: Report, file: Path) -> None:
+    try:
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(report.to_json()), indent=2) + b"\n")
+    except OSError as error:
+        raise click.FileError(str(file), error.strerror) from error
 
 
 def _row(crd: CrdReport) -> tuple[str, ...]:
@@ -117,7 +132,7 @@ def _explain(crd: CrdReport) -> None:
     if len(crd.failures) > _FAILURES_SHOWN:
         say(f"{crd.name}: … and {crd.objects.failed - _FAILURES_SHOWN} more; -o json lists them", style="red")
     if crd.refused:
-        say(crd.refused, style="red")
+        say(f"restow: {crd.refused}", style="red")
     elif crd.unfinished:
         say(f"{crd.name}: {crd.unfinished}", style="red")
     elif not crd.pruned and crd.stored_after != (crd.storage_version,):

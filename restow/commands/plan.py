@@ -8,7 +8,7 @@ import click
 
 from restow import options
 from restow.exits import Exit
-from restow.migrator import Options, Refused, Survey, list_crds, read_crd, survey
+from restow.migrator import Survey, list_crds, read_crd, survey
 from restow.printing import print_data, print_table, say
 from restow.session import Session, run
 
@@ -34,21 +34,18 @@ def command(**flags: Any) -> None:
         else:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
         surveys = [await survey(session.cluster, crd, chosen) for crd in crds]
-        show(surveys, chosen, form)
-        return _exit(surveys, one_by_one=names is not None)
+        show(surveys, form)
+        refused = [why for each in surveys if (why := each.refused or each.unfinished)]
+        for why in refused:
+            say(f"restow: {why}", style="yellow" if names is None else "red")
+        if refused and names is not None:  # of all CRDs of a cluster, some may well be in no state to be migrated
+            return Exit.REFUSED
+        return Exit.DUE if any(each.due for each in surveys) else Exit.DONE
 
     run(plan, kubeconfig=kubeconfig, context=context)
 
 
-def _exit(surveys: list[Survey], *, one_by_one: bool) -> Exit:
-    """A CRD that cannot be migrated is an error only where it was asked for by name."""
-    refused = [each.refused or each.unfinished for each in surveys if each.refused or each.unfinished]
-    if refused and one_by_one:
-        raise Refused(refused[0])
-    return Exit.DUE if any(each.due for each in surveys) else Exit.DONE
-
-
-def show(surveys: list[Survey], chosen: Options, form: str) -> None:
+def show(surveys: list[Survey], form: str) -> None:
     """Print plans as a table with the reasons below it; or as JSON or YAML."""
     if form != "table":
         print_data({"crds": [each.to_json() for each in surveys]}, form)
@@ -58,7 +55,7 @@ def show(surveys: list[Survey], chosen: Options, form: str) -> None:
     for each in surveys:
         for sentence in reasons(each):
             say(f"{each.crd.name}: {sentence}")
-        for warning in (*each.warnings, *filter(None, (each.refused, each.unfinished))):
+        for warning in each.warnings:
             say(f"{each.crd.name}: {warning}", style="yellow")
     if any(each.due for each in surveys):
         say("Work is due: run restow migrate with the same arguments.", style="bold")

@@ -31,4 +31,4 @@ def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context
         show(report, output)
         return EXITS[report.result]
 
-    run(prune, kubeconfig=kubeconfig, context=context)
+    run(prune, kubeconfig=kubeconfig, context=context, drains=True)

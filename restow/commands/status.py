@@ -59,9 +59,7 @@ def state(crd: Crd) -> str:
         return "cannot be migrated"
     if crd.stored_versions != (crd.storage.name,):
         return "migration due"
-    if len(crd.versions) > 1 and ANNOTATION not in crd.annotations:
-        return "stored at one version"
-    return "migrated" if ANNOTATION in crd.annotations else "one version"
+    return "migrated" if len(crd.versions) > 1 else "one version"
 
 
 def _json(crd: Crd) -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""Everybody applies what they own, as their tools do all day: nothing changes unless an owner was lost."""
+"""Everybody applies what they own, as their tools do all day: nothing changes unless an owner was lost. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from restow.demo import cast
+from restow.demo.answers import Answer
 from restow.demo.cast import Database
 from restow.demo.checks import Check
 from restow.demo.truth import World
-from restow.demo.writing import Answer, Writer, all_of
 
-__all__ = ["Apply", "apply_all", "applies", "no_conflicts", "nothing_written"]
+__all__ = ["Apply", "applies", "no_conflicts", "nothing_written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,6 @@ def applies(databases: Sequence[Database], version: str, storage: Mapping[int, i
             yield Apply(each, cast.BACKUP, cast.backup_manifest(each, version))
         if number in cast.WATCHED:
             yield Apply(each, cast.CONTROLLER, cast.status_manifest(each, version), status=True)
-
-
-async def apply_all(
-    writer: Writer, wanted: Sequence[Apply], *, done: Callable[[], None] = lambda: None
-) -> list[Answer]:
-    """Apply without force; answers come in the order of what was wanted."""
-
-    async def apply(each: Apply) -> Answer:
-        return await writer.apply(each.manifest, each.manager, status=each.status)
-
-    return await all_of(wanted, apply, done=done)
 
 
 def no_conflicts(when: str, what: str, wanted: Sequence[Apply], answers: Sequence[Answer]) -> Check:

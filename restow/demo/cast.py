@@ -42,7 +42,7 @@ NAMESPACES = ("billing", "orders", "reports", "search")
 FINALIZER = "demo.restow.dev/last-backup"
 
 PLATFORM = "platform"
-"""Applies every database: engine, version, storage, its own item of the keyed list ``users``, here and there a finalizer."""
+"""Applies every database: engine, version, storage, its item of the keyed list ``users``, sometimes a finalizer."""
 BACKUP = "backup-operator"
 """Applies ``backup`` and another item of ``users``."""
 CONTROLLER = "database-controller"

@@ -11,7 +11,19 @@ from typing import Any
 
 from restow.kube import Resource
 
-__all__ = ["DEFAULT_POLICY", "GROUP", "KIND", "NEW", "OLD", "PLURAL", "TROUBLE_GROUP", "Life", "crd", "crd_name", "databases"]
+__all__ = [
+    "DEFAULT_POLICY",
+    "GROUP",
+    "KIND",
+    "NEW",
+    "OLD",
+    "PLURAL",
+    "TROUBLE_GROUP",
+    "Life",
+    "crd",
+    "crd_name",
+    "databases",
+]
 
 GROUP = "demo.restow.dev"
 TROUBLE_GROUP = "without.restow.dev"

@@ -1,6 +1,7 @@
 """What only owners can do, done by the owners after v1alpha1 is gone: the proof that ownership still means something.
 
-Each ending is played on its own share of the databases. What an answer has to look like is judged by a pure function.
+Each ending is played on its own share of the databases. What an answer has to look like is judged by a function
+of it. Pure.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.demo import cast
+from restow.demo.answers import Answer
 from restow.demo.applying import Apply
 from restow.demo.cast import Database, Share
 from restow.demo.checks import Check
 from restow.demo.crd import NEW
 from restow.demo.truth import World
-from restow.demo.writing import Answer
 
 __all__ = ["ENDINGS", "Ending", "applies_of", "deletions_ended", "judge", "releases"]
 
@@ -119,12 +120,12 @@ def _with_policy(database: Database, storage: int | None) -> dict[str, Any]:
 def _policy_taken(answer: Answer) -> str:
     if answer.refusal:
         return answer.refusal
-    owners = {
-        entry["manager"] for entry in answer.entries if "f:deletionPolicy" in entry["fieldsV1"].get("f:spec", {})
-    }
+    owners = {entry["manager"] for entry in answer.entries if "f:deletionPolicy" in entry["fieldsV1"].get("f:spec", {})}
     if answer.object["spec"]["deletionPolicy"] != "Delete":
         return "its deletionPolicy did not change"
-    return "" if owners == {cast.PLATFORM} else f"its deletionPolicy is owned by {', '.join(sorted(owners)) or 'nobody'}"
+    return (
+        "" if owners == {cast.PLATFORM} else f"its deletionPolicy is owned by {', '.join(sorted(owners)) or 'nobody'}"
+    )
 
 
 def _other_size(database: Database, _storage: int | None) -> dict[str, Any]:
@@ -181,4 +182,3 @@ ENDINGS = (
         fault=_refused_for_owner,
     ),
 )
-

@@ -75,4 +75,4 @@ class Story:
         printer = console()
         width = min(printer.width, _WIDTH) - indent if printer.is_terminal else len(text) + 1
         for line in textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False) or [""]:
-            printer.print(Text(" " * indent + line, style=style))
+            printer.print(Text((" " * indent + line).rstrip(), style=style))

@@ -71,8 +71,10 @@ async def play(objects: int, show: Callable[[Played], None], *, keep: bool) -> P
     plane = ControlPlane()
     try:
         with story.step("A control plane of its own"):
-            story.tell("Starting etcd and kube-apiserver. (Where they are not on this machine yet they are fetched, or built")
-            story.tell("once from source in a few minutes; what that waits for is told below.)")
+            story.tell(
+                "Starting etcd and kube-apiserver. Where they are not on this machine yet, they are fetched or built "
+                "once; what that waits for is told below."
+            )
             await plane.start()
             version = await _version(plane)
             story.tell(f"{version} listens on {plane.server}.")

@@ -8,9 +8,10 @@ from functools import partial
 from typing import TypeAlias
 
 from restow.demo import cast
+from restow.demo.answers import Answer
 from restow.demo.cast import Database
 from restow.demo.crd import OLD
-from restow.demo.writing import Answer, Writer, all_of
+from restow.demo.writing import Writer, all_of
 
 __all__ = ["FIRST_CONNECTIONS", "Populated", "members", "populate", "writes_due"]
 
@@ -28,7 +29,6 @@ class Populated:
     controller: int
     editor: int
     deleting: int
-    refusals: tuple[str, ...]
 
 
 def members(count: int) -> list[Database]:
@@ -42,23 +42,24 @@ def writes_due(databases: Sequence[Database]) -> int:
 
 
 async def populate(writer: Writer, databases: Sequence[Database], *, done: Callable[[], None]) -> Populated:
-    """Write every database as each of its managers, in this order; databases are independent of each other."""
+    """Write every database as each of its managers, in this order; databases are independent of each other.
 
-    async def write(database: Database) -> list[str]:
-        refusals = []
+    Raises:
+        DemoError: a write was refused.
+    """
+
+    async def write(database: Database) -> None:
         for request in _requests(writer, database):
-            refusals.append((await request()).refusal)
+            (await request()).accepted()
             done()
-        return refusals
 
-    answers = await all_of(databases, write)
+    await all_of(databases, write)
     return Populated(
         platform=len(databases),
         backup=len(cast.BACKED_UP.of(databases)),
         controller=len(cast.WATCHED.of(databases)),
         editor=len(cast.EDITED.of(databases)),
         deleting=len(cast.DELETING.of(databases)),
-        refusals=tuple(refusal for each in answers for refusal in each if refusal),
     )
 
 

@@ -1,57 +1,27 @@
 """Clients that keep writing while the migration runs, and the record of what they did.
 
 Four of them, one write at a time each: one applies, one sends merge patches, one creates, one deletes. All of them are
-still clients of v1alpha1, as they are when a new version has just arrived. (At v1beta1 the API server would refuse some of
-these applies and answer plain updates by emptying managedFields, until the objects are migrated; ``trouble`` shows both.)
+still clients of v1alpha1, as they are when a new version has just arrived. (Until an object is migrated, the API server
+may refuse an apply at v1beta1 and answers a plain update at it by emptying managedFields; ``trouble`` shows both.)
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 
 from restow.demo import cast
+from restow.demo.answers import Answer
 from restow.demo.cast import Database
 from restow.demo.crd import OLD
+from restow.demo.deeds import Deeds
 from restow.demo.population import FIRST_CONNECTIONS
-from restow.demo.writing import Answer, Writer
+from restow.demo.writing import Writer
 
-__all__ = ["Deeds", "Traffic"]
+__all__ = ["Traffic"]
 
 _PAUSE = 0.05  # seconds between two writes of one client
 _CREATED_EVERY = 10  # numbers in which no share of ``cast`` falls but the platform's
-
-
-@dataclass(slots=True)
-class Deeds:
-    """What the clients did.
-
-    Attributes:
-        storage: GiB of each database that the platform resized, by number.
-        connections: what the editor set last, by number.
-        spec_writes: how often each database's spec was changed, by number.
-        created, deleted: databases that came and went.
-        refusals: answers that were no success.
-    """
-
-    storage: dict[int, int] = field(default_factory=dict)
-    connections: dict[int, int] = field(default_factory=dict)
-    spec_writes: Counter[int] = field(default_factory=Counter)
-    created: list[Database] = field(default_factory=list)
-    deleted: list[Database] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
-
-    @property
-    def written(self) -> set[str]:
-        """Keys of the databases that clients wrote and that are still there."""
-        return {Database(number).key for number in self.spec_writes} | {each.key for each in self.created}
-
-    @property
-    def writes(self) -> int:
-        """All writes that succeeded."""
-        return self.spec_writes.total() + len(self.created) + len(self.deleted)
 
 
 class Traffic:

@@ -13,14 +13,15 @@ import msgspec
 
 from restow.controlplane import Etcd
 from restow.demo import cast
+from restow.demo.answers import Answer
 from restow.demo.cast import Database
 from restow.demo.crd import NEW, OLD, PLURAL, TROUBLE_GROUP, Life, crd_name
 from restow.demo.narration import Story
-from restow.demo.writing import Answer, Writer
+from restow.demo.writing import Writer
 
 __all__ = ["show_trouble"]
 
-_COUNT = 6
+_COUNT = 7
 _CRD = crd_name(TROUBLE_GROUP)
 _TOOL = "some-migrator"
 
@@ -28,13 +29,15 @@ _TOOL = "some-migrator"
 async def show_trouble(story: Story, writer: Writer, etcd: Etcd) -> None:
     """Go from v1alpha1 to v1beta1 as it is often done, in two ways, and tell what becomes of the owners."""
     databases = [Database(number * 12) for number in range(_COUNT)]  # each of them has every manager
-    await writer.apply_crd(Life.ALONE)
+    (await writer.apply_crd(Life.ALONE)).accepted()
     for each in databases:
         await _write_all(writer, each)
-    await writer.apply_crd(Life.SUCCEEDED)
-    story.tell(f"{_COUNT} databases under {_CRD}: same schema, same managers; {NEW} has just become the storage version.")
-    patched, applied = databases[: _COUNT // 2], databases[_COUNT // 2 :]
-    await _nothing(story, writer, databases[0])
+    (await writer.apply_crd(Life.SUCCEEDED)).accepted()
+    story.tell(
+        f"{_COUNT} databases under {_CRD}: same schema, same managers; {NEW} has just become the storage version."
+    )
+    left, patched, applied = databases[0], databases[1:4], databases[4:]
+    await _nothing(story, writer, left)
     await _empty_patches(story, writer, patched)
     await _empty_applies(story, writer, applied)
     await _removal(story, writer, etcd)
@@ -43,15 +46,16 @@ async def show_trouble(story: Story, writer: Writer, etcd: Etcd) -> None:
 
 async def _write_all(writer: Writer, database: Database) -> None:
     group = writer.group
-    await writer.apply(cast.platform_manifest(database, OLD, group=group), cast.PLATFORM)
-    await writer.apply(cast.backup_manifest(database, OLD, group=group), cast.BACKUP)
-    await writer.apply(cast.status_manifest(database, OLD, group=group), cast.CONTROLLER, status=True)
+    (await writer.apply(cast.platform_manifest(database, OLD, group=group), cast.PLATFORM)).accepted()
+    (await writer.apply(cast.backup_manifest(database, OLD, group=group), cast.BACKUP)).accepted()
+    (await writer.apply(cast.status_manifest(database, OLD, group=group), cast.CONTROLLER, status=True)).accepted()
 
 
 async def _nothing(story: Story, writer: Writer, database: Database) -> None:
-    story.heads(f"a. Nothing is done, and {cast.PLATFORM} moves on to {NEW}: it applies with more storageGiB.")
-    story.types(_kubectl_apply(database, cast.PLATFORM))
-    story.hears(_told(await writer.apply(_resized(writer, database), cast.PLATFORM)))
+    story.heads(f"a. Nothing is done, and {cast.PLATFORM} moves on to {NEW}: it applies with more storageGiB, twice.")
+    for more in (10, 20):
+        story.types(_kubectl_apply(database, cast.PLATFORM))
+        story.hears(_told(await writer.apply(_resized(writer, database, more), cast.PLATFORM)))
 
 
 async def _empty_patches(story: Story, writer: Writer, databases: Sequence[Database]) -> None:
@@ -62,7 +66,7 @@ async def _empty_patches(story: Story, writer: Writer, databases: Sequence[Datab
     story.hears(_entries_told(answers))
     story.tell(f"When {cast.PLATFORM} then changes its own storageGiB:")
     story.types(_kubectl_apply(first, cast.PLATFORM))
-    story.hears(_told(await writer.apply(_resized(writer, first), cast.PLATFORM)))
+    story.hears(_told(await writer.apply(_resized(writer, first, 10), cast.PLATFORM)))
 
     manifest = cast.platform_manifest(second, NEW, group=writer.group)
     del manifest["spec"]["version"]
@@ -87,7 +91,7 @@ async def _removal(story: Story, writer: Writer, etcd: Etcd) -> None:
     story.types(f"kubectl apply --server-side -f {_CRD}.yaml")
     story.hears(_told(await writer.apply_crd(Life.REMOVED)))
     story.types(
-        f"kubectl patch crd {_CRD} --subresource=status --type=merge -p '{{\"status\":{{\"storedVersions\":[\"{NEW}\"]}}}}'"
+        f'kubectl patch crd {_CRD} --subresource=status --type=merge -p \'{{"status":{{"storedVersions":["{NEW}"]}}}}\''
     )
     story.hears(_told(await writer.patch_stored_versions([NEW])))
     story.types(f"kubectl apply --server-side -f {_CRD}.yaml")
@@ -106,8 +110,8 @@ async def _afterwards(story: Story, writer: Writer, one: Database, another: Data
     story.hears(_entries_told([await writer.merge(another.namespace, another.name, NEW, patch, "kubectl-annotate")]))
 
 
-def _resized(writer: Writer, database: Database) -> dict[str, Any]:
-    storage = cast.storage_of(database.number) + 10
+def _resized(writer: Writer, database: Database, more: int) -> dict[str, Any]:
+    storage = cast.storage_of(database.number) + more
     return cast.platform_manifest(database, NEW, group=writer.group, storage=storage)
 
 

@@ -1,7 +1,8 @@
 """What is stored, read from etcd's own bytes, and who owns what in it.
 
-Every answer of the API server is converted; only these bytes show the version that an object is stored at. What is here is
-decoded and compared by own small functions and by nothing of the migrator, so that both cannot be wrong in the same way.
+Every answer of the API server is converted; only these bytes show the version that an object is stored at. They are
+decoded and compared by own small functions and by nothing of the migrator, so that both cannot be wrong in the same
+way. Pure.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Stored:
     """One object as it is stored.
 
     Attributes:
-        content: all that people and programs put into it, with v1beta1's default where it is absent: spec, status, labels,
-            annotations, finalizers, and when it was created and deleted.
+        content: all that people and programs put into it, with v1beta1's default where it is absent: spec, status,
+            labels, annotations, finalizers, and when it was created and deleted.
         digest: of its bytes.
     """
 

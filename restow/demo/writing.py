@@ -1,20 +1,21 @@
-"""How the demo's managers write: each answer is kept, a refusal too, since refusals are what the demo is about."""
+"""How everybody in the demo writes: as a field manager, at a version, one request at a time or many."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
+from restow.demo.answers import Answer
+from restow.demo.applying import Apply
 from restow.demo.crd import PLURAL, Life, crd, crd_name, databases
 from restow.kube import ApiError, Cluster, PatchType, Reply, Resource
 from restow.kube.errors import NotFound, TooManyRequests
 from restow.kube.resources import CRDS, NAMESPACES
 
-__all__ = ["Answer", "Writer", "all_of"]
+__all__ = ["Writer", "all_of"]
 
 _IN_FLIGHT = 16
 _SERVED_WITHIN = 30.0  # seconds; after a change of a CRD the API server takes well under one
@@ -22,19 +23,6 @@ _POLL = 0.05
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the API server answered: an object, or a refusal in its own words (``409 Conflict: …``)."""
-
-    object: Mapping[str, Any] = field(default_factory=dict)
-    refusal: str = ""
-
-    @property
-    def entries(self) -> list[Mapping[str, Any]]:
-        """The object's managedFields."""
-        return list(self.object.get("metadata", {}).get("managedFields", []))
 
 
 class Writer:
@@ -91,6 +79,14 @@ class Writer:
         )
         return await _answer(applied)
 
+    async def apply_all(self, wanted: Sequence[Apply], *, done: Callable[[], None] = lambda: None) -> list[Answer]:
+        """Apply without force, many at a time; answers come in the order of what was wanted."""
+
+        async def apply(each: Apply) -> Answer:
+            return await self.apply(each.manifest, each.manager, status=each.status)
+
+        return await all_of(wanted, apply, done=done)
+
     async def merge(self, namespace: str, name: str, version: str, patch: Mapping[str, Any], manager: str) -> Answer:
         """Send a merge patch as a manager."""
         patched = self._cluster.patch(
@@ -110,7 +106,7 @@ class Writer:
     async def _served(self, resource: Resource, *, served: bool) -> None:
         """Wait until objects can be listed at a version, or cannot any more."""
         async with asyncio.timeout(_SERVED_WITHIN):
-            while await self._lists(resource) is not served:
+            while await self._lists(resource) is not served:  # noqa: ASYNC110 - nothing tells but asking
                 await asyncio.sleep(_POLL)
 
     async def _lists(self, resource: Resource) -> bool | None:

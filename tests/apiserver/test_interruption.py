@@ -96,6 +96,26 @@ async def test_sigterm_finishes_writes_in_flight_and_reports_what_remains(stored
     await assert_all_done(kind)
 
 
+async def test_sigterm_ends_a_run_whose_server_answers_nothing(stored_old: Kind, proxy: Proxy) -> None:
+    """A server that hangs would hold the pod until it is killed, and nobody would hear what remains."""
+    process: asyncio.subprocess.Process
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and proxy.count("PATCH") >= 9:
+            if proxy.count("PATCH") == 9:
+                process.send_signal(signal.SIGTERM)
+            await asyncio.Event().wait()
+        return None
+
+    proxy.hook = hook
+    process = await start(proxy, stored_old, "--concurrency", "4")
+    async with asyncio.timeout(20):
+        out, err = await process.communicate()
+    assert process.returncode == 1, err
+    assert "not begun" in json.loads(out)["crds"][0]["unfinished"]
+    assert "Traceback" not in err.decode()
+
+
 async def test_sigterm_while_settling_ends_at_once(stored_old: Kind, proxy: Proxy) -> None:
     """A wait that does not hear the signal would be killed at the end of the grace period."""
     process = await start(proxy, stored_old, "--settle", "3600")

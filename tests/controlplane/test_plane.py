@@ -1,5 +1,6 @@
 """A running control plane: what it stores, who may do what, and that it can be restarted and joined by others."""
 
+import ssl
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import aiohttp
 import pytest
 from kubernetes_asyncio import client, config
 
-from restow.controlplane import NotStoredError, UnavailableError
+from restow.controlplane import CertificateAuthority, NotStoredError, UnavailableError
+from restow.controlplane.readiness import apiserver_probe, etcd_probe
+from restow.controlplane.users import write_private
 
 pytestmark = pytest.mark.apiserver
 PODS = "/api/v1/namespaces/default/pods"
@@ -171,3 +174,16 @@ async def test_restart_keeps_the_store_and_ends_old_continue_tokens(plane, api):
     assert (await admin("GET", "/api/v1/namespaces/default/configmaps/c1"))[0] == 200
     status, answer = await admin("GET", f"/api/v1/namespaces/default/configmaps?limit=1&continue={token}")
     assert (status, answer["reason"]) == (410, "Expired")
+
+
+async def test_another_planes_servers_are_not_taken_for_ours(plane, tmp_path):
+    """After a lost race for a port, a test would run on somebody else's control plane and its data."""
+    write_private(tmp_path / "ca", CertificateAuthority.create().certificate)
+    stranger = ssl.create_default_context(cafile=tmp_path / "ca")
+    member = plane.folder.name
+    async with aiohttp.ClientSession() as session:
+        assert await etcd_probe(plane.etcd.url, member)(session) is None
+        assert await etcd_probe(plane.etcd.url, "ours")(session) == "another etcd answers at its port"
+        assert await apiserver_probe(plane.server, plane.admin.ssl_context())(session) is None
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await apiserver_probe(plane.server, stranger)(session)

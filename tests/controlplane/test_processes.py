@@ -152,6 +152,20 @@ async def test_logs_can_be_kept(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "server.log").read_text() == "hello\n"
 
 
+async def test_output_can_go_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    """A developer could not watch the servers; or their words would mix with the JSON line on stdout."""
+    group = ProcessGroup(attach_output=True)
+    try:
+        process = group.start("server", [SHELL, "-c", "echo hello; echo world >&2"])
+        async with asyncio.timeout(30):
+            while process.running:
+                await asyncio.sleep(0.01)
+    finally:
+        group.kill()
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "hello\nworld\n")
+
+
 async def test_ctrl_c_of_a_terminal_does_not_reach_the_servers() -> None:
     """Ctrl-C would kill the servers under a running test, before the test run can end in order."""
     group = ProcessGroup()

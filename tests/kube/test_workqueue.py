@@ -85,6 +85,26 @@ def test_many_workers_never_share_a_key(run_in_virtual_time: Run) -> None:
     run_in_virtual_time(main())
 
 
+def test_a_key_that_was_asked_for_in_work_wakes_another_worker(run_in_virtual_time: Run) -> None:
+    """When a key is given back, a worker that already waits gets it, and not only the one who asks next."""
+
+    async def main() -> None:
+        queue = new_queue()
+        queue.add("a")
+        assert await queue.get() == "a"
+        async with asyncio.TaskGroup() as group:
+            getting = group.create_task(queue.get())
+            await asyncio.sleep(1)
+            queue.add("a")
+            await asyncio.sleep(1)
+            assert not getting.done()
+            queue.done("a")
+            await asyncio.sleep(1)
+            assert getting.done()
+
+    run_in_virtual_time(main())
+
+
 def test_retry_waits_and_respects_the_server(run_in_virtual_time: Run) -> None:
     """A failed key comes back after its back-off, or when the server said, whichever is later."""
 
@@ -114,13 +134,15 @@ def test_close_wakes_everyone_and_drops_the_rest(run_in_virtual_time: Run) -> No
         queue = new_queue()
         await asyncio.wait_for(queue.idle(), 1)
         queue.add("a")
-        assert await queue.get() == "a"
+        queue.add("b")
+        assert {await queue.get(), await queue.get()} == {"a", "b"}
         async with asyncio.TaskGroup() as group:
             waiting = [group.create_task(closed(queue)) for _ in range(3)]
             await asyncio.sleep(1)
-            queue.add_after("b", 5)
+            queue.add_after("c", 5)
             queue.close()
         assert all(task.result() for task in waiting)
+        queue.done("b")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(queue.idle(), 1000)
         queue.done("a")

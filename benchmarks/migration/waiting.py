@@ -1,0 +1,24 @@
+"""Waiting for a condition that nobody announces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+__all__ = ["until"]
+
+_EVERY = 0.05  # seconds
+_PATIENCE = 120.0  # seconds
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Ask again and again until a condition holds.
+
+    Raises:
+        TimeoutError: it does not come to hold.
+    """
+    async with asyncio.timeout(_PATIENCE):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(_EVERY)

@@ -1,0 +1,144 @@
+"""A conversion webhook as a provider would run one, and a custom resource that needs it.
+
+v0 and v1 say ``spec.host`` where v2 says ``spec.address``; all else is the same. Objects that a webhook is sent can be
+partial (no spec, no field), and what is absent in one version is absent in the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from restow.controlplane.certificates import CertificateAuthority
+from restow.controlplane.etcd import Etcd
+from restow.kube.client import HttpCluster
+from tests.apiserver.kind import Document, Kind
+
+Fails = Callable[[Document, str], bool]
+
+
+class Webhook:
+    """The webhook, while it runs.
+
+    Attributes:
+        url, ca_bundle: where the API server finds it.
+        calls: ConversionReviews answered.
+        fails: tells, by an object and the version asked for, whether its conversion fails.
+    """
+
+    def __init__(self, ca_bundle: str) -> None:
+        self.url = ""
+        self.ca_bundle = ca_bundle
+        self.calls = 0
+        self.fails: Fails = never
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Answer one ConversionReview."""
+        self.calls += 1
+        review = await request.json()
+        asked = review["request"]
+        desired = asked["desiredAPIVersion"]
+        response: Document = {"uid": asked["uid"], "result": {"status": "Success"}, "convertedObjects": []}
+        failed = [found["metadata"]["name"] for found in asked["objects"] if self.fails(found, desired.split("/")[-1])]
+        if failed:
+            message = f"the converter is out of order for {', '.join(failed)}"
+            response["result"] = {"status": "Failure", "message": message}
+        else:
+            response["convertedObjects"] = [_converted(found, desired) for found in asked["objects"]]
+        return web.json_response({key: review[key] for key in ("apiVersion", "kind")} | {"response": response})
+
+
+def never(_found: Document, _desired: str) -> bool:
+    """A webhook in good health."""
+    return False
+
+
+@asynccontextmanager
+async def conversion_webhook(folder: Path) -> AsyncIterator[Webhook]:
+    """Run the webhook on a free port of the loopback, with a certificate of its own."""
+    authority = CertificateAuthority.create("webhook")
+    pair = authority.issue_server(["127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
+    bundle = folder / "webhook.pem"
+    bundle.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(bundle)
+    webhook = Webhook(base64.b64encode(authority.certificate).decode())
+    application = web.Application(client_max_size=2**27)
+    application.router.add_post("/convert", webhook.answer)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+        await site.start()
+        port = runner.addresses[0][1]
+        webhook.url = f"https://127.0.0.1:{port}/convert"
+        yield webhook
+    finally:
+        await runner.cleanup()
+
+
+class ConvertedKind(Kind):
+    """Widgets at v0, v1 and v2 with strategy Webhook."""
+
+    def __init__(self, cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> None:
+        super().__init__(cluster, etcd, group)
+        self._webhook = webhook
+
+    def document(
+        self,
+        *,
+        storage: str,
+        versions: Sequence[str] = ("v0", "v1", "v2"),
+        served: Sequence[str] | None = None,
+        **_other: Any,
+    ) -> Document:
+        """The CRD with these versions."""
+        made = super().document(storage=storage, versions=versions, served=served)
+        for version in made["spec"]["versions"]:
+            version["schema"] = {"openAPIV3Schema": _schema(version["name"])}
+        client = {"url": self._webhook.url, "caBundle": self._webhook.ca_bundle}
+        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+        return made
+
+
+def _converted(found: Document, desired: str) -> Document:
+    was, wanted = (_field(version) for version in (found["apiVersion"], desired))
+    moved = found | {"apiVersion": desired}
+    if was in found.get("spec", {}):
+        spec = dict(found["spec"])
+        spec[wanted] = spec.pop(was)
+        moved["spec"] = spec
+    return moved
+
+
+def _field(api_version: str) -> str:
+    return "address" if api_version.endswith("v2") else "host"
+
+
+def _schema(version: str) -> Document:
+    part = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "count": {"type": "integer"}},
+    }
+    keyed = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    spec = {
+        "size": {"type": "integer"},
+        _field(version): {"type": "string"},
+        "parts": {"type": "array", "items": part} | keyed,
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": spec},
+            "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+        },
+    }

@@ -1,0 +1,353 @@
+"""The decision for one object: no write that wipes, none too many, and nobody's ownership lost on the way."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restow.migrator.decide import Decision, Step, decide
+from restow.migrator.entries import Entry, identity
+from restow.migrator.model import ManagedFields, Options, Phase, Scope
+from restow.migrator.treatment import Treatment, Treatments, treatments
+from tests.migrator import builders as b
+from tests.migrator.builders import api_version, entry, fields_of
+from tests.migrator.oracle import Path, members
+from tests.migrator.strategies import entry_lists
+
+APPLY, EMPTY, COMBINED = Step.IDENTITY_APPLY, Step.EMPTY_PATCH, Step.COMBINED_PATCH
+VERSIONS = ("v0", "v1", "v2", "removed")
+"""v0 is unserved, v1 served, v2 the storage version, and one is in the CRD no more."""
+
+SPEC = b.struct(spec=b.EVERYTHING_KEPT)
+SPEC_WITH_DEFAULT = b.struct(spec=b.EVERYTHING_KEPT, size={"type": "integer", "default": 1})
+V2 = api_version("v2")
+
+fields = st.sampled_from([
+    {"f:metadata": {"f:labels": {"f:x": {}}}},
+    {"f:spec": {"f:size": {}}},
+    {"f:spec": {".": {}, "f:size": {}, "f:name": {}}},
+    {"f:metadata": {"f:labels": {".": {}, "f:y": {}}}, "f:spec": {}},
+    {"f:status": {"f:ready": {}}},
+])
+
+
+def rules_for(
+    options: Options | None = None,
+    *,
+    reencode: bool = False,
+    new_defaults: bool = False,
+    webhook: bool = False,
+    completed: bool = False,
+) -> Treatments:
+    """The treatments of a CRD with v0, v1 and v2."""
+    crd = b.crd(
+        ("v0", "v1", "v2"),
+        unserved=("v0",),
+        stored=("v1", "v2") if reencode or new_defaults else None,
+        schemas={"v0": SPEC, "v1": SPEC, "v2": SPEC_WITH_DEFAULT if new_defaults else SPEC},
+        webhook=webhook,
+    )
+    return treatments(crd, options or Options(), completed=completed)
+
+
+all_options = st.builds(
+    Options,
+    skip=st.frozensets(st.sampled_from(Phase)),
+    managed_fields=st.sampled_from(ManagedFields),
+    scope=st.sampled_from(Scope),
+    strip_served=st.booleans(),
+)
+all_rules = st.builds(
+    rules_for,
+    all_options,
+    reencode=st.booleans(),
+    new_defaults=st.booleans(),
+    webhook=st.booleans(),
+    completed=st.booleans(),
+)
+objects = entry_lists(VERSIONS, fields)
+
+
+def due(one: Entry, rules: Treatments) -> bool:
+    """Whether something is to happen to an entry."""
+    return rules.of(one.api_version) not in (Treatment.CURRENT, Treatment.KEEP)
+
+
+def owned(found: list[Entry] | tuple[Entry, ...]) -> dict[tuple[str, str, str], frozenset[Path]]:
+    """The paths of each manager, operation and subresource, at whatever version."""
+    paths: dict[tuple[str, str, str], frozenset[Path]] = defaultdict(frozenset)
+    for one in found:
+        paths[one.manager, one.operation, one.subresource] |= members(fields_of(one))
+    return paths
+
+
+@given(objects, all_rules)
+def test_no_step_wipes(found: list[Entry], rules: Treatments) -> None:
+    """An inconvertible entry empties managedFields with a patch and fails an apply: neither may ever be sent so."""
+    decision = decide(found, rules)
+    if decision.refusal:
+        assert decision.steps == ()
+    if COMBINED in decision.steps:
+        assert all(one.api_version in rules.present for one in decision.entries)
+        assert decision.entries or not found
+    if APPLY in decision.steps:
+        assert all(one.api_version in rules.present for one in found)
+    if EMPTY in decision.steps:
+        assert not found
+
+
+@given(objects, all_rules)
+def test_one_write_and_a_second_one_only_for_new_defaults(found: list[Entry], rules: Treatments) -> None:
+    """Every further request per object is a million of them on a large cluster."""
+    steps = decide(found, rules).steps
+    assert len(steps) <= 2
+    if len(steps) == 2:
+        assert rules.new_defaults
+        assert steps == (APPLY, COMBINED)
+
+
+@given(objects, all_rules)
+def test_without_anything_due_nothing_is_sent(found: list[Entry], rules: Treatments) -> None:
+    """A rewrite that is not needed wakes up every watcher of the object."""
+    if not rules.reencode and not any(due(one, rules) for one in found):
+        assert decide(found, rules).steps == ()
+
+
+@given(objects, all_rules)
+def test_what_is_due_is_done_or_refused(found: list[Entry], rules: Treatments) -> None:
+    """An object that is passed over in silence would be lost at the prune that follows."""
+    decision = decide(found, rules)
+    if rules.reencode or any(due(one, rules) for one in found):
+        assert bool(decision.steps) is not bool(decision.refusal)
+
+
+@given(objects, all_rules)
+def test_nothing_is_reencoded_while_the_storage_phase_is_off(found: list[Entry], rules: Treatments) -> None:
+    """With the storage phase off the only write there is is the one that moves entries."""
+    decision = decide(found, rules)
+    if not rules.reencode and decision.steps:
+        assert decision.steps[-1] is COMBINED
+        assert decision.translated or decision.stripped
+
+
+@given(objects, all_rules)
+def test_every_manager_keeps_every_path_that_is_not_stripped(found: list[Entry], rules: Treatments) -> None:
+    """Never lose an owner: what is translated, kept or current must come out with every path that it had."""
+    decision = decide(found, rules)
+    if decision.refusal:
+        return
+    carried = [one for one in found if rules.of(one.api_version) not in (Treatment.DROP, Treatment.METADATA_ONLY)]
+    after = owned(decision.entries)
+    for owner, paths in owned(carried).items():
+        assert paths <= after[owner]
+
+
+@given(objects, all_rules)
+def test_nobody_gains_a_path(found: list[Entry], rules: Treatments) -> None:
+    """A manager that owns more than before would delete it with its next apply."""
+    before = owned(found)
+    for owner, paths in owned(decide(found, rules).entries).items():
+        assert paths <= before[owner] | {("f:metadata", "f:name")}
+
+
+@given(objects, all_rules)
+def test_metadata_is_carried_over_where_the_rest_is_stripped(found: list[Entry], rules: Treatments) -> None:
+    """Labels and finalizers mean the same in every version; stripping them too would lose their owners for nothing."""
+    decision = decide(found, rules)
+    if decision.refusal:
+        return
+    after = owned(decision.entries)
+    for one in found:
+        if rules.of(one.api_version) is Treatment.METADATA_ONLY:
+            metadata = {path for path in members(fields_of(one)) if path[0] == "f:metadata"}
+            assert metadata <= after[one.manager, one.operation, one.subresource]
+
+
+@given(objects, all_rules)
+def test_identities_are_unique_and_versions_final(found: list[Entry], rules: Treatments) -> None:
+    """Of two entries with one identity the server keeps the last; one left at an old version would be counted as done."""
+    decision = decide(found, rules)
+    if decision.refusal:
+        return
+    assert len({identity(one) for one in decision.entries}) == len(decision.entries)
+    for one in decision.entries:
+        assert rules.of(one.api_version) in (Treatment.CURRENT, Treatment.KEEP)
+
+
+@given(objects, all_rules)
+def test_an_object_never_ends_without_managed_fields(found: list[Entry], rules: Treatments) -> None:
+    """Without any entry the next apply meets ``before-first-apply``: one manager's seed has to stay."""
+    decision = decide(found, rules)
+    if found and not decision.refusal:
+        assert decision.entries
+        assert {one.manager for one in decision.entries} <= {one.manager for one in found}
+
+
+@given(objects, all_rules)
+def test_every_entry_is_counted_once(found: list[Entry], rules: Treatments) -> None:
+    """Reports tell people which managers lost something; none may be missing, and none named without reason."""
+    decision = decide(found, rules)
+    if decision.refusal:
+        return
+    old = [one for one in found if one.api_version != V2]
+    assert decision.translated + len(decision.stripped) + decision.remaining == len(old)
+    assert decision.remaining == sum(rules.of(one.api_version) is Treatment.KEEP for one in old)
+    cut = [
+        (one.manager, one.api_version)
+        for one in old
+        if rules.of(one.api_version) is Treatment.DROP
+        or (rules.of(one.api_version) is Treatment.METADATA_ONLY and set(fields_of(one)) != {"f:metadata"})
+    ]
+    assert sorted(decision.stripped) == sorted(cut)
+
+
+@given(objects, all_rules)
+def test_entries_that_stay_are_sent_back_as_they_were(found: list[Entry], rules: Treatments) -> None:
+    """What is kept or current must stay byte-equal, unless another entry was merged into it."""
+    decision = decide(found, rules)
+    if decision.refusal:
+        return
+    alone = defaultdict(int)
+    for one in found:
+        alone[one.manager, one.operation, one.subresource] += 1
+    for one in found:
+        if not due(one, rules) and alone[one.manager, one.operation, one.subresource] == 1:
+            assert one in decision.entries
+
+
+@given(objects, all_rules)
+def test_riders_of_other_versions_are_rehearsed(found: list[Entry], rules: Treatments) -> None:
+    """A kept entry that the server cannot convert would wipe all others: only a dry run tells beforehand."""
+    decision = decide(found, rules)
+    riders = any(one.api_version != V2 for one in decision.entries)
+    assert decision.rehearse is (COMBINED in decision.steps and riders)
+
+
+ALICE_V1 = entry("alice", "v1")
+ALICE_V2 = entry("alice", "v2")
+BOB_V2 = entry("bob", "v2", operation="Update")
+ALICE_REMOVED = entry("alice", "removed")
+KEEP = Options(managed_fields=ManagedFields.KEEP)
+
+
+@pytest.mark.parametrize(
+    ("found", "rules", "steps"),
+    [
+        ([ALICE_V2, BOB_V2], rules_for(), ()),
+        ([], rules_for(), ()),
+        ([ALICE_V1, BOB_V2], rules_for(), (COMBINED,)),
+        ([ALICE_V1, BOB_V2], rules_for(reencode=True), (COMBINED,)),
+        ([ALICE_V2, BOB_V2], rules_for(reencode=True), (APPLY,)),
+        ([], rules_for(reencode=True), (EMPTY,)),
+        ([ALICE_V1], rules_for(new_defaults=True), (APPLY, COMBINED)),
+        ([ALICE_V2], rules_for(new_defaults=True), (APPLY,)),
+        ([], rules_for(new_defaults=True), (APPLY, COMBINED)),
+        ([ALICE_REMOVED], rules_for(new_defaults=True), (COMBINED,)),
+        ([ALICE_V1], rules_for(KEEP), ()),
+        ([ALICE_V1], rules_for(KEEP, reencode=True), (APPLY,)),
+        ([ALICE_REMOVED], rules_for(KEEP), ()),
+    ],
+    ids=[
+        "nothing due",
+        "nothing due, no managedFields",
+        "entries to translate",
+        "entries to translate and to re-encode",
+        "only to re-encode",
+        "only to re-encode, no managedFields",
+        "new defaults and entries to translate",
+        "new defaults only",
+        "new defaults, no managedFields",
+        "new defaults and an entry that no apply gets past",
+        "kept, nothing due",
+        "kept and to re-encode",
+        "kept of a removed version, nothing due",
+    ],
+)
+def test_the_requests_of_each_kind_of_object(found: list[Entry], rules: Treatments, steps: tuple[Step, ...]) -> None:
+    """The design's own list: which object needs which requests, in which order."""
+    assert decide(found, rules).steps == steps
+
+
+def test_a_kept_entry_of_a_removed_version_is_refused() -> None:
+    """Re-encoding would wipe it and was asked for with ``keep``: the object must be named, not written."""
+    decision = decide([ALICE_REMOVED, BOB_V2], rules_for(KEEP, reencode=True))
+    assert decision.steps == ()
+    assert "no longer in the CRD" in decision.refusal
+    assert "--managed-fields translate" in decision.refusal
+
+
+def test_a_translated_applier_is_one_with_its_own_newer_entry() -> None:
+    """One manager's Update entries of two versions become one entry, or the server would drop the first."""
+    found = [
+        entry("bob", "v1", {"f:spec": {"f:a": {}}}, operation="Update", time="2024-05-01T10:00:00Z"),
+        entry("bob", "v2", {"f:spec": {"f:b": {}}}, operation="Update", time="2024-05-01T09:00:00Z"),
+    ]
+    (merged,) = decide(found, rules_for()).entries
+    assert (merged.api_version, merged.time) == (V2, "2024-05-01T10:00:00Z")
+    assert fields_of(merged) == {"f:spec": {"f:a": {}, "f:b": {}}}
+
+
+def test_a_seed_stays_where_everything_is_stripped() -> None:
+    """The seed is at the storage version and owns nothing of the object but its name."""
+    found = [entry("alice", "v0"), entry("bob", "v0", operation="Update", subresource="status")]
+    decision = decide(found, rules_for(Options(managed_fields=ManagedFields.STRIP)))
+    assert [identity(one) for one in decision.entries] == [("alice", "Apply", "", "")]
+    assert decision.entries[0].api_version == V2
+    assert fields_of(decision.entries[0]) == {"f:metadata": {"f:name": {}}}
+    assert decision.stripped == (("alice", api_version("v0")), ("bob", api_version("v0")))
+
+
+def test_an_entry_of_nothing_but_metadata_is_translated_not_stripped() -> None:
+    """Nothing of it is lost, so nobody is to be told that its manager lost something."""
+    found = [entry("alice", "v0", {"f:metadata": {"f:labels": {"f:x": {}}}})]
+    decision = decide(found, rules_for(webhook=True))
+    assert (decision.translated, decision.stripped) == (1, ())
+    assert fields_of(decision.entries[0]) == fields_of(found[0])
+
+
+CONDITION = b.struct(type=b.STRING, status=b.STRING)
+LISTS = {
+    "v1": b.struct(status=b.struct(conditions=b.atomic_list(CONDITION))),
+    "v2": b.struct(status=b.struct(conditions=b.keyed_list(CONDITION, "type"))),
+}
+OWNS_CONDITIONS = {"f:status": {"f:conditions": {}}}
+LIVE: dict[str, Any] = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+EXPANDED = {"f:status": {"f:conditions": {'k:{"type":"Ready"}': {".": {}, "f:type": {}, "f:status": {}}}}}
+
+
+@pytest.mark.parametrize("version", ["v1", "removed"])
+def test_a_whole_list_that_is_keyed_now_is_expanded_from_the_object(version: str) -> None:
+    """Cluster API's conditions: renamed only, the entry would own no item, and the next apply would meet a conflict."""
+    rules = treatments(b.crd(schemas=LISTS), Options())
+    found = [entry("alice", version, OWNS_CONDITIONS)]
+    assert decide(found, rules) == Decision(needs_object=True)
+    decision = decide(found, rules, LIVE)
+    assert (decision.steps, decision.translated) == ((COMBINED,), 1)
+    assert members(fields_of(decision.entries[0])) == members(EXPANDED)
+
+
+def test_a_removed_versions_other_managers_tell_that_a_list_was_keyed() -> None:
+    """Where one manager of the version owns an item, another one's leaf was never the whole list: no read is needed."""
+    rules = treatments(b.crd(schemas=LISTS), Options())
+    found = [entry("alice", "removed", OWNS_CONDITIONS), entry("bob", "removed", EXPANDED)]
+    decision = decide(found, rules)
+    assert not decision.needs_object
+    assert [fields_of(one) for one in decision.entries] == [OWNS_CONDITIONS, EXPANDED]
+
+
+def test_entries_of_the_old_version_say_nothing_about_a_removed_one() -> None:
+    """What another version's managers own is no evidence: there the list may have been keyed when it was whole here."""
+    rules = treatments(b.crd(schemas=LISTS), Options())
+    found = [entry("alice", "removed", OWNS_CONDITIONS), entry("bob", "v2", EXPANDED)]
+    assert decide(found, rules).needs_object
+
+
+def test_renamed_entries_are_not_even_decoded() -> None:
+    """Field sets are most of an object's metadata; one that only changes its version is passed on as it is."""
+    odd = b.raw({"f:spec": {"f:b": {}, "f:a": {}}})
+    found = [Entry(manager="a", operation="Apply", api_version=api_version("v1"), fields_type="FieldsV1", fields=odd)]
+    assert bytes(decide(found, rules_for()).entries[0].fields) == bytes(odd)
