@@ -20,7 +20,7 @@ def go_duration_seconds(text: str) -> float:
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
 
 
-def seconds_from_environment(phase: str, *, default: float) -> float:
+def seconds_from_environment(phase: str, default: float) -> float:
     """Return `KUBEBUILDER_CONTROLPLANE_<phase>_TIMEOUT` in seconds, or the default where it is not set."""
     name = f"KUBEBUILDER_CONTROLPLANE_{phase}_TIMEOUT"
     text = os.environ.get(name)

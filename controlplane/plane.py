@@ -96,8 +96,8 @@ class ControlPlane:
         self._apiserver_count = apiservers
         self._port = port
         self._search = search
-        self._start_timeout = start_timeout or seconds_from_environment("START", default=60.0)
-        self._stop_timeout = stop_timeout or seconds_from_environment("STOP", default=20.0)
+        self._start_timeout = seconds_from_environment("START", 60.0) if start_timeout is None else start_timeout
+        self._stop_timeout = seconds_from_environment("STOP", 20.0) if stop_timeout is None else stop_timeout
         self._log_directory = log_directory
         self._run: RunningPlane | None = None
         self.binaries: Mapping[str, Path] = {}

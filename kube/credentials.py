@@ -153,14 +153,14 @@ def _connection(settings: Any, source: str, *, namespace: str, renew_at: datetim
 
 
 def _tls(settings: Any, source: str) -> ssl.SSLContext:
-    part = "certificate-authority"
+    part, wrong = "certificate-authority", "it is not PEM"
     try:
         context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
         if settings.cert_file:
-            part = "client certificate and key"
+            part, wrong = "client certificate and key", "not PEM, or they do not belong together"
             context.load_cert_chain(settings.cert_file, keyfile=settings.key_file)
     except OSError as error:
-        why = "not PEM, or they do not belong together" if isinstance(error, ssl.SSLError) else error.strerror
+        why = wrong if isinstance(error, ssl.SSLError) else error.strerror
         msg = f"the {part} of {source} cannot be used: {why}"
         raise ConfigError(msg) from error
     if not settings.verify_ssl:

@@ -1,7 +1,7 @@
 """The storage-version migrator: decisions, engine, and what tells of them.
 
-``Migration`` is the whole upgrade-time job in one call; ``survey`` finds what it would do, ``look`` whether a version may
-go. The names in ``__all__`` are public; everything else is implementation.
+``Migration`` is the whole upgrade-time job in one call; ``survey`` finds what it would do, ``look`` whether a version
+may go. The names in ``__all__`` are public; everything else is implementation.
 """
 
 from restow.migrator.crdaccess import list_crds, read_crd

@@ -73,7 +73,7 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
         try:
             reply = await _patiently(lambda: cluster.list_page(CRDS, params=params))
         except Forbidden as error:
-            msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead of --all"
+            msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
             raise Refused(msg) from error
         page = reply.json()
         crds += [Crd.from_document(item | _TYPE) for item in page["items"]]

@@ -1,13 +1,13 @@
 """What to do with one object: the decision that the whole migration rests on.
 
-The API server forgives nothing here (design §3.3–3.8). A plain write (``{}``, PUT, JSON patch) on an object with an
+The API server forgives nothing here (design §3.3 to 3.8). A plain write (``{}``, PUT, JSON patch) on an object with an
 entry that cannot be converted empties managedFields without a word; a server-side apply fails instead. A write that
-re-encodes an object whose stored bytes lack a default of the schema persists that default under the writer's name, and
-only an apply of nothing does not. So there are three kinds of requests, and at most two of them per object:
+re-encodes an object whose stored bytes lack a default of the schema persists that default under the writer's name,
+and only an apply of nothing does not. So there are three kinds of requests, and at most two of them per object:
 
 - *identity apply*: server-side apply of apiVersion, kind, name, uid and resourceVersion. Re-encodes, owns nothing.
-- *empty patch*: merge patch ``{}`` with a resourceVersion. For objects without managedFields, where an apply would begin
-  to track them (``before-first-apply``).
+- *empty patch*: merge patch ``{}`` with a resourceVersion. For objects without managedFields, where an apply would
+  begin to track them (``before-first-apply``).
 - *combined patch*: merge patch of the whole new managedFields list with a resourceVersion. Re-encodes as well.
 """
 
@@ -25,7 +25,7 @@ from restow.crds import Schema
 from restow.migrator import fieldset
 from restow.migrator.entries import Entry, merge, seed
 from restow.migrator.fieldset import FieldSet
-from restow.migrator.reshape import Unknown, reshape, whole_owners
+from restow.migrator.reshape import Unknown, misfit, reshape, whole_owners
 from restow.migrator.treatment import Treatment, Treatments
 
 __all__ = ["Decision", "Step", "decide"]
@@ -106,6 +106,8 @@ def decide(entries: Sequence[Entry], rules: Treatments, live: dict[str, Any] | N
             translated += 1
     if not translated and not stripped:
         return _with_kept(entries, rules, remaining)
+    if live is not None and (path := misfit(live | {"metadata": None}, rules.schemas[storage])):
+        return Decision(refusal=_MISFIT.format(path=path), remaining=remaining)
     after = merge(carried) or (seed(entries[0], storage),)
     if any(entry.api_version not in rules.present for entry in after):
         return Decision(refusal=_KEPT_REMOVED, remaining=remaining)
@@ -125,6 +127,12 @@ def decide(entries: Sequence[Entry], rules: Treatments, live: dict[str, Any] | N
 _KEPT_REMOVED = (
     "it has managedFields entries of a version that is no longer in the CRD and that were asked to be kept; any write "
     "would lose its field owners. Run with --managed-fields translate"
+)
+
+
+_MISFIT = (
+    "its {path} is of another type than the storage version declares, so any write would empty its managedFields; "
+    "nothing was written. Change or remove that field at a version that declares it as it is, then run again"
 )
 
 

@@ -99,4 +99,5 @@ async def _page(
         ]
         return Listed(items, raw.metadata.remaining), raw.metadata.continue_
     page = reply.decode(page_decoder)
-    return Listed([(item.metadata, None) for item in page.items or ()], page.metadata.remaining), page.metadata.continue_
+    items = [(item.metadata, None) for item in page.items or ()]
+    return Listed(items, page.metadata.remaining), page.metadata.continue_

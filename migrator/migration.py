@@ -148,7 +148,7 @@ class Migration:
         if why := refusal(read.crd):
             raise Refused(why)
         if missing := await missing_permissions(self._cluster, read.crd, self._options):
-            msg = f"permission is missing to {'; '.join(missing)}: grant it to the user of this kubeconfig and run again"
+            msg = f"permission is missing to {'; '.join(missing)}: grant it to this user and run again"
             raise Refused(msg)
         return await self._settled(read, report)
 

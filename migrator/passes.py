@@ -24,6 +24,7 @@ from restow.migrator.writer import Writer
 
 __all__ = ["Environment", "page_size", "run_pass", "unfinished"]
 
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What a pass takes from the world around it.

@@ -36,8 +36,8 @@ def refusal(crd: Crd) -> str:
         )
     if crd.storage_migrating:
         return (
-            f"the cluster's own StorageVersionMigration is at work on {crd.name} (condition StorageMigrating). Wait for "
-            "it to end, then run again"
+            f"the cluster's own StorageVersionMigration is at work on {crd.name} (condition StorageMigrating). Wait "
+            "for it to end, then run again"
         )
     return ""
 

@@ -1,9 +1,9 @@
 """Carry a field set from one schema to another where they differ in what can be owned (design §3.9).
 
 Under strategy None the fields of two versions have the same paths and values, but a list that is atomic in one version
-may be keyed in the other (all of Cluster API's CRDs changed ``.status.conditions`` so). Ownership of the whole list then
-means ownership of each of its items, and the other way round. The live object says which items there are. The rules
-are those of structured-merge-diff's ``ToFieldSet``, by which the API server itself names what an apply owns.
+may be keyed in the other (all of Cluster API's CRDs changed ``.status.conditions`` so). Ownership of the whole list
+then means ownership of each of its items, and the other way round. The live object says which items there are. The
+rules are those of structured-merge-diff's ``ToFieldSet``, by which the API server itself names what an apply owns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from restow.crds import Schema
 from restow.migrator.fieldset import FieldSet, is_leaf, union
 
-__all__ = ["Unknown", "reshape", "whole_owners"]
+__all__ = ["Unknown", "misfit", "reshape", "whole_owners"]
 
 _ABSENT: Any = object()
 _elements = msgspec.json.Encoder(order="sorted")
@@ -59,6 +59,21 @@ def reshape(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> 
             element, below = _item(key, node, old, new, live)
             carried[element] = union(carried[element], below) if element in carried else below
     return carried
+
+
+def misfit(value: Any, schema: Schema, path: str = "") -> str:
+    """Return the first place whose value is of a kind that the schema does not admit, or an empty string.
+
+    The API server cannot tell the owners of such an object: any write empties its managedFields.
+    """
+    below: list[tuple[Any, Schema | None, str]] = []
+    admitted = value is None or schema.admits_scalar
+    if isinstance(value, dict):
+        admitted, below = schema.admits_map, [(value[key], schema.field(key), f"{path}.{key}") for key in value]
+    elif isinstance(value, list):
+        admitted, below = schema.admits_list, [(item, schema.items, f"{path}[]") for item in value]
+    found = (misfit(child, field, place) for child, field, place in below if field is not None)
+    return next(filter(None, found), "") if admitted else path
 
 
 def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:

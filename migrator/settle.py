@@ -1,7 +1,8 @@
 """How long to wait before listing: an API server may encode the old version for a moment after a flip.
 
-Seen up to 157 ms after the flip, on objects with resourceVersions newer than it (design §3.14; Kubernetes issue 130235);
-with several API servers the lag is theirs. Objects written in that moment would be missed by a pass that began in it.
+Seen up to 157 ms after the flip, on objects with resourceVersions newer than it (design §3.14; Kubernetes issue
+130235); with several API servers the lag is theirs. Objects written in that moment would be missed by a pass that
+began in it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,7 @@ from restow.crds import Crd
 __all__ = ["remaining_settle_time"]
 
 
-def remaining_settle_time(
-    crd: Crd, *, settle_s: float, server_now: datetime | None, seen_for_s: float
-) -> float:
+def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | None, seen_for_s: float) -> float:
     """Return the seconds that still have to pass.
 
     Args:

@@ -2,8 +2,9 @@
 that were stored at the version it dropped are lost without a word (design §3.13).
 
 The answer is yes only if the pass that just ended wrote every object at the version that is the storage version still,
-and was so *all the time in between*: after v2→v1→v2 the uid, the storage version and storedVersions look untouched, only
-``metadata.generation`` tells, and a certificate rotation moves that too. ``Generations`` collects what a watch saw.
+and was so *all the time in between*: after v2→v1→v2 the uid, the storage version and storedVersions look untouched,
+only ``metadata.generation`` tells, and a certificate rotation moves that too. ``Generations`` collects
+what a watch saw.
 """
 
 from __future__ import annotations

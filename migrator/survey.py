@@ -102,9 +102,7 @@ class Survey:
             "due": [phase.value for phase in self.due],
             "objects": self.objects,
             "requests": {"list": self.requests.list, "read": self.reads, "write": self.writes},
-            "steps": [
-                {"requests": list(steps), "objects": count} for steps, count in sorted(self.steps.items())
-            ],
+            "steps": [{"requests": list(steps), "objects": count} for steps, count in sorted(self.steps.items())],
             "entries": [
                 {"apiVersion": version, "treatment": treatment, "entries": count}
                 for (version, treatment), count in sorted(self.entries.items())
@@ -184,13 +182,11 @@ async def _objects(
             yield item
 
 
-async def _look_for_lost_fields(
-    cluster: Cluster, crd: Crd, rules: Treatments, options: Options, found: Survey
-) -> None:
+async def _look_for_lost_fields(cluster: Cluster, crd: Crd, rules: Treatments, options: Options, found: Survey) -> None:
     """Find fields of stored objects that the storage version does not know: a rewrite prunes them for good.
 
-    They show only at the version that declares them, so the objects are read there. Under strategy Webhook the converter
-    decides what becomes of them.
+    They show only at the version that declares them, so the objects are read there. Under strategy Webhook the
+    converter decides what becomes of them.
     """
     if crd.strategy != "None" or not rules.reencode:
         return

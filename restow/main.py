@@ -53,4 +53,4 @@ def main() -> None:
 
     Exit codes: 0 done; 1 some objects failed, or findings; 2 usage, unreachable or refused; 3 work is due, or
     not ready.
-    """
+    """  # noqa: D301 - click takes the backspace itself for "leave these lines as they are"

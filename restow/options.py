@@ -89,7 +89,7 @@ def migration(function: _F) -> _F:
         click.option(
             "--strip-served",
             is_flag=True,
-            help="With --managed-fields strip: drop entries of served versions too. Their appliers will meet conflicts.",
+            help="With --managed-fields strip: drop those of served versions too. Their appliers will meet conflicts.",
         ),
         click.option(
             "--skip-phase",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from typing import Any
+from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
@@ -40,7 +40,7 @@ class Progress:
         self._bar: TaskID | None = None
         self._ticking: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> Progress:
+    async def __aenter__(self) -> Self:
         if self._terminal:
             self._bars.start()
         self._ticking = asyncio.create_task(self._tick(), name="progress")

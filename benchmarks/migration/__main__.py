@@ -89,6 +89,8 @@ def main() -> None:
     plan |= {key: getattr(flags, key) for key in ("runs", "objects") if getattr(flags, key) is not None}
     found = asyncio.run(measure(Plan(**plan), [name for name in SECTIONS if name in names]))
     print(found["text"])
+    if flags.quick:
+        print("\nThis was a smoke run: rates and CPU times of so few objects, measured once, mean nothing.")
     if flags.json is not None:
         flags.json.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
 

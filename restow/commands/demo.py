@@ -116,7 +116,7 @@ def _show(played: Played, form: str) -> None:
             result.append(f"  {check.note}", style="dim")
         table.add_row("" if check.when == when else check.when, check.what, str(check.count), result)
         when = check.when
-    console().print(table)
+    console().print(table, soft_wrap=False)
     failed = sum(not check.passed for check in played.checks)
     said = f"{failed} of {len(played.checks)} checks FAILED" if failed else f"All {len(played.checks)} checks passed"
     console().print(

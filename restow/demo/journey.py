@@ -106,7 +106,7 @@ class Journey:
         with story.step("With restow: look first"):
             story.types(f"restow plan {_CRD}")
             crd = (await read_crd(self._cluster, _CRD)).crd
-            plan_command.show([await survey(self._cluster, crd, Options())], Options(), "table")
+            plan_command.show([await survey(self._cluster, crd, Options())], "table")
 
     async def _migrate(self) -> None:
         story = self._story
@@ -134,8 +134,8 @@ class Journey:
         deeds = self._deeds
         self._story.tell(
             f"Clients made {deeds.writes} writes meanwhile: {sum(deeds.spec_writes.values())} changes, "
-            f"{len(deeds.created)} databases created, {len(deeds.deleted)} deleted. {report.requests.retried} times "
-            "restow met one of them at the same object, and decided that object anew."
+            f"{len(deeds.created)} databases created, {len(deeds.deleted)} deleted. Requests of restow that "
+            f"met one of them at the same object, and were decided anew: {report.requests.retried}."
         )
 
     async def _old_clients(self) -> None:

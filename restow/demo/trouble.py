@@ -99,12 +99,12 @@ async def _removal(story: Story, writer: Writer, etcd: Etcd) -> None:
 
 
 async def _afterwards(story: Story, writer: Writer, one: Database, another: Database) -> None:
-    story.tell(f"From now on {cast.PLATFORM} cannot apply, not even what it always applied, not even by force:")
+    story.tell(f"Then {cast.PLATFORM} applies what it always applied, and once more by force:")
     manifest = cast.platform_manifest(one, NEW, group=writer.group)
     for force in (False, True):
         story.types(_kubectl_apply(one, cast.PLATFORM, force=force))
         story.hears(_told(await writer.apply(manifest, cast.PLATFORM, force=force)))
-    story.tell("And anything else that writes the object takes the rest of its owners away:")
+    story.tell("And somebody writes anything else to an object:")
     story.types(_kubectl("annotate", another, "looked-at=today"))
     patch = {"metadata": {"annotations": {"looked-at": "today"}}}
     story.hears(_entries_told([await writer.merge(another.namespace, another.name, NEW, patch, "kubectl-annotate")]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -34,9 +34,9 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[HttpCluster]:
 
 
 @pytest.fixture
-def group() -> Iterator[str]:
+def group() -> str:
     """An API group that no other test uses."""
-    yield f"t{next(_numbers)}.example.com"
+    return f"t{next(_numbers)}.example.com"
 
 
 @pytest.fixture

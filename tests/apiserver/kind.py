@@ -6,6 +6,7 @@ Nothing here uses the migrator, so it cannot agree with it by accident.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 from collections.abc import Callable, Sequence
@@ -159,7 +160,9 @@ class Kind:
         metadata = {"name": name, "namespace": namespace} | parts.pop("metadata", {})
         return {"apiVersion": f"{self.group}/{version}", "kind": "Widget", "metadata": metadata} | parts
 
-    async def apply(self, manifest: Document, manager: str, *, subresource: str | None = None, force: bool = False) -> Document:
+    async def apply(
+        self, manifest: Document, manager: str, *, subresource: str | None = None, force: bool = False
+    ) -> Document:
         """Server-side apply."""
         version = manifest["apiVersion"].split("/")[1]
         params = {"fieldManager": manager} | ({"force": "true"} if force else {})
@@ -176,7 +179,14 @@ class Kind:
         return applied
 
     async def merge(
-        self, version: str, name: str, change: Document, manager: str, namespace: str = "default", *, subresource: str | None = None
+        self,
+        version: str,
+        name: str,
+        change: Document,
+        manager: str,
+        namespace: str = "default",
+        *,
+        subresource: str | None = None,
     ) -> Document:
         """A merge patch, as plain clients send it: an Update entry of the manager."""
         reply = await self.cluster.patch(
@@ -209,10 +219,8 @@ class Kind:
 
     async def namespace(self, name: str) -> None:
         """Make sure that a namespace exists."""
-        try:
+        with contextlib.suppress(Conflict):
             await self.cluster.create(NAMESPACES, json.dumps({"metadata": {"name": name}}).encode())
-        except Conflict:
-            pass
 
 
 def owners(document: Document) -> Owned:

@@ -1,4 +1,4 @@
-"""What becomes of single objects: those that cannot be written, those that others write, those that were done before."""
+"""What becomes of single objects: those that cannot be written, that others write, that were done before."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_refused_objects_are_reported_and_the_rest_is_done(kind: Kind, clu
 
 
 @contextlib.asynccontextmanager
-async def frozen_objects(kind: Kind):  # noqa: ANN201
+async def frozen_objects(kind: Kind):
     """A ValidatingAdmissionPolicy that refuses every update of objects with the label ``frozen``."""
     name = f"frozen-{kind.group}"
     policy = {
@@ -256,7 +256,9 @@ async def test_writers_at_work_lose_nothing(kind: Kind, cluster: HttpCluster) ->
             assert "/f:spec/f:color" in owners(found)["editor", "Update", ""], key
 
 
-@pytest.mark.parametrize("partial", [{"namespace": "default"}, {"selector": "color=red"}], ids=["namespace", "selector"])
+@pytest.mark.parametrize(
+    "partial", [{"namespace": "default"}, {"selector": "color=red"}], ids=["namespace", "selector"]
+)
 async def test_a_part_of_the_objects_never_prunes(kind: Kind, cluster: HttpCluster, partial: dict[str, str]) -> None:
     """storedVersions speaks of all objects; pruning after looking at some loses the others."""
     await kind.namespace("other")
@@ -267,7 +269,9 @@ async def test_a_part_of_the_objects_never_prunes(kind: Kind, cluster: HttpClust
     report = await migrate(cluster, kind, **partial)
     assert (report.objects.listed, report.pruned) == (1, False)
     stored = await kind.stored()
-    assert stored["default/w"]["apiVersion"].endswith("v1beta1") and stored["other/w"]["apiVersion"].endswith("v1alpha1")
+    assert stored["default/w"]["apiVersion"].endswith("v1beta1") and stored["other/w"]["apiVersion"].endswith(
+        "v1alpha1"
+    )
     assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
 
 

@@ -29,9 +29,9 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variable would not be read, or a wrong value would fail without naming it."""
     monkeypatch.delenv("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", raising=False)
-    assert seconds_from_environment("START", default=60.0) == 60.0
+    assert seconds_from_environment("START", 60.0) == 60.0
     monkeypatch.setenv("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", "2m")
-    assert seconds_from_environment("START", default=60.0) == 120.0
+    assert seconds_from_environment("START", 60.0) == 120.0
     monkeypatch.setenv("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", "soon")
     with pytest.raises(ControlPlaneError, match="KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is 'soon'"):
-        seconds_from_environment("START", default=60.0)
+        seconds_from_environment("START", 60.0)

@@ -1,0 +1,171 @@
+"""The demo as its users run it: a process of its own, which brings its own control plane and takes it down again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from restow.controlplane import ControlPlane
+from restow.demo import cast
+from restow.kube import connect
+from restow.kube.resources import CRDS
+
+pytestmark = pytest.mark.timeout(300)
+
+_RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
+
+ROWS = {
+    "restow migrate reports success",
+    "status.storedVersions is v1beta1 alone",
+    "no write of a client was refused meanwhile",
+    "all objects are there, each with its uid",
+    "etcd holds each object at v1beta1",
+    "every managedFields entry is at v1beta1, but those just written at v1alpha1",
+    "every managedFields entry is at v1beta1",
+    "each owner has exactly the fields it had",
+    "restow owns nothing, nor anybody else new",
+    "generations count what clients changed, no more",
+    "contents are as their clients left them",
+    "old manifests apply at v1alpha1, no force, no conflict",
+    "restow ready --drop v1alpha1 says no",
+    "restow ready --drop v1alpha1 says yes",
+    "the API server lets v1alpha1 go",
+    "every manager applies at v1beta1, no force, no conflict",
+    "and these applies changed not one byte in etcd",
+    "a field goes when its only owner drops it",
+    "an item of a keyed list goes, another manager's stays",
+    "one condition goes, the other stays",
+    "the owner takes the defaulted field, no conflict",
+    "a stranger is refused, and told the owner",
+    "dropping its finalizer ends a deletion that waited for it",
+}
+
+TROUBLE = (
+    "500: .spec.deletionPolicy: field not declared in schema",
+    "managedFields of all 3 objects are empty now",
+    'conflict with "before-first-apply" using without.restow.dev/v1beta1: .spec.storageGiB',
+    "the field is still there; its owner is before-first-apply now",
+    "request to convert CR to an invalid group/version: without.restow.dev/v1alpha1",
+    "managedFields of the object are empty now",
+)
+
+
+@asynccontextmanager
+async def demo(folder: Path, *arguments: str) -> AsyncIterator[Process]:
+    """Run the demo with its temporary files below a folder; it must leave nothing there, nor any process."""
+    environment = os.environ | {"TMPDIR": str(folder)}
+    process = await asyncio.create_subprocess_exec(
+        *_RESTOW, "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment, limit=2**20
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert list(folder.iterdir()) == []
+    assert processes_of(folder) == []
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Find processes that work in a folder, by their command lines."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue  # it has ended meanwhile
+        if str(folder) in command:
+            found.append(command)
+    return found
+
+
+async def read_until(process: Process, text: str) -> str:
+    """Read its standard output until a line has this text; return the line."""
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if text in line.decode():
+            return line.decode()
+    assert process.stderr is not None
+    pytest.fail(f"the demo ended without {text!r}: {(await process.stderr.read()).decode()}")
+
+
+@pytest.fixture(autouse=True)
+def binaries(control_plane: ControlPlane) -> None:
+    """Where no control plane can be had, the demo cannot have one either."""
+
+
+async def test_the_whole_journey_succeeds(tmp_path: Path) -> None:
+    """The demo is the toolkit's promise: each check of it must have looked at something and found nothing wrong."""
+    async with demo(tmp_path, "--objects", "120", "-o", "json") as process:
+        stdout, stderr = await process.communicate()
+    told = stderr.decode()
+    assert process.returncode == 0, told
+    result = json.loads(stdout)
+    assert result["result"] == "Passed"
+    assert {row["check"] for row in result["checks"]} == ROWS
+    assert all(row["passed"] and row["count"] > 0 for row in result["checks"])
+    (owners,) = [row for row in result["checks"] if row["check"].startswith("each owner") and row["when"] == "migrated"]
+    assert all(manager in owners["note"] for manager in (cast.PLATFORM, cast.BACKUP, cast.CONTROLLER, cast.EDITOR))
+    for said in TROUBLE:
+        assert said in told
+
+
+async def test_keep_leaves_a_control_plane_to_look_at(tmp_path: Path) -> None:
+    """After the table the kubeconfig must lead to the migrated objects, until Ctrl-C, and then to nothing."""
+    async with demo(tmp_path, "--objects", "60", "--keep") as process:
+        row = await read_until(process, "etcd holds each object at v1beta1")
+        assert row.split()[-1] == "ok"
+        kubeconfig = (await read_until(process, "export KUBECONFIG=")).strip().partition("=")[2]
+        async with connect(kubeconfig) as cluster:
+            crd = (await cluster.get(CRDS, "databases.demo.restow.dev")).json()
+            assert [version["name"] for version in crd["spec"]["versions"]] == ["v1beta1"]
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = await process.communicate()
+        assert process.returncode == 0, stderr.decode()
+        assert b"Traceback" not in stdout + stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+async def test_a_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    """Whoever stops the demo in the middle must not find an API server running tomorrow."""
+    async with demo(tmp_path, "--objects", "60") as process:
+        await read_until(process, "restow migrate databases.demo.restow.dev")
+        assert processes_of(tmp_path) != []
+        process.send_signal(number)
+        stdout, stderr = await process.communicate()
+        assert process.returncode == 1
+        assert b"Interrupted" in stderr
+        assert b"Traceback" not in stdout + stderr
+
+
+async def test_a_failing_check_fails_the_demo(tmp_path: Path) -> None:
+    """A demo that ends with 0 whatever it finds would prove nothing: here managedFields are left as they are."""
+    broken = """
+from restow.demo import journey
+from restow.main import main
+from restow.migrator import Migration, Options, Phase
+
+options = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=0)
+journey.Migration = lambda cluster, observer: Migration(cluster, options, observer=observer)
+main()
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", broken, "demo", "--objects", "60", stdout=PIPE, stderr=PIPE, env=environment
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode == 1, stderr.decode()
+    told = stdout.decode()
+    assert "checks FAILED" in told
+    assert "every manager applies at v1beta1, no force, no conflict: FAILED" in told
+    assert list(tmp_path.iterdir()) == []

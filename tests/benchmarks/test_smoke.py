@@ -1,0 +1,40 @@
+"""The benchmark program runs, and what does not depend on the machine's speed is as claimed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.apiserver
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("control_plane")  # where there is none to be had, this test goes as the others that need one
+def test_quick_run(tmp_path):
+    """A broken section, a contender that leaves its work undone, or more writes than claimed would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.migration", "--quick", "--json", str(file)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+    found = json.loads(file.read_bytes())
+    assert list(found["sections"]) == ["startup", "throughput", "writes", "memory"]
+    claims = [claim for section in found["sections"].values() for claim in section["claims"]]
+    writes = {claim["claim"]: claim["figure"] for claim in claims if "writes per object" in claim["claim"]}
+    assert writes == {
+        "writes per object": 1.0,
+        "combined patch: writes per object": 1.0,
+        "identity apply: writes per object": 1.0,
+        "empty patch: writes per object": 1.0,
+        "identity apply, then combined patch: writes per object": 2.0,
+    }
+    contenders = {run["contender"] for run in found["runs"]}
+    assert {"restow migrate", "restow, as a library", "native StorageVersionMigration"} <= contenders
+    assert all(run["seconds"] > 0 and run["server_cpu"] > 0 for run in found["runs"])
+    for claim in claims:
+        assert claim["claim"] in done.stdout

@@ -1,0 +1,198 @@
+"""What an error answer means: its class, what the server said, whose fault, and how long to wait."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restow.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    MethodNotAllowed,
+    NotFound,
+    ServerError,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    UnsupportedMediaType,
+    api_error,
+)
+
+WEDNESDAY = "Wed, 21 Oct 2026 07:28:00 GMT"
+HALF_A_MINUTE_LATER = "Wed, 21 Oct 2026 07:28:30 GMT"
+
+
+def error(status: int, body: bytes = b"", **headers: str) -> ApiError:
+    """The error of an answer to ``patch widgets.example.com ns/w``."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return api_error(status=status, body=body, headers=named, verb="patch", target="widgets.example.com ns/w")
+
+
+def status_body(**said: Any) -> bytes:
+    """A ``v1.Status``."""
+    return json.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"} | said).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [
+        (400, "BadRequest", BadRequest),
+        (401, "Unauthorized", Unauthorized),
+        (403, "Forbidden", Forbidden),
+        (404, "NotFound", NotFound),
+        (405, "MethodNotAllowed", MethodNotAllowed),
+        (409, "Conflict", Conflict),
+        (409, "AlreadyExists", AlreadyExists),
+        (410, "Expired", Gone),
+        (413, "RequestEntityTooLarge", TooLarge),
+        (415, "UnsupportedMediaType", UnsupportedMediaType),
+        (422, "Invalid", Invalid),
+        (429, "TooManyRequests", TooManyRequests),
+        (500, "InternalError", ServerError),
+        (503, "ServiceUnavailable", ServerError),
+        (504, "Timeout", ServerError),
+        (418, "Teapot", ApiError),
+        (307, "", ApiError),
+    ],
+)
+def test_each_status_has_its_class(status: int, reason: str, kind: type[ApiError]) -> None:
+    """Whoever tells a conflict from a refusal by class would act on the wrong one."""
+    found = error(status, status_body(reason=reason, message="so it is", code=status))
+    assert type(found) is kind
+    assert (found.status, found.reason, found.message) == (status, reason, "so it is")
+    assert (found.verb, found.target) == ("patch", "widgets.example.com ns/w")
+
+
+def test_the_text_says_what_was_asked_and_what_was_answered() -> None:
+    """A log line without the object, or without the server's reason, sends its reader searching."""
+    found = error(409, status_body(reason="Conflict", message="the object has been modified"))
+    assert str(found) == "patch widgets.example.com ns/w: the object has been modified (409 Conflict)"
+    assert str(error(502)) == "patch widgets.example.com ns/w: no message (502)"
+
+
+@pytest.mark.parametrize(
+    ("details", "names"),
+    [
+        ({"kind": "widgets", "group": "example.com", "name": "w"}, True),
+        ({"kind": "widgets", "name": "other"}, False),
+        ({"kind": "namespaces", "name": "w"}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_only_a_404_that_names_the_object_says_that_it_is_gone(details: dict[str, str] | None, names: bool) -> None:
+    """A 404 of an unserved version or a missing namespace, taken for a deleted object, would lose that object."""
+    found = error(404, status_body(reason="NotFound", details=details))
+    assert isinstance(found, NotFound)
+    assert found.names("widgets", "w") is names
+
+
+def test_a_404_in_plain_text_names_nothing() -> None:
+    """``404 page not found`` is what an API server answers of a version that it does not serve."""
+    found = error(404, b"404 page not found\n")
+    assert isinstance(found, NotFound)
+    assert found.message == "404 page not found"
+    assert not found.names("widgets", "w")
+
+
+def test_an_expired_list_brings_the_token_to_go_on_with() -> None:
+    """Without it a long list would have to begin anew each time that etcd compacts."""
+    body = status_body(reason="Expired", message="token is too old", metadata={"continue": "inconsistent"})
+    found = error(410, body)
+    assert isinstance(found, Gone)
+    assert found.continue_token == "inconsistent"
+    assert error(410, b"gone").continue_token == ""  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("headers", "details", "seconds"),
+    [
+        ({}, None, None),
+        ({"Retry_After": "7"}, None, 7.0),
+        ({"Retry_After": "0"}, None, 0.0),
+        ({"Retry_After": "7"}, {"retryAfterSeconds": 3}, 7.0),
+        ({}, {"retryAfterSeconds": 3}, 3.0),
+        ({}, {"retryAfterSeconds": 0}, None),
+        ({"Retry_After": HALF_A_MINUTE_LATER, "Date": WEDNESDAY}, None, 30.0),
+        ({"Retry_After": WEDNESDAY, "Date": HALF_A_MINUTE_LATER}, None, 0.0),
+        ({"Retry_After": HALF_A_MINUTE_LATER}, {"retryAfterSeconds": 3}, 3.0),
+        ({"Retry_After": HALF_A_MINUTE_LATER, "Date": "yesterday"}, None, None),
+        ({"Retry_After": "soon"}, {"retryAfterSeconds": 3}, 3.0),
+        ({"Retry_After": "-5"}, None, None),
+        ({"Retry_After": "²"}, None, None),
+    ],
+)
+def test_how_long_the_server_asked_to_wait(
+    headers: dict[str, str], details: dict[str, int] | None, seconds: float | None
+) -> None:
+    """A wait that is missed hammers a server that asked for mercy; a wrong one hangs the run."""
+    body = status_body(reason="TooManyRequests", details=details)
+    assert error(429, body, **headers).retry_after == seconds
+
+
+def test_a_watch_cache_that_cannot_be_filled_is_told_apart() -> None:
+    """It lasts for as long as an object cannot be converted: waiting as for a busy server would never end."""
+    busy, broken = (
+        error(429, status_body(message=text))
+        for text in ("too many requests, please try again later", "storage is (re)initializing")
+    )
+    assert isinstance(busy, TooManyRequests)
+    assert isinstance(broken, TooManyRequests)
+    assert not busy.initializing
+    assert broken.initializing
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", ""),
+        (b"upstream connect error\n\n  or disconnect\t", "upstream connect error or disconnect"),
+        (b"<html>\n<h1>502 Bad Gateway</h1>", "<html> <h1>502 Bad Gateway</h1>"),
+        (b'"a text"', '"a text"'),
+        (b'{"error": "rate limited"}', '{"error": "rate limited"}'),
+        (b'{"kind":"Status","message":"cut', '{"kind":"Status","message":"cut'),
+        (b"\xff\xfe", "��"),
+        (b"x" * 5000, "x" * 300 + "…"),
+    ],
+)
+def test_an_answer_that_is_no_status_is_told_in_one_short_line(body: bytes, message: str) -> None:
+    """Proxies and a starting API server answer in plain text: it must neither be lost nor fill a screen."""
+    assert error(502, body).message == message
+
+
+@given(status=st.integers(300, 599), body=st.binary(max_size=400), wait=st.text(max_size=30), date=st.text(max_size=30))
+def test_no_answer_is_too_strange_to_be_an_error(status: int, body: bytes, wait: str, date: str) -> None:
+    """An exception out of the reading of an error would hide the error, and end a run over one odd proxy."""
+    found = error(status, body, Retry_After=wait, Date=date)
+    assert isinstance(found, KubeError)
+    assert found.status == status
+    assert found.retry_after is None or found.retry_after >= 0
+
+
+@given(
+    said=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["message", "reason", "details", "metadata", "name", "causes", "retryAfterSeconds"]),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_no_json_is_too_strange_to_be_an_error(said: Any) -> None:
+    """A Status that is shaped otherwise than the API says must still give the class of its status code."""
+    assert type(error(409, json.dumps(said).encode())) in (Conflict, AlreadyExists)

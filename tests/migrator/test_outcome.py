@@ -1,0 +1,240 @@
+"""What each error means, as tables: for writes (and reads of one object), and for lists."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from restow.kube.errors import ApiError, BadReply, ConfigError, KubeError, TimedOut, Unreachable, api_error
+from restow.migrator.outcome import ATTEMPTS, INITIALIZING_ATTEMPTS, Action, Outcome, of_list_error, of_write_error
+
+
+def answered(
+    status: int,
+    message: str = "no",
+    *,
+    reason: str = "",
+    kind: str = "",
+    name: str = "",
+    token: str = "",
+    retry_after: str = "",
+    text: str | None = None,
+) -> ApiError:
+    """The error of an answer as the API server gives it, a ``v1.Status`` unless it is plain text."""
+    said: dict[str, Any] = {"kind": "Status", "metadata": {}, "message": message, "reason": reason}
+    if token:
+        said["metadata"] = {"continue": token}
+    if kind:
+        said["details"] = {"name": name, "kind": kind}
+    return api_error(
+        status=status,
+        body=(json.dumps(said) if text is None else text).encode(),
+        headers={"Retry-After": retry_after} if retry_after else {},
+        verb="patch",
+        target="widgets.example.com a/b",
+    )
+
+
+def of_write(error: KubeError, attempt: int = 1) -> Outcome:
+    """The outcome of a request about widget b."""
+    return of_write_error(error, plural="widgets", name="b", attempt=attempt)
+
+
+GONE = answered(404, 'widgets.example.com "b" not found', reason="NotFound", kind="widgets", name="b")
+NO_NAMESPACE = answered(404, 'namespaces "a" not found', reason="NotFound", kind="namespaces", name="a")
+OTHER_OBJECT = answered(404, 'widgets.example.com "c" not found', reason="NotFound", kind="widgets", name="c")
+SAME_NAME_OTHER_KIND = answered(404, 'namespaces "b" not found', reason="NotFound", kind="namespaces", name="b")
+NOT_SERVED = answered(404, text="404 page not found\n")
+CONFLICT = answered(409, "the object has been modified", reason="Conflict", kind="widgets", name="b")
+EXISTS = answered(409, "already exists", reason="AlreadyExists", kind="widgets", name="b")
+EXPIRED = answered(410, "The provided continue parameter is too old", reason="Expired")
+EXPIRED_WITH_TOKEN = answered(410, "The provided continue parameter is too old", reason="Expired", token="go-on")
+BUSY = answered(429, "too many requests", reason="TooManyRequests")
+BUSY_FOR_7S = answered(429, "too many requests", reason="TooManyRequests", retry_after="7")
+BUSY_AT_ONCE = answered(429, "too many requests", reason="TooManyRequests", retry_after="0")
+BUSY_FOR_A_DAY = answered(429, "too many requests", reason="TooManyRequests", retry_after="86400")
+INITIALIZING = answered(429, "storage is (re)initializing", reason="TooManyRequests", retry_after="1")
+INITIALIZING_SILENT = answered(429, "storage is (re)initializing", reason="TooManyRequests")
+INITIALIZING_FOR_A_DAY = answered(429, "storage is (re)initializing", retry_after="86400")
+BROKEN = answered(500, "conversion webhook failed", reason="InternalError")
+CANNOT_CONVERT = answered(500, "request to convert CR to an invalid group/version: example.com/v0")
+NOT_DECLARED = answered(500, ".spec.size: field not declared in schema", reason="InternalError")
+BAD_GATEWAY = answered(502, text="bad gateway")
+UNAVAILABLE = answered(503, "apiserver not ready", reason="ServiceUnavailable")
+UNAVAILABLE_FOR_3S = answered(503, "shutting down", retry_after="3")
+TIMEOUT = answered(504, "request timed out", reason="Timeout")
+MALFORMED = answered(400, "the body is malformed", reason="BadRequest")
+UNAUTHORIZED = answered(401, "Unauthorized", reason="Unauthorized")
+FORBIDDEN = answered(403, "not allowed", reason="Forbidden", kind="widgets", name="b")
+TOO_LARGE = answered(413, "request is too large", reason="RequestEntityTooLarge")
+INVALID = answered(422, "spec.size: Invalid value", reason="Invalid", kind="widgets", name="b")
+REFUSED = Unreachable("connection refused")
+SLOW = TimedOut("no answer within 30 s")
+TRUNCATED = BadReply("the body cannot be read")
+NO_CONFIG = ConfigError("no kubeconfig")
+
+ERRORS: dict[str, KubeError] = {name: e for name, e in list(globals().items()) if isinstance(e, KubeError)}
+TRIES = range(1, 2 * ATTEMPTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("GONE", Outcome(Action.GONE)),
+        ("CONFLICT", Outcome(Action.REREAD)),
+        ("EXISTS", Outcome(Action.REREAD)),
+        ("BUSY", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
+        ("BUSY_FOR_7S", Outcome(Action.RETRY, wait=7.0, slow_down=True)),
+        ("BUSY_AT_ONCE", Outcome(Action.RETRY, wait=0.0, slow_down=True)),
+        ("BUSY_FOR_A_DAY", Outcome(Action.RETRY, wait=60.0, slow_down=True)),
+        ("INITIALIZING", Outcome(Action.RETRY, wait=1.0)),
+        ("INITIALIZING_SILENT", Outcome(Action.RETRY, wait=0.25)),
+        ("INITIALIZING_FOR_A_DAY", Outcome(Action.RETRY, wait=60.0)),
+        ("BROKEN", Outcome(Action.RETRY, wait=0.25)),
+        ("BAD_GATEWAY", Outcome(Action.RETRY, wait=0.25)),
+        ("UNAVAILABLE", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
+        ("UNAVAILABLE_FOR_3S", Outcome(Action.RETRY, wait=3.0, slow_down=True)),
+        ("TIMEOUT", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
+        ("REFUSED", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
+        ("SLOW", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
+        ("TRUNCATED", Outcome(Action.RETRY, wait=0.25)),
+    ],
+)
+def test_a_first_write_that_may_yet_succeed(name: str, outcome: Outcome) -> None:
+    """Each error that passes gets the answer that it asks for: a wait, less load, a fresh read, or nothing more."""
+    assert of_write(ERRORS[name]) == outcome
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "says"),
+    [
+        ("NO_NAMESPACE", "NotFound", 'namespaces "a" not found'),
+        ("SAME_NAME_OTHER_KIND", "NotFound", 'namespaces "b" not found'),
+        ("OTHER_OBJECT", "NotFound", "without naming this object"),
+        ("NOT_SERVED", "NotFound", "404 page not found"),
+        ("EXPIRED", "Expired", "too old"),
+        ("EXPIRED_WITH_TOKEN", "Expired", "too old"),
+        ("CANNOT_CONVERT", "CannotConvert", "invalid group/version"),
+        ("NOT_DECLARED", "CannotConvert", "--managed-fields translate"),
+        ("MALFORMED", "BadRequest", "malformed"),
+        ("UNAUTHORIZED", "Unauthorized", "renew them and run again"),
+        ("FORBIDDEN", "Forbidden", "not allowed"),
+        ("TOO_LARGE", "RequestEntityTooLarge", "too large"),
+        ("INVALID", "Invalid", "spec.size"),
+        ("NO_CONFIG", "ConfigError", "no kubeconfig"),
+    ],
+)
+def test_a_write_that_never_succeeds_fails_at_once(name: str, reason: str, says: str) -> None:
+    """No tries are wasted on what stays as it is, the report says why, and no stray 404 passes for "deleted"."""
+    outcome = of_write(ERRORS[name])
+    assert (outcome.action, outcome.reason) == (Action.FAIL, reason)
+    assert says in outcome.message
+
+
+def test_every_error_has_a_row() -> None:
+    """An error that no table here speaks of could mean anything for an object."""
+    rows = {
+        mark.args[1][i][0]
+        for test in (test_a_first_write_that_may_yet_succeed, test_a_write_that_never_succeeds_fails_at_once)
+        for mark in test.pytestmark
+        for i in range(len(mark.args[1]))
+    }
+    assert rows == set(ERRORS)
+
+
+@pytest.mark.parametrize(("attempt", "wait"), [(1, 0.0), (2, 0.125), (3, 0.25), (4, 0.5), (ATTEMPTS - 1, 3.75)])
+def test_conflicts_are_read_again_with_growing_waits(attempt: int, wait: float) -> None:
+    """The first conflict is no reason to wait; a busy object must not be hammered at either."""
+    assert of_write(CONFLICT, attempt) == Outcome(Action.REREAD, wait=wait)
+
+
+def test_an_object_that_others_keep_writing_is_given_up() -> None:
+    """A fight over one object must end, in a sentence that says so."""
+    outcome = of_write(CONFLICT, ATTEMPTS)
+    assert (outcome.action, outcome.reason) == (Action.FAIL, "Conflict")
+    assert f"{ATTEMPTS} times" in outcome.message
+
+
+@pytest.mark.parametrize("of_error", [of_write, of_list_error], ids=["write", "list"])
+def test_storage_that_stays_uninitialized_is_explained(of_error: Any) -> None:
+    """It lasts for as long as one object cannot be converted: the user must hear of the webhook, not of load."""
+    assert of_error(INITIALIZING, attempt=INITIALIZING_ATTEMPTS - 1).action is Action.RETRY
+    outcome = of_error(INITIALIZING, attempt=INITIALIZING_ATTEMPTS)
+    assert (outcome.action, outcome.reason) == (Action.FAIL, "StorageInitializing")
+    assert "conversion webhook" in outcome.message
+    assert not outcome.slow_down
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_tries_are_bounded(name: str) -> None:
+    """Whatever a server answers for ever, a run must come to its end."""
+    for attempt in (ATTEMPTS, ATTEMPTS + 1, 1000):
+        assert of_write(ERRORS[name], attempt).action in (Action.FAIL, Action.GONE)
+        assert of_list_error(ERRORS[name], attempt=attempt).action is Action.FAIL
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_waits_are_bounded_and_never_shrink(name: str) -> None:
+    """A server's wish (or a misread one) must not hold a run for hours, nor may tries come faster and faster."""
+    for of_error in (of_write, of_list_error):
+        outcomes = [of_error(ERRORS[name], attempt=attempt) for attempt in TRIES]
+        waits = [outcome.wait for outcome in outcomes if outcome.action in (Action.RETRY, Action.REREAD)]
+        assert all(0.0 <= wait <= 60.0 for wait in waits)
+        assert all(one <= other for one, other in itertools.pairwise(waits))
+
+
+@pytest.mark.parametrize("name", ["BUSY", "BROKEN", "REFUSED", "TRUNCATED", "CONFLICT"])
+def test_waits_grow_where_the_server_names_none(name: str) -> None:
+    """A server in trouble is given ever more time, or the tries are all spent within a second."""
+    waits = [of_write(ERRORS[name], attempt).wait for attempt in range(1, ATTEMPTS)]
+    assert all(one < other for one, other in itertools.pairwise(waits))
+
+
+def test_a_list_goes_on_with_the_inconsistent_token() -> None:
+    """A list that takes longer than etcd keeps its revision must be finished, not begun anew for ever."""
+    assert of_list_error(EXPIRED_WITH_TOKEN, attempt=1) == Outcome(Action.CONTINUE, token="go-on")
+
+
+@pytest.mark.parametrize(
+    ("name", "action"),
+    [
+        ("EXPIRED", Action.FAIL),
+        ("NOT_SERVED", Action.FAIL),
+        ("GONE", Action.FAIL),
+        ("FORBIDDEN", Action.FAIL),
+        ("UNAUTHORIZED", Action.FAIL),
+        ("MALFORMED", Action.FAIL),
+        ("CONFLICT", Action.FAIL),
+        ("BUSY_FOR_7S", Action.RETRY),
+        ("INITIALIZING", Action.RETRY),
+        ("BROKEN", Action.RETRY),
+        ("UNAVAILABLE", Action.RETRY),
+        ("TIMEOUT", Action.RETRY),
+        ("REFUSED", Action.RETRY),
+        ("SLOW", Action.RETRY),
+        ("TRUNCATED", Action.RETRY),
+    ],
+)
+def test_what_an_error_means_for_a_list(name: str, action: Action) -> None:
+    """A list that fails for good ends the pass; one that is cut off must be read again, never taken for complete."""
+    assert of_list_error(ERRORS[name], attempt=1).action is action
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_failure_says_something(name: str) -> None:
+    """A row of the report without a reason or a sentence helps nobody."""
+    for outcome in (of_write(ERRORS[name], ATTEMPTS), of_list_error(ERRORS[name], attempt=ATTEMPTS)):
+        if outcome.action is Action.FAIL:
+            assert outcome.reason
+            assert outcome.message
+
+
+@pytest.mark.parametrize(("status", "text"), [(500, ""), (418, ""), (403, "")])
+def test_an_answer_without_words_is_reported_by_its_status(status: int, text: str) -> None:
+    """A proxy that answers with an empty body must not leave an empty row."""
+    outcome = of_write(answered(status, text=text), ATTEMPTS)
+    assert (outcome.action, outcome.reason) == (Action.FAIL, str(status))
+    assert str(status) in outcome.message
