@@ -145,7 +145,8 @@ class Controller:
         """Run until cancelled. A second cancellation while reconciles finish ends them at once.
 
         Raises:
-            KubeError: a source cannot be watched: its resource is not served (404), RBAC (403), credentials (401).
+            KubeError: a source cannot be watched: its resource is not served (404), RBAC (403), credentials (401);
+                see ``watch`` for when.
         """
         queue: WorkQueue[Key] = WorkQueue(self._backoff, clock=self._clock, chance=self._chance)
         try:

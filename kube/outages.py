@@ -58,4 +58,6 @@ def _why(error: Exception) -> str:
         return f"{via}its name is not known"
     if isinstance(cause, OSError) and cause.errno:
         return f"{via}{os.strerror(cause.errno).lower()}"
-    return str(error).strip() or type(error).__name__
+    if isinstance(cause, ConnectionError):
+        return f"{via}it closed the connection"
+    return f"{via}{str(cause).strip() or type(cause).__name__}"

@@ -17,8 +17,7 @@ class Selection:
         resource: the resource, at the version to read it at.
         namespace: one namespace, or None for all of them.
         label_selector, field_selector: in the API's own syntax; empty for everything.
-        metadata_only: ask for apiVersion, kind and metadata alone, which spares a CRD's conversion nothing but
-            the wire and the memory everything else.
+        metadata_only: ask for apiVersion, kind and metadata alone (``PartialObjectMetadata``).
     """
 
     resource: Resource

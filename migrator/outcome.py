@@ -14,6 +14,7 @@ from restow.kube.errors import (
     ApiError,
     BadReply,
     Conflict,
+    Forbidden,
     Gone,
     KubeError,
     NotFound,
@@ -23,10 +24,14 @@ from restow.kube.errors import (
     Unreachable,
 )
 
-__all__ = ["ATTEMPTS", "Action", "Outcome", "cannot_convert", "of_list_error", "of_write_error"]
+__all__ = ["ATTEMPTS", "Action", "Outcome", "cannot_convert", "denied_by_authorizer", "of_list_error", "of_write_error"]
 
 ATTEMPTS = 8
 """Tries of one request before its object is given up; with the back-off below about a minute."""
+
+FORBIDDEN_ATTEMPTS = 6
+"""Tries against a 403 of the authorizer: an API server that was just restarted answers so until it has read its RBAC
+rules (seen one to four times), and that the right exists was asked before the run."""
 
 INITIALIZING_ATTEMPTS = 5
 """Tries against "storage is (re)initializing", which lasts for as long as one object cannot be converted."""
@@ -110,6 +115,8 @@ def _transient(error: KubeError, attempt: int) -> Outcome | None:
         if attempt < INITIALIZING_ATTEMPTS:
             return Outcome(Action.RETRY, wait=min(error.retry_after or _backoff(attempt), _LONGEST_ASKED_FOR))
         return _fail(error, "StorageInitializing", _INITIALIZING)
+    if isinstance(error, Forbidden) and denied_by_authorizer(error) and attempt < FORBIDDEN_ATTEMPTS:
+        return Outcome(Action.RETRY, wait=_backoff(attempt))
     if attempt >= ATTEMPTS:
         return None
     if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
@@ -123,6 +130,11 @@ def _transient(error: KubeError, attempt: int) -> Outcome | None:
 def cannot_convert(error: KubeError) -> bool:
     """Whether a server-side apply failed since an entry of managedFields cannot be converted; it will fail again."""
     return isinstance(error, ServerError) and any(text in error.message for text in _CANNOT_CONVERT)
+
+
+def denied_by_authorizer(error: Forbidden) -> bool:
+    """Whether it is the user that lacks a right, and not an admission plugin or policy that refuses the object."""
+    return 'User "' in error.message and " cannot " in error.message
 
 
 def _fail(error: KubeError, reason: str = "", message: str = "") -> Outcome:

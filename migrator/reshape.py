@@ -176,14 +176,15 @@ def _find(key: str, live: Any, schema: Schema) -> int | None:
     if not isinstance(live, list):
         return None
     if key.startswith("i:"):
-        position = int(key[2:])
-        return position if position < len(live) else None
+        return int(key[2:]) if key[2:].isdecimal() and int(key[2:]) < len(live) else None
     try:
         wanted = msgspec.json.decode(key[2:])
     except msgspec.MsgspecError:
         return None
     if key.startswith("v:"):
         return next((i for i, item in enumerate(live) if item == wanted), None)
+    if not isinstance(wanted, dict) or not wanted:
+        return None
     for i, item in enumerate(live):
         element = _element(item, schema) if schema.kind == "list" and schema.list_type == "map" else None
         if element is not None and msgspec.json.decode(element[2:]) == wanted:

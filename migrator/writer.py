@@ -12,13 +12,20 @@ from typing import Any
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import Conflict, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
+from restow.kube.errors import Conflict, Forbidden, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
 from restow.kube.resources import Resource
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.entries import Entry, merge, same_ownership
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
-from restow.migrator.outcome import ATTEMPTS, Action, Outcome, cannot_convert, of_write_error
+from restow.migrator.outcome import (
+    ATTEMPTS,
+    Action,
+    Outcome,
+    cannot_convert,
+    denied_by_authorizer,
+    of_write_error,
+)
 from restow.migrator.report import CrdReport, Failure
 from restow.migrator.treatment import Treatments
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
@@ -131,6 +138,8 @@ class Writer:
             self._halt.because(outcome.message)
         elif isinstance(error, Unreachable) and outcome.action is Action.FAIL and self._silent():
             self._halt.because(f"{self._cluster.host} cannot be reached any more: {error}")
+        elif isinstance(error, Forbidden) and outcome.action is Action.FAIL and denied_by_authorizer(error):
+            self._halt.because(f"the permission was withdrawn: {outcome.message}")
         elif outcome.action is Action.FAIL:
             self._fail(meta, outcome.reason, outcome.message)
             return False

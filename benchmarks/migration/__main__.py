@@ -22,8 +22,26 @@ from benchmarks.migration.sections import SECTIONS, Result
 from benchmarks.migration.subject import Subject
 from benchmarks.migration.tables import claims_table, markdown
 
-FULL = Plan(runs=5, objects=3000, kind_objects=1000, concurrencies=(8, 16, 24, 32, 48), small=2000, large=20_000)
-QUICK = Plan(runs=1, objects=100, kind_objects=60, concurrencies=(8, 16), small=50, large=200)
+FULL = Plan(
+    runs=5,
+    objects=3000,
+    kind_objects=600,
+    concurrencies=(8, 16, 24, 32, 48),
+    small=2000,
+    large=20_000,
+    repeats=1,
+    patience=10.0,
+)
+QUICK = Plan(
+    runs=1,
+    objects=100,
+    kind_objects=60,
+    concurrencies=(8, 16),
+    small=50,
+    large=200,
+    repeats=0,
+    patience=0.0,
+)
 
 
 async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
@@ -79,6 +97,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smoke run: everything once, on few objects")
     parser.add_argument("--runs", type=int, help="rounds of each comparison")
     parser.add_argument("--objects", type=int, help="objects of the main comparison")
+    parser.add_argument("--repeats", type=int, help="how often a run that others on this machine disturbed is repeated")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="some of: %(default)s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and all results here too")
     flags = parser.parse_args()
@@ -86,7 +105,7 @@ def main() -> None:
     if unknown := set(names) - set(SECTIONS):
         parser.error(f"there is no section {', '.join(sorted(unknown))}")
     plan = asdict(QUICK if flags.quick else FULL)
-    plan |= {key: getattr(flags, key) for key in ("runs", "objects") if getattr(flags, key) is not None}
+    plan |= {key: getattr(flags, key) for key in ("runs", "objects", "repeats") if getattr(flags, key) is not None}
     found = asyncio.run(measure(Plan(**plan), [name for name in SECTIONS if name in names]))
     print(found["text"])
     if flags.quick:

@@ -146,7 +146,7 @@ def restow_library(**options: Any) -> Contender:
         _migrated(done["report"], subject)
         return Act(done["seconds"], usage.seconds, usage.cpu_seconds, done["cpu_seconds"], usage.peak_kib)
 
-    return Contender("restow, as a library", act)
+    return Contender(", ".join(["restow, as a library", *(f"{name} {value}" for name, value in options.items())]), act)
 
 
 def _migrated(report: dict[str, Any], subject: Subject) -> float:

@@ -14,8 +14,8 @@ __all__ = ["Reading", "quiet", "read"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SAMPLE = 0.3  # seconds
-_QUIET = 0.15  # cores that a control plane with nothing to do stays below
-_PATIENCE = 30.0  # seconds
+_QUIET = 0.2  # cores that a machine with nothing to do stays below
+_DIGESTION = 30.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,16 @@ def read(plane: ControlPlane) -> Reading:
     return Reading(time.perf_counter(), plane.cpu_seconds(), (user + nice + system + irq + softirq) / _TICKS)
 
 
-async def quiet(plane: ControlPlane) -> None:
-    """Wait, but not forever, until the control plane has digested what was done to it last."""
-    end = time.perf_counter() + _PATIENCE
+async def quiet(plane: ControlPlane, patience: float) -> None:
+    """Wait until the control plane has digested what was done to it last, and nobody else computes.
+
+    For the latter at most ``patience`` seconds: not every machine gets quiet.
+    """
+    begun = time.perf_counter()
     calm = 0
-    while calm < 2 and time.perf_counter() < end:
+    while calm < 2 and (waited := time.perf_counter() - begun) < max(patience, _DIGESTION):
         before = read(plane)
         await asyncio.sleep(_SAMPLE)
         passed = read(plane).since(before)
-        calm = calm + 1 if sum(passed.plane.values()) < _QUIET * passed.clock else 0
+        busy = passed.machine if waited < patience else sum(passed.plane.values())
+        calm = calm + 1 if busy < _QUIET * passed.clock else 0

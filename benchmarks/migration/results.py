@@ -48,6 +48,11 @@ class Run:
         return self.objects / self.seconds
 
     @property
+    def foreign_cores(self) -> float:
+        """How many cores strangers kept busy."""
+        return self.foreign_cpu / self.process_seconds
+
+    @property
     def all_cpu(self) -> float | None:
         """CPU seconds of control plane and client for the migration alone; what a busy machine falsifies least."""
         if self.in_control_plane:
@@ -105,7 +110,7 @@ def summary(runs: Sequence[Run]) -> Summary:
         all_ms=ms_where_known(lambda run: run.all_cpu),
         writes=per_object(lambda run: run.writes),
         requests=per_object(lambda run: run.writes + run.lists + run.reads),
-        foreign=median(run.foreign_cpu / run.process_seconds for run in runs),
+        foreign=median(run.foreign_cores for run in runs),
     )
 
 

@@ -21,7 +21,6 @@ import msgspec
 
 from benchmarks.migration.admin import APPLY, MERGE, Admin
 from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Variant, applied_by, crd, versions
-from benchmarks.migration.meters import quiet
 from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
 
@@ -102,7 +101,6 @@ class Subject:
         await self._flip()
         await self._check(old, self._entries_at)
         await until(self._watched)
-        await quiet(self._plane)
 
     async def check_done(self, *, entries_moved: bool, pruned: bool) -> None:
         """Make sure that the migration has done its work.

@@ -17,9 +17,9 @@ from restow.session import Session, run
 @options.output
 @options.connection
 def command(name: str, version: str, output: str, kubeconfig: str | None, context: str | None) -> None:
-    """Tell whether a version may be unserved or removed now, with every reason.
+    """Tell whether a version may be unserved or removed now.
 
-    Lists all objects afresh. Exits with 0 if the version may be removed, with 3 if not.
+    Lists all objects afresh and gives every reason. Exits with 0 if the version may be removed, with 3 if not.
     """
 
     async def ready(session: Session) -> Exit:

@@ -20,9 +20,9 @@ from restow.session import Session, run
 @options.output
 @options.connection
 def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
-    """Show the versions of CRDs and whether a migration is due; of all CRDs where none is named.
+    """Show the versions of CRDs and whether a migration is due.
 
-    Reads the CRDs only, not their objects: `restow plan` looks at those.
+    Of all CRDs where none is named. Reads the CRDs only, not their objects: `restow plan` looks at those.
     """
 
     async def status(session: Session) -> Exit:

@@ -46,8 +46,13 @@ def no_conflicts(when: str, what: str, wanted: Sequence[Apply], answers: Sequenc
     return Check(when, what, len(wanted), tuple(wrong))
 
 
-def nothing_written(when: str, what: str, before: World, now: World) -> Check:
+def nothing_written(when: str, what: str, wanted: Sequence[Apply], before: World, now: World) -> Check:
     """Judge that applying what is owned already wrote nothing: what is stored is the same, byte for byte."""
-    both = before.keys() & now.keys()
-    wrong = (f"{key} was written" for key in sorted(both) if before[key].digest != now[key].digest)
-    return Check(when, what, len(both), tuple(wrong))
+    keys = sorted({each.database.key for each in wanted})
+    wrong = (f"{key} was written" for key in keys if _digest(before, key) != _digest(now, key))
+    return Check(when, what, len(keys), tuple(wrong))
+
+
+def _digest(world: World, key: str) -> str:
+    each = world.get(key)
+    return each.digest if each else ""

@@ -13,6 +13,7 @@ from typing import Any
 from restow.demo.crd import GROUP, KIND
 
 __all__ = [
+    "APPLIED_AGAIN",
     "APPLIED_MEANWHILE",
     "BACKED_UP",
     "BACKUP",
@@ -74,6 +75,7 @@ DELETING = Share(50, 5)
 APPLIED_MEANWHILE = Share(20, 1)
 DELETED_MEANWHILE = Share(25, 2)
 OLD_MANIFESTS = Share(10, 4)
+APPLIED_AGAIN = Share(3, 0)
 CREATED_FROM = 1_000_000
 """Databases that a client creates during the migration are numbered from here."""
 

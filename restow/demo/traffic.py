@@ -20,7 +20,7 @@ from restow.demo.writing import Writer
 
 __all__ = ["Traffic"]
 
-_PAUSE = 0.05  # seconds between two writes of one client
+_PAUSE = 0.1  # seconds between two writes of one client
 _CREATED_EVERY = 10  # numbers in which no share of ``cast`` falls but the platform's
 
 

@@ -1,4 +1,4 @@
-"""What a sample of a published CRD's objects is made of: writes by several managers, in the ways in which clients write.
+"""What a sample of a published CRD's objects is made of: writes by several managers, in the ways that clients have.
 
 Objects that use fields which the newer version does not have live in a namespace of their own, ``lossy``.
 """
@@ -6,6 +6,7 @@ Objects that use fields which the newer version does not have live in a namespac
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -42,7 +43,7 @@ class Sample:
 
     file: str
     canaries: dict[str, Document]
-    objects: dict[str, tuple[Write, ...]]
+    objects: Mapping[str, tuple[Write, ...]]
     lossy: frozenset[str] = field(default_factory=frozenset)
     both_served: bool = False
 

@@ -270,6 +270,21 @@ async def test_a_lease_that_is_taken_away_ends_the_body(stage: Stage) -> None:
         assert (await stage.spec())["leaseTransitions"] == 1
 
 
+async def test_an_error_of_the_winding_up_is_not_lost(stage: Stage) -> None:
+    """A body that fails while it is cancelled for a loss has left something undone: run raises, and does not stand."""
+
+    async def fails() -> None:
+        raise KeyError("mine")
+
+    async with asyncio.timeout(DEADLINE):
+        run = asyncio.create_task(stage.elector("one").run(stage.body("one", winds_up=fails)))
+        await stage.went("one leads")
+        await stage.patch(spec={"holderIdentity": "usurper"})
+        with pytest.raises(KeyError, match="mine"):
+            await run
+    assert (await stage.spec())["holderIdentity"] == "usurper"
+
+
 async def test_what_others_keep_on_the_lease_stays(stage: Stage) -> None:
     """A label written while the lease is held survives renewals, costs no leadership, and neither does a deletion."""
     async with asyncio.timeout(DEADLINE), standing(stage.elector("one"), stage.body("one")):

@@ -124,9 +124,9 @@ def _everything(value: Any, node: Document, path: str) -> Iterator[str]:
 def _is_one(node: Document) -> bool:
     """Whether a value here is owned as one."""
     if node.get("type") == "array":
-        return node.get("x-kubernetes-list-type", "atomic") == "atomic"
+        return bool(node.get("x-kubernetes-list-type", "atomic") == "atomic")
     if node.get("type") == "object" or "x-kubernetes-preserve-unknown-fields" in node:
-        return node.get("x-kubernetes-map-type") == "atomic"
+        return bool(node.get("x-kubernetes-map-type") == "atomic")
     return True
 
 

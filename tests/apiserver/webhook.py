@@ -6,6 +6,7 @@ partial (no spec, no field), and what is absent in one version is absent in the 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -81,7 +82,19 @@ async def conversion_webhook(folder: Path) -> AsyncIterator[Webhook]:
         webhook.url = f"https://127.0.0.1:{port}/convert"
         yield webhook
     finally:
+        await _hang_up(runner)
         await runner.cleanup()
+
+
+async def _hang_up(runner: web.AppRunner) -> None:
+    """Break the connections that the API server keeps open: it would not close them before the test's loop ends."""
+    assert runner.server is not None
+    await asyncio.gather(*(site.stop() for site in list(runner.sites)))
+    async with asyncio.timeout(10):
+        while open_ones := [each.transport for each in runner.server.connections if each.transport is not None]:
+            for transport in open_ones:
+                transport.abort()
+            await asyncio.sleep(0)
 
 
 class ConvertedKind(Kind):

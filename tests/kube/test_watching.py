@@ -345,17 +345,24 @@ async def test_a_broken_server_is_not_hammered(tmp_path: Path, answer: Answer) -
 @pytest.mark.parametrize(
     ("status", "expected"), [(400, ApiError), (401, Unauthorized), (403, Forbidden), (404, NotFound), (405, ApiError)]
 )
-@pytest.mark.parametrize("listing", [True, False])
-async def test_what_does_not_pass_is_raised(
-    tmp_path: Path, status: int, expected: type[ApiError], listing: bool
-) -> None:
-    """Missing rights, or a version that is not served any more, reach the consumer at once."""
+async def test_what_does_not_pass_is_raised(tmp_path: Path, status: int, expected: type[ApiError]) -> None:
+    """Missing rights, or a version that is not served, reach the consumer at once."""
     follower = Follower()
-    answers = (refuse(status),) if listing else (page(version="10"), refuse(status))
     with pytest.raises(expected) as caught:
-        await follow(tmp_path, *answers, events=10, follower=follower)
+        await follow(tmp_path, refuse(status), events=10, follower=follower)
     assert caught.value.status == status
     assert follower.waits == []
+
+
+@pytest.mark.parametrize(("status", "expected"), [(401, Unauthorized), (403, Forbidden), (404, NotFound)])
+async def test_what_lasts_is_raised(tmp_path: Path, status: int, expected: type[ApiError]) -> None:
+    """Once it has worked, the same answers are believed only when they last."""
+    follower = Follower()
+    answers = (page(version="10"), refuse(status), stream(event("ADDED", "a", "11"), end="cut"), refuse(status))
+    with pytest.raises(expected):
+        await follow(tmp_path, *answers, events=10, follower=follower)
+    assert follower.told == ["listed  @10", "added a @11"]
+    assert len(follower.waits) == (6 if status == 401 else 7)  # a 401 is first met by new credentials, at once
 
 
 async def test_a_list_that_outlives_the_history_is_made_in_one(tmp_path: Path) -> None:

@@ -47,23 +47,52 @@ def test_what_passes_is_waited_for(error: KubeError, version: str | None) -> Non
     assert after.delay(0.0) > 0
 
 
+REFUSALS: list[KubeError] = [refused(Unauthorized, 401), refused(Forbidden, 403), refused(NotFound, 404)]
+
+
 @pytest.mark.parametrize(
-    "error",
-    [
-        refused(BadRequest, 400),
-        refused(Unauthorized, 401),
-        refused(Forbidden, 403),
-        refused(NotFound, 404),
-        refused(MethodNotAllowed, 405),
-        refused(ApiError, 418),
-        ConfigError("token"),
-    ],
+    "error", [refused(BadRequest, 400), refused(MethodNotAllowed, 405), refused(ApiError, 418), ConfigError("token")]
 )
 def test_what_does_not_pass_is_raised(error: KubeError) -> None:
-    """A consumer without rights, or of a version that is not served, is told instead of waiting for ever."""
+    """A request that can never succeed is not repeated, even if others succeeded before."""
     with pytest.raises(type(error)) as caught:
         Position().seen("7").failed(error, lived=100.0)
     assert caught.value is error
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_a_refusal_at_the_beginning_is_raised(error: KubeError) -> None:
+    """A consumer without rights, or of a version that is not served, is told at once; also after other failures."""
+    with pytest.raises(type(error)):
+        Position().failed(error, lived=0.0)
+    with pytest.raises(type(error)):
+        Position().failed(Unreachable("starting"), lived=0.0).failed(error, lived=0.0)
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+@pytest.mark.parametrize("between", [None, Unreachable("reset"), refused(Gone, 410)])
+def test_a_refusal_that_lasts_is_raised(error: KubeError, between: KubeError | None) -> None:
+    """What worked before may be refused for moments by a server that starts, but not for ever."""
+    position = Position().seen("7")
+    waited = 0.0
+    for _ in range(5):
+        position = position.failed(error, lived=0.0)
+        waited += position.delay(0.0)
+        if between is not None:
+            position = position.failed(between, lived=0.0)
+    assert waited > 10
+    with pytest.raises(type(error)):
+        position.failed(error, lived=0.0)
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+def test_refusals_are_forgotten_when_it_works_again(error: KubeError) -> None:
+    """Restarts of the API server, day after day, must not add up to an error."""
+    position = Position().seen("7")
+    for restart in range(10):
+        for _ in range(5):
+            position = position.failed(error, lived=0.0)
+        position = position.closed(lived=HEALTHY) if restart % 2 else position.seen("8")
 
 
 def test_a_long_watch_that_ends_is_followed_at_once() -> None:
@@ -116,13 +145,13 @@ def test_server_errors_at_one_version_end_in_a_list() -> None:
 class Steps:
     """Strategies of what may happen to a stream: (error or None, seconds it lived)."""
 
-    ends = st.sampled_from([None, *(error for error, _ in PASSING)])
+    ends = st.sampled_from([None, *(error for error, _ in PASSING), REFUSALS[1]])
     short = st.floats(0, HEALTHY, exclude_max=True)
 
 
 @given(st.lists(st.tuples(Steps.ends, Steps.short), min_size=1, max_size=40), st.floats(0, 1, exclude_max=True))
 def test_short_streams_are_never_hot(steps: list[tuple[KubeError | None, float]], chance: float) -> None:
-    """Whatever short streams do, the n-th request comes no earlier than the sum of halved growing delays."""
+    """Whatever short streams do, the wait after the n-th of them is at least half of the n-th delay."""
     position = Position()
     for number, (error, lived) in enumerate(steps, start=1):
         position = position.seen("1")

@@ -89,41 +89,43 @@ def crd(
             },
         }
     default = struct(spec=EVERYTHING_KEPT, status=EVERYTHING_KEPT)
-    return Crd.from_document({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"widgets.{GROUP}",
-            "uid": uid,
-            "generation": generation,
-            "resourceVersion": "7",
-            "annotations": dict(annotations or {}),
-            "managedFields": list(managed_fields),
+    return Crd.from_document(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": f"widgets.{GROUP}",
+                "uid": uid,
+                "generation": generation,
+                "resourceVersion": "7",
+                "annotations": dict(annotations or {}),
+                "managedFields": list(managed_fields),
+            }
+            | ({"deletionTimestamp": "2024-05-01T10:00:00Z"} if terminating else {}),
+            "spec": {
+                "group": GROUP,
+                "scope": "Namespaced",
+                "names": {"plural": "widgets", "kind": "Widget"},
+                "conversion": conversion,
+                "versions": [
+                    {
+                        "name": name,
+                        "served": name not in set(unserved),
+                        "storage": name == storage,
+                        "schema": {"openAPIV3Schema": (schemas or {}).get(name, default)},
+                    }
+                    for name in versions
+                ],
+            },
+            "status": {
+                "storedVersions": [storage] if stored is None else list(stored),
+                "conditions": [
+                    {"type": kind, "status": status, "reason": "Told", "message": f"told {kind}"}
+                    for kind, status in ({"Established": "True"} | dict(conditions or {})).items()
+                ],
+            },
         }
-        | ({"deletionTimestamp": "2024-05-01T10:00:00Z"} if terminating else {}),
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "conversion": conversion,
-            "versions": [
-                {
-                    "name": name,
-                    "served": name not in set(unserved),
-                    "storage": name == storage,
-                    "schema": {"openAPIV3Schema": (schemas or {}).get(name, default)},
-                }
-                for name in versions
-            ],
-        },
-        "status": {
-            "storedVersions": [storage] if stored is None else list(stored),
-            "conditions": [
-                {"type": kind, "status": status, "reason": "Told", "message": f"told {kind}"}
-                for kind, status in ({"Established": "True"} | dict(conditions or {})).items()
-            ],
-        },
-    })
+    )
 
 
 def api_version(version: str) -> str:

@@ -1,10 +1,10 @@
 """What is owned, worked out in another way than by the code under test: as plain sets of paths.
 
 ``members`` reads the paths out of a set in FieldsV1 notation. ``owned_paths`` goes the other way round: it knows which
-values of a concrete object somebody owns (a ``Mask``), and names the paths by which the API server would write that down
-under a schema: structured-merge-diff 6.3.3 ``typed/tofieldset.go``, read on raw schema nodes. One deviation: an empty
-list that is owned item by item stays a path of its own, where the server would name nothing; an entry must not become
-empty over it.
+values of a concrete object somebody owns (a ``Mask``), and names the paths by which the API server would write that
+down under a schema: structured-merge-diff 6.3.3 ``typed/tofieldset.go``, read on raw schema nodes. One deviation: an
+empty list that is owned item by item stays a path of its own, where the server would name nothing; an entry must not
+become empty over it.
 """
 
 from __future__ import annotations

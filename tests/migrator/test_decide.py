@@ -26,13 +26,15 @@ SPEC = b.struct(spec=b.EVERYTHING_KEPT)
 SPEC_WITH_DEFAULT = b.struct(spec=b.EVERYTHING_KEPT, size={"type": "integer", "default": 1})
 V2 = api_version("v2")
 
-fields = st.sampled_from([
-    {"f:metadata": {"f:labels": {"f:x": {}}}},
-    {"f:spec": {"f:size": {}}},
-    {"f:spec": {".": {}, "f:size": {}, "f:name": {}}},
-    {"f:metadata": {"f:labels": {".": {}, "f:y": {}}}, "f:spec": {}},
-    {"f:status": {"f:ready": {}}},
-])
+fields = st.sampled_from(
+    [
+        {"f:metadata": {"f:labels": {"f:x": {}}}},
+        {"f:spec": {"f:size": {}}},
+        {"f:spec": {".": {}, "f:size": {}, "f:name": {}}},
+        {"f:metadata": {"f:labels": {".": {}, "f:y": {}}}, "f:spec": {}},
+        {"f:status": {"f:ready": {}}},
+    ]
+)
 
 
 def rules_for(
@@ -169,7 +171,7 @@ def test_metadata_is_carried_over_where_the_rest_is_stripped(found: list[Entry],
 
 @given(objects, all_rules)
 def test_identities_are_unique_and_versions_final(found: list[Entry], rules: Treatments) -> None:
-    """Of two entries with one identity the server keeps the last; one left at an old version would be counted as done."""
+    """Of two entries with one identity the server keeps the last; one left at an old version would count as done."""
     decision = decide(found, rules)
     if decision.refusal:
         return

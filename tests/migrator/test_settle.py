@@ -81,9 +81,7 @@ def test_without_managed_fields_only_what_was_seen_counts(seen_for: float, wait:
     assert remaining(a_crd(), after=3600, seen_for=seen_for) == wait
 
 
-@given(
-    st.floats(-1e6, 1e6) | st.none(), st.floats(0, 1e6), st.floats(0, 600), st.booleans()
-)
+@given(st.floats(-1e6, 1e6) | st.none(), st.floats(0, 1e6), st.floats(0, 600), st.booleans())
 def test_the_wait_is_bounded(after: float | None, seen_for: float, settle: float, told: bool) -> None:
     """No clock, however wrong, may make a run wait longer than ``--settle``, nor less than nothing."""
     crd = a_crd(written()) if told else a_crd()

@@ -312,10 +312,12 @@ def test_a_refused_apply_is_seen() -> None:
 def test_a_written_byte_is_seen() -> None:
     """Applying what one owns must leave the very same bytes; another time in an entry is a write already."""
     before = at_new()
-    assert applying.nothing_written("now", "same bytes", before, at_new()).passed
+    wanted = list(applying.applies([PLAIN, SHARED], NEW, {}))
+    assert applying.nothing_written("now", "same bytes", wanted, before, at_new()).passed
     touched = entry(cast.PLATFORM, PLATFORM_FIELDS, version=NEW) | {"time": "2026-01-01T00:00:00Z"}
     now = before | {SHARED.key: shared_at_new(platform=touched)}
-    assert not applying.nothing_written("now", "same bytes", before, now).passed
+    assert not applying.nothing_written("now", "same bytes", wanted, before, now).passed
+    assert not applying.nothing_written("now", "same bytes", wanted, before, {}).passed
 
 
 def answer(**document: Any) -> Answer:
@@ -376,9 +378,19 @@ def test_every_act_finds_its_databases() -> None:
     """Shares that miss each other would leave a check with nothing to look at, or two acts at the same field."""
     databases = [Database(number) for number in range(60)]
     acts = [ending.share.of(databases) for ending in endings.ENDINGS]
-    shares = (cast.APPLIED_MEANWHILE, cast.DELETED_MEANWHILE, cast.OLD_MANIFESTS, cast.EDITED, cast.DELETING)
+    shares = (
+        cast.APPLIED_MEANWHILE,
+        cast.DELETED_MEANWHILE,
+        cast.OLD_MANIFESTS,
+        cast.APPLIED_AGAIN,
+        cast.EDITED,
+        cast.DELETING,
+    )
     assert all(acts)
     assert all(share.of(databases) for share in shares)
+    for share in (cast.OLD_MANIFESTS, cast.APPLIED_AGAIN):
+        managers = {each.manager for each in applying.applies(share.of(databases), NEW, {})}
+        assert managers == {cast.PLATFORM, cast.BACKUP, cast.CONTROLLER}
     gone = {*cast.DELETING.of(databases)}
     assert not any(gone & set(act) for act in acts)
     by_manager = [

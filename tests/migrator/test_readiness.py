@@ -1,0 +1,88 @@
+"""May a version go: each reason against it, from the CRD and what was counted on its objects."""
+
+from __future__ import annotations
+
+import pytest
+
+from restow.crds import Crd
+from restow.migrator.readiness import judge
+from tests.migrator import builders as b
+
+STORED = "status.storedVersions names v1"
+STORAGE = "is the storage version"
+LAST = "no other version is served"
+OWNED = "managedFields entries are at v1"
+
+
+@pytest.mark.parametrize(
+    ("crd", "version", "owners", "unserving", "removal", "note"),
+    [
+        (b.crd(unserved=("v1",)), "v1", {}, (), (), None),
+        (b.crd(), "v1", {}, (), (), "still served"),
+        (b.crd(("v2",)), "v1", {}, (), (), "not among the versions"),
+        (b.crd(unserved=("v1",), stored=("v1", "v2")), "v1", {}, (), (STORED,), None),
+        (b.crd(unserved=("v1",)), "v1", {"alice": 2}, (), (OWNED,), None),
+        (b.crd(stored=("v1", "v2")), "v1", {"alice": 2}, (), (STORED, OWNED), "still served"),
+        (b.crd(("v2",), stored=("v1", "v2")), "v1", {}, (), (STORED,), "not among the versions"),
+        (b.crd(storage="v1"), "v1", {}, (STORAGE,), (STORAGE,), "still served"),
+        (b.crd(("v1",), storage="v1"), "v1", {}, (STORAGE, LAST), (STORAGE, LAST), "still served"),
+        (b.crd(unserved=("v2",)), "v1", {}, (LAST,), (LAST,), "still served"),
+    ],
+    ids=[
+        "unserved and clean",
+        "served and clean",
+        "removed already",
+        "stored",
+        "owned",
+        "stored and owned",
+        "removed though stored",
+        "the storage version",
+        "the only version",
+        "the last served version",
+    ],
+)
+def test_each_reason_against_a_step(
+    crd: Crd,
+    version: str,
+    owners: dict[str, int],
+    unserving: tuple[str, ...],
+    removal: tuple[str, ...],
+    note: str | None,
+) -> None:
+    """A reason that is missed lets a version go while objects or owners still need it; a false one blocks a release."""
+    found = judge(crd, version, objects=3, owners=owners)
+    for reasons, meant in ((found.against_unserving, unserving), (found.against_removal, removal)):
+        assert len(reasons) == len(meant)
+        assert all(part in reason for part, reason in zip(meant, reasons, strict=True))
+    assert found.ready is (not removal)
+    assert [note in told for told in found.notes] == ([] if note is None else [True])
+
+
+def test_the_owners_are_named() -> None:
+    """Whoever still writes the old version must be found by name, with numbers, in a stable order."""
+    found = judge(b.crd(unserved=("v1",)), "v1", objects=9, owners={"helm": 3, "argocd": 4})
+    assert "7 managedFields entries" in found.against_removal[0]
+    assert "argocd (4), helm (3)" in found.against_removal[0]
+    assert "restow migrate widgets.example.com" in found.against_removal[0]
+
+
+def test_that_clients_cannot_all_be_seen_is_said() -> None:
+    """An empty list of reasons is no proof that nobody asks for the version any more."""
+    (note,) = judge(b.crd(), "v1", objects=0, owners={}).notes
+    assert "cannot all be seen" in note
+
+
+def test_the_json_says_the_same() -> None:
+    """``restow ready -o json`` gates pipelines: its booleans must follow the reasons."""
+    found = judge(b.crd(stored=("v1", "v2")), "v1", objects=9, owners={"helm": 3, "argocd": 4})
+    assert found.to_json() == {
+        "name": "widgets.example.com",
+        "version": "v1",
+        "mayBeUnserved": True,
+        "mayBeRemoved": False,
+        "againstUnserving": [],
+        "againstRemoval": list(found.against_removal),
+        "notes": list(found.notes),
+        "objects": 9,
+        "owners": [{"manager": "argocd", "objects": 4}, {"manager": "helm", "objects": 3}],
+    }

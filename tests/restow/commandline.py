@@ -1,0 +1,78 @@
+"""Running ``restow`` as people do: a process of its own, its exit code, and what it says on which stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of one run."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The result, where it was asked for as JSON; nothing else may stand on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def yaml(self) -> Any:
+        """The result, where it was asked for as YAML."""
+        return yaml.safe_load(self.out)
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells of the table, its headings first; columns are two blanks apart."""
+        return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in self.out.splitlines()]
+
+    @property
+    def refusal(self) -> str:
+        """The one sentence on stderr of a run that was refused: exit code 2, nothing else, no traceback."""
+        assert self.code == 2, (self.code, self.out, self.err)
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("restow: "), self.err
+        assert " at 0x" not in lines[0], "an object's address is no help"
+        return lines[0].removeprefix("restow: ")
+
+
+def restow(
+    *arguments: str | Path,
+    kubeconfig: Path | None = None,
+    command: tuple[str, ...] = RESTOW,
+    environment: Mapping[str, str] | None = None,
+    stdin: str = "",
+    cwd: Path | None = None,
+) -> Ran:
+    """Run it to its end; without a terminal, and without this machine's own clusters."""
+    configured = ("--kubeconfig", str(kubeconfig)) if kubeconfig is not None else ()
+    quiet = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "FORCE_COLOR", "COLUMNS")}
+    done = subprocess.run(
+        [*command, *map(str, arguments), *configured],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=cwd,
+        env=quiet | {"HOME": "/nonexistent"} | dict(environment or {}),
+    )
+    ran = Ran(done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in ran.err, ran.err
+    assert "\x1b" not in ran.out + ran.err, "colours are for terminals"
+    assert "\r" not in ran.out + ran.err, "bars are for terminals"
+    return ran
