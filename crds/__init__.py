@@ -3,16 +3,16 @@
 Public:
 - `Crd`, `Version`, `Condition`, `CrdError`: the document, checked once (`Crd.from_document`);
 - `Schema`: a node of a version's structural schema, in the terms of server-side apply and of pruning;
-- `topology_differences`, `added_defaults`, `dropped_fields`, `pruned_paths`: what a change of the schema does
-  to objects and their owners, as paths (written as `restow.crds.paths` says);
+- `topology_differences`, `retyped_fields`, `added_defaults`, `dropped_fields`, `pruned_paths`: what a change of the
+  schema does to objects and their owners, as paths (written as `restow.crds.paths` says);
 - `version_priority`, `sort_versions`: the order of API versions.
 
 Nothing here does I/O, knows a clock or mutates what it is given.
 """
 
-from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, topology_differences
+from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences
 from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version
-from restow.crds.schema import ANY, Kind, ListType, MapType, Schema
+from restow.crds.schema import ANY, Kind, ListType, MapType, Scalar, Schema
 from restow.crds.versions import sort_versions, version_priority
 
 __all__ = [
@@ -23,12 +23,14 @@ __all__ = [
     "Kind",
     "ListType",
     "MapType",
+    "Scalar",
     "Schema",
     "Strategy",
     "Version",
     "added_defaults",
     "dropped_fields",
     "pruned_paths",
+    "retyped_fields",
     "sort_versions",
     "topology_differences",
     "version_priority",

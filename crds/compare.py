@@ -20,7 +20,7 @@ from restow.crds.schema import ANY, UNDESCRIBED, Schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["added_defaults", "dropped_fields", "pruned_paths", "topology_differences"]
+__all__ = ["added_defaults", "dropped_fields", "pruned_paths", "retyped_fields", "topology_differences"]
 
 
 def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
@@ -33,6 +33,15 @@ def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
     list. An entry of managedFields can be moved between the versions by renaming if nothing is returned.
     """
     return _unique(_topology(old, new, ROOT))
+
+
+def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
+    """Return the places that both schemas know where a value that `old` admits may be of no type that `new` admits.
+
+    An object with such a value can be read at the new version, but the API server cannot type it: it then knows no
+    owner of any of its fields, and a write empties managedFields. Places within atomic lists count too.
+    """
+    return _unique(_retyped(old, new, ROOT))
 
 
 def added_defaults(old: Schema, new: Schema, *, webhook: bool = False) -> tuple[str, ...]:
@@ -94,6 +103,23 @@ def _topology(old: Schema, new: Schema, path: str) -> Iterator[str]:
         yield from _topology(old.items, new.items, items_path(path))
     if maps and old.map_type == new.map_type == "granular":
         yield from _topology_of_fields(old, new, path)
+
+
+def _retyped(old: Schema, new: Schema, path: str) -> Iterator[str]:
+    if old.node is new.node:
+        return
+    lists, maps = old.admits_list, old.admits_map
+    if (lists and not new.admits_list) or (maps and not new.admits_map) or old.scalars - new.scalars:
+        yield path
+    if lists and old.items and new.items:
+        yield from _retyped(old.items, new.items, items_path(path))
+    if maps:
+        for name in _names(old, new):
+            old_field, new_field = old.field(name), new.field(name)
+            if old_field and new_field:
+                yield from _retyped(old_field, new_field, field_path(path, name))
+        if old.values and new.values:
+            yield from _retyped(old.values, new.values, values_path(path))
 
 
 def _topology_of_fields(old: Schema, new: Schema, path: str) -> Iterator[str]:

@@ -21,11 +21,12 @@ from typing import Any, Final, Literal
 
 from restow.crds.objectmeta import IMPLICIT_PROPERTIES
 
-__all__ = ["ANY", "UNDESCRIBED", "Kind", "ListType", "MapType", "Schema"]
+__all__ = ["ANY", "UNDESCRIBED", "Kind", "ListType", "MapType", "Scalar", "Schema"]
 
 Kind = Literal["scalar", "list", "map", "any"]
 ListType = Literal["atomic", "set", "map"]
 MapType = Literal["granular", "atomic"]
+Scalar = Literal["boolean", "number", "string"]
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "array": "list",
@@ -35,6 +36,13 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "object": "map",
     "string": "scalar",
 }
+_SCALARS: Final[Mapping[str, Scalar]] = {
+    "boolean": "boolean",
+    "integer": "number",
+    "number": "number",
+    "string": "string",
+}
+_NO_SCALARS: Final[frozenset[Scalar]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +85,16 @@ class Schema:
     def admits_scalar(self) -> bool:
         """Whether a scalar can stand here."""
         return self.kind in ("scalar", "any")
+
+    @property
+    def scalars(self) -> frozenset[Scalar]:
+        """The types of scalars that can stand here; integers and numbers are one to the type converter."""
+        if self.int_or_string:
+            return frozenset({"string", "number"})
+        declared = _SCALARS.get(self.node.get("type") or "")
+        return (
+            frozenset({declared}) if declared else frozenset(_SCALARS.values()) if self.kind == "any" else _NO_SCALARS
+        )
 
     @property
     def list_type(self) -> ListType | None:

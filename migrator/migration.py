@@ -23,7 +23,7 @@ from restow.migrator.observer import Moment, Observer, Silent
 from restow.migrator.passes import Environment, run_pass, unfinished
 from restow.migrator.preflight import Refused, missing_permissions, refusal
 from restow.migrator.report import CrdReport, Report
-from restow.migrator.settle import remaining_settle_time
+from restow.migrator.settle import Sightings, remaining_settle_time
 from restow.migrator.storedversions import Verdict, may_prune
 from restow.migrator.treatment import treatments
 
@@ -63,7 +63,7 @@ class Migration:
         self._clock = clock
         self._halt = Halt(stop)
         self._environment = Environment(cluster, self._halt, clock, chance or random.Random())
-        self._started = clock()
+        self._sightings = Sightings()
 
     async def run(self, names: Sequence[str]) -> Report:
         """Migrate the CRDs of these names; nothing of one is begun before the one before it has ended.
@@ -161,7 +161,7 @@ class Migration:
                 read.crd,
                 settle_s=self._options.settle_s,
                 server_now=read.server_now,
-                seen_for_s=self._clock() - self._started,
+                seen_for_s=self._sightings.seen_for(read.crd, self._clock()),
             )
             if wait <= 0:
                 return read

@@ -134,7 +134,7 @@ def cannot_convert(error: KubeError) -> bool:
 
 def denied_by_authorizer(error: Forbidden) -> bool:
     """Whether it is the user that lacks a right, and not an admission plugin or policy that refuses the object."""
-    return 'User "' in error.message and " cannot " in error.message
+    return 'forbidden: User "' in error.message and '" cannot ' in error.message
 
 
 def _fail(error: KubeError, reason: str = "", message: str = "") -> Outcome:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from restow.crds import Schema
+from restow.crds import Scalar, Schema
 from restow.migrator.fieldset import FieldSet, is_leaf, union
 
 __all__ = ["Unknown", "misfit", "reshape", "whole_owners"]
@@ -62,18 +62,31 @@ def reshape(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> 
 
 
 def misfit(value: Any, schema: Schema, path: str = "") -> str:
-    """Return the first place whose value is of a kind that the schema does not admit, or an empty string.
+    """Return the first place whose value is of a type that the schema does not admit, or an empty string.
 
     The API server cannot tell the owners of such an object: any write empties its managedFields.
     """
     below: list[tuple[Any, Schema | None, str]] = []
-    admitted = value is None or schema.admits_scalar
     if isinstance(value, dict):
-        admitted, below = schema.admits_map, [(value[key], schema.field(key), f"{path}.{key}") for key in value]
+        admitted = schema.admits_map
+        below = [(child, schema.field(key), _place(path, key, schema)) for key, child in value.items()]
     elif isinstance(value, list):
         admitted, below = schema.admits_list, [(item, schema.items, f"{path}[]") for item in value]
+    else:
+        admitted = value is None or _scalar(value) in schema.scalars
     found = (misfit(child, field, place) for child, field, place in below if field is not None)
     return next(filter(None, found), "") if admitted else path
+
+
+def _place(path: str, name: str, schema: Schema) -> str:
+    """A key of a map is the user's, and not told."""
+    return f"{path}.{name}" if schema.is_declared(name) else f"{path}{{}}"
+
+
+def _scalar(value: Any) -> Scalar:
+    if isinstance(value, bool):
+        return "boolean"
+    return "string" if isinstance(value, str) else "number"
 
 
 def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:

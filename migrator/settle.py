@@ -7,11 +7,27 @@ began in it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from restow.crds import Crd
 
-__all__ = ["remaining_settle_time"]
+__all__ = ["Sightings", "remaining_settle_time"]
+
+
+@dataclass(slots=True)
+class Sightings:
+    """When this process first saw each generation of each CRD.
+
+    That it saw an earlier one long ago says nothing: the CRD may have been flipped a moment before it was read again,
+    for another pass say.
+    """
+
+    first: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    def seen_for(self, crd: Crd, now: float) -> float:
+        """Note a CRD as just read; return the seconds since it was first seen in this generation."""
+        return now - self.first.setdefault((crd.uid, crd.generation), now)
 
 
 def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | None, seen_for_s: float) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from restow.crds import Crd, Schema, added_defaults, topology_differences
+from restow.crds import Crd, Schema, added_defaults, retyped_fields, topology_differences
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
 
 __all__ = ["Treatment", "Treatments", "treatments"]
@@ -52,7 +52,8 @@ class Treatments:
         reencode: whether every object has to be written, since ``storedVersions`` names another version.
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
         schemas: schema by apiVersion, for reshaping.
-        whole_objects: whether objects have to be listed whole, since entries will be reshaped.
+        whole_objects: whether objects have to be listed whole: entries are reshaped by what is there, or values may be
+            of a type that the storage version does not admit.
     """
 
     storage: str
@@ -83,7 +84,7 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
     if completed:
         served = {version.api_version for version in crd.versions if version.served} - {storage.api_version}
         by_version |= dict.fromkeys(served, Treatment.KEEP)
-    reshaped = any(treatment is Treatment.RESHAPE for treatment in by_version.values())
+    moved = {version for version, treatment in by_version.items() if treatment in (Treatment.RENAME, Treatment.RESHAPE)}
     return Treatments(
         storage=storage.api_version,
         by_version=by_version,
@@ -92,7 +93,9 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         reencode=options.does(Phase.STORAGE) and crd.stored_versions != (storage.name,),
         new_defaults=_persisted_defaults(crd),
         schemas={version.api_version: version.schema for version in crd.versions},
-        whole_objects=reshaped,
+        whole_objects=any(
+            _needs_objects(crd, version.schema) for version in crd.versions if version.api_version in moved
+        ),
     )
 
 
@@ -126,6 +129,11 @@ def _treatment(crd: Crd, name: str, options: Options) -> Treatment:
     if topology_differences(version.schema, crd.storage.schema):
         return Treatment.RESHAPE
     return Treatment.RENAME
+
+
+def _needs_objects(crd: Crd, old: Schema) -> bool:
+    new = crd.storage.schema
+    return bool(topology_differences(old, new) or retyped_fields(old, new))
 
 
 def _removed(crd: Crd, options: Options) -> Treatment:

@@ -280,8 +280,8 @@ def _restored(meant: Sequence[Entry], found: Sequence[Entry]) -> tuple[Entry, ..
 
 _RIDES_ALONG = (
     "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of "
-    "them (a field or default that this version does not declare, or its conversion fails): any write would lose its "
-    "field owners, so nothing was written. Run with --managed-fields translate and --scope not-storage"
+    "them: any write would lose its field owners, so nothing was written. With a conversion webhook, see that it is "
+    "healthy and run again; without one, run with --managed-fields translate and --scope not-storage"
 )
 
 _LOST = (

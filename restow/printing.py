@@ -17,9 +17,16 @@ _NO_LIMIT = 100_000  # columns; rows are only as wide as their cells
 __all__ = ["console", "print_data", "print_table", "say"]
 
 
+class _Messages(Console):
+    """Falls silent when nobody reads it any more: what is told beside the work must not end the work."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console: colours on a terminal only, and one line a row in what goes into a pipe."""
-    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    made = (_Messages if stderr else Console)(stderr=stderr, highlight=False, soft_wrap=True)
     if not made.is_terminal:
         made.width = _NO_LIMIT
     return made

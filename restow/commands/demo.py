@@ -104,7 +104,8 @@ def _show(played: Played, form: str) -> None:
     if form != "table":
         print_data(played.to_json(), form)
         return
-    table = Table(box=None, pad_edge=False, header_style="bold", title="\nWhat was checked", title_justify="left")
+    console().print("\nWhat was checked", style="bold cyan")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("WHEN", "CHECK"):
         table.add_column(column)
     table.add_column("LOOKED AT", justify="right")

@@ -35,14 +35,20 @@ def command(**flags: Any) -> None:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
         surveys = [await survey(session.cluster, crd, chosen) for crd in crds]
         show(surveys, form)
-        refused = [why for each in surveys if (why := each.refused or each.unfinished)]
-        for why in refused:
-            say(f"restow: {why}", style="yellow" if names is None else "red")
-        if refused and names is not None:  # of all CRDs of a cluster, some may well be in no state to be migrated
-            return Exit.REFUSED
-        return Exit.DUE if any(each.due for each in surveys) else Exit.DONE
+        return _exit(surveys, one_by_one=names is not None)
 
     run(plan, kubeconfig=kubeconfig, context=context)
+
+
+def _exit(surveys: list[Survey], *, one_by_one: bool) -> Exit:
+    """Tell what stands in the way. Of all CRDs of a cluster, some may well be in no state to be migrated."""
+    code = Exit.DUE if any(each.due for each in surveys) else Exit.DONE
+    for each in surveys:
+        if why := each.refused or each.unfinished:
+            fatal = one_by_one or bool(each.unfinished)
+            say(f"restow: {why}", style="red" if fatal else "yellow")
+            code = Exit.REFUSED if fatal else code
+    return code
 
 
 def show(surveys: list[Survey], form: str) -> None:
@@ -52,12 +58,13 @@ def show(surveys: list[Survey], form: str) -> None:
         return
     columns = ("name", "storage", "stored", "strategy", "objects", "due", "writes", "lists", "remaining")
     print_table(columns, (_row(each) for each in surveys))
-    for each in surveys:
+    judged = [each for each in surveys if not each.refused and not each.unfinished]
+    for each in judged:
         for sentence in reasons(each):
             say(f"{each.crd.name}: {sentence}")
         for warning in each.warnings:
             say(f"{each.crd.name}: {warning}", style="yellow")
-    if any(each.due for each in surveys):
+    if any(each.due for each in judged):
         say("Work is due: run restow migrate with the same arguments.", style="bold")
 
 
@@ -69,7 +76,7 @@ def _row(found: Survey) -> tuple[str, ...]:
         ",".join(crd.stored_versions),
         crd.strategy,
         str(found.objects),
-        ",".join(found.due) or ("refused" if found.refused else "-"),
+        "refused" if found.refused else "unknown" if found.unfinished else ",".join(found.due) or "-",
         str(found.writes),
         str(found.requests.list),
         str(found.remaining),

@@ -250,7 +250,7 @@ class Journey:
         these = [check for check in self.checks if check.when == when]
         for check in these:
             if not check.passed:
-                self._story.hears(f"{check.what}: {check.verdict}")
+                self._story.hears(f"{check.what}: {check.verdict}", good=False)
         passed = sum(check.passed for check in these)
         self._story.hears(f"{passed} of {len(these)} checks passed.", good=passed == len(these))
 

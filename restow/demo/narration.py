@@ -51,9 +51,9 @@ class Story:
         """Show what somebody types; the demo sends the same request itself."""
         self._print(f"$ {command}", "bold")
 
-    def hears(self, answer: str, *, good: bool = False) -> None:
-        """Show what the server or a command answered."""
-        self._print(answer, "green" if good else "red", indent=_INDENT + 2)
+    def hears(self, answer: str, *, good: bool | None = None) -> None:
+        """Show what was answered, or what came out; good or bad where that can be said."""
+        self._print(answer, {True: "green", False: "red", None: ""}[good], indent=_INDENT + 2)
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[], None]]:

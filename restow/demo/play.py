@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,29 +68,32 @@ async def play(objects: int, show: Callable[[Played], None], *, keep: bool) -> P
     """
     begun = time.monotonic()
     story = Story()
-    plane = ControlPlane()
-    try:
+    async with AsyncExitStack() as stack:
         with story.step("A control plane of its own"):
             story.tell(
                 "Starting etcd and kube-apiserver. Where they are not on this machine yet, they are fetched or built "
                 "once; what that waits for is told below."
             )
-            await plane.start()
+            plane = await stack.enter_async_context(ControlPlane())
             version = await _version(plane)
             story.tell(f"{version} listens on {plane.server}.")
-        async with connect(plane.kubeconfig) as cluster:
-            journey = Journey(story, plane, cluster, objects)
-            await journey.tell()
-        played = Played(version, objects, tuple(journey.checks), story.seconds, time.monotonic() - begun)
+        checks = await _tell(story, plane, objects)
+        played = Played(version, objects, tuple(checks), story.seconds, time.monotonic() - begun)
         show(played)
         if keep:
             await _stay(story, plane)
-        return played
+    return played
+
+
+async def _tell(story: Story, plane: ControlPlane, objects: int) -> list[Check]:
+    try:
+        async with connect(plane.kubeconfig) as cluster:
+            journey = Journey(story, plane, cluster, objects)
+            await journey.tell()
     except Exception:
         await _blame_the_dead(plane)
         raise
-    finally:
-        await plane.stop()
+    return journey.checks
 
 
 async def _version(plane: ControlPlane) -> str:
@@ -104,10 +107,9 @@ async def _version(plane: ControlPlane) -> str:
 
 async def _blame_the_dead(plane: ControlPlane) -> None:
     """Raise ProcessError, with its log, if a process of the control plane has died: all else follows from that."""
-    if plane.pids:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LOOK):
-                await plane.watch()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LOOK):
+            await plane.watch()
 
 
 async def _stay(story: Story, plane: ControlPlane) -> None:

@@ -6,7 +6,7 @@ Each request is sent to the real API server, and what is told is what it answere
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -55,7 +55,7 @@ async def _nothing(story: Story, writer: Writer, database: Database) -> None:
     story.heads(f"a. Nothing is done, and {cast.PLATFORM} moves on to {NEW}: it applies with more storageGiB, twice.")
     for more in (10, 20):
         story.types(_kubectl_apply(database, cast.PLATFORM))
-        story.hears(_told(await writer.apply(_resized(writer, database, more), cast.PLATFORM)))
+        _hear(story, await writer.apply(_resized(writer, database, more), cast.PLATFORM))
 
 
 async def _empty_patches(story: Story, writer: Writer, databases: Sequence[Database]) -> None:
@@ -63,17 +63,17 @@ async def _empty_patches(story: Story, writer: Writer, databases: Sequence[Datab
     first, second, *_ = databases
     story.types(_kubectl("patch", first, "--type=merge -p '{}'"))
     answers = [await writer.merge(each.namespace, each.name, NEW, {}, _TOOL) for each in databases]
-    story.hears(_entries_told(answers))
+    _hear_entries(story, answers)
     story.tell(f"When {cast.PLATFORM} then changes its own storageGiB:")
     story.types(_kubectl_apply(first, cast.PLATFORM))
-    story.hears(_told(await writer.apply(_resized(writer, first, 10), cast.PLATFORM)))
+    _hear(story, await writer.apply(_resized(writer, first, 10), cast.PLATFORM))
 
     manifest = cast.platform_manifest(second, NEW, group=writer.group)
     del manifest["spec"]["version"]
     story.tell("And when it drops its own version from the manifest:")
     story.types(_kubectl_apply(second, cast.PLATFORM))
     answer = await writer.apply(manifest, cast.PLATFORM)
-    story.hears(answer.refusal or _version_told(answer))
+    _hear_version(story, answer)
 
 
 async def _empty_applies(story: Story, writer: Writer, databases: Sequence[Database]) -> None:
@@ -81,7 +81,7 @@ async def _empty_applies(story: Story, writer: Writer, databases: Sequence[Datab
     manifests = [cast.manifest(each, NEW, group=writer.group) for each in databases]
     said = msgspec.json.encode(manifests[0]).decode()
     story.types(f"echo '{said}' | kubectl apply --server-side --field-manager={_TOOL} -f -")
-    story.hears(_entries_told([await writer.apply(each, _TOOL) for each in manifests]))
+    _hear_entries(story, [await writer.apply(each, _TOOL) for each in manifests])
 
 
 async def _removal(story: Story, writer: Writer, etcd: Etcd) -> None:
@@ -89,13 +89,13 @@ async def _removal(story: Story, writer: Writer, etcd: Etcd) -> None:
     said = ", ".join(f"{count} at {version}" for version, count in stored.items())
     story.tell(f"etcd holds {said}. So {OLD} is pruned from status.storedVersions and removed from the CRD:")
     story.types(f"kubectl apply --server-side -f {_CRD}.yaml")
-    story.hears(_told(await writer.apply_crd(Life.REMOVED)))
+    _hear(story, await writer.apply_crd(Life.REMOVED))
     story.types(
         f'kubectl patch crd {_CRD} --subresource=status --type=merge -p \'{{"status":{{"storedVersions":["{NEW}"]}}}}\''
     )
-    story.hears(_told(await writer.patch_stored_versions([NEW])))
+    _hear(story, await writer.patch_stored_versions([NEW]))
     story.types(f"kubectl apply --server-side -f {_CRD}.yaml")
-    story.hears(_told(await writer.apply_crd(Life.REMOVED)))
+    _hear(story, await writer.apply_crd(Life.REMOVED))
 
 
 async def _afterwards(story: Story, writer: Writer, one: Database, another: Database) -> None:
@@ -103,11 +103,11 @@ async def _afterwards(story: Story, writer: Writer, one: Database, another: Data
     manifest = cast.platform_manifest(one, NEW, group=writer.group)
     for force in (False, True):
         story.types(_kubectl_apply(one, cast.PLATFORM, force=force))
-        story.hears(_told(await writer.apply(manifest, cast.PLATFORM, force=force)))
+        _hear(story, await writer.apply(manifest, cast.PLATFORM, force=force))
     story.tell("And somebody writes anything else to an object:")
     story.types(_kubectl("annotate", another, "looked-at=today"))
     patch = {"metadata": {"annotations": {"looked-at": "today"}}}
-    story.hears(_entries_told([await writer.merge(another.namespace, another.name, NEW, patch, "kubectl-annotate")]))
+    _hear_entries(story, [await writer.merge(another.namespace, another.name, NEW, patch, "kubectl-annotate")])
 
 
 def _resized(writer: Writer, database: Database, more: int) -> dict[str, Any]:
@@ -124,26 +124,34 @@ def _kubectl_apply(database: Database, manager: str, *, force: bool = False) -> 
     return f"kubectl apply --server-side{forced} --field-manager={manager} -f {database.key}.yaml"
 
 
-def _told(answer: Answer) -> str:
-    return answer.refusal or "200 OK"
+def _hear(story: Story, answer: Answer) -> None:
+    if answer.refusal:
+        story.hears(answer.refusal, good=False)
+    else:
+        story.hears("200 OK")
 
 
-def _entries_told(answers: Iterable[Answer]) -> str:
-    """Say which managedFields entries are left after the last write of some objects."""
-    answers = list(answers)
-    refused = [answer.refusal for answer in answers if answer.refusal]
-    if refused:
-        return refused[0]
+def _hear_entries(story: Story, answers: Sequence[Answer]) -> None:
+    """Tell which managedFields entries are left after a write of some objects."""
+    if any(answer.refusal for answer in answers):
+        for answer in answers:
+            _hear(story, answer)
+        return
     left = Counter(entry["apiVersion"].rpartition("/")[2] for answer in answers for entry in answer.entries)
     objects = f"all {len(answers)} objects" if len(answers) > 1 else "the object"
-    if not left:
-        return f"200 OK, not a word more. managedFields of {objects} are empty now: nobody owns anything."
-    said = " and ".join(f"{count} at {version}" for version, count in sorted(left.items()))
-    return f"200 OK. The managedFields entries of {objects} are still there: {said}."
+    if left:
+        said = " and ".join(f"{count} at {version}" for version, count in sorted(left.items()))
+        story.hears(f"200 OK. The managedFields entries of {objects} are still there: {said}.")
+    else:
+        said = f"200 OK, not a word more. managedFields of {objects} are empty now: nobody owns anything."
+        story.hears(said, good=False)
 
 
-def _version_told(answer: Answer) -> str:
-    if "version" not in answer.object["spec"]:
-        return "200 OK, and the field is gone."
+def _hear_version(story: Story, answer: Answer) -> None:
+    """Tell whether the field went that its owner has dropped."""
+    if answer.refusal or "version" not in answer.object["spec"]:
+        _hear(story, answer)
+        return
     owners = [entry["manager"] for entry in answer.entries if "f:version" in entry["fieldsV1"].get("f:spec", {})]
-    return f"200 OK, but the field is still there; its owner is {', '.join(owners) or 'nobody'} now."
+    said = f"200 OK, but the field is still there; its owner is {', '.join(owners) or 'nobody'} now."
+    story.hears(said, good=False)

@@ -67,7 +67,7 @@ async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIter
 
 @pytest.fixture
 async def due(kind: Kind) -> Kind:
-    """Six objects of alice at v1alpha1, half of them in ``other``, labelled odd or even; v1beta1 is the one to store."""
+    """Six objects of alice at v1alpha1, half of them in ``other``, labelled odd or even; v1beta1 has become storage."""
     await kind.namespace("other")
     for number in range(6):
         labels = {"labels": {"parity": "odd" if number % 2 else "even"}}
@@ -111,9 +111,10 @@ async def test_the_life_of_a_version_in_exit_codes(kind: Kind, cli: Cli) -> None
     name = kind.name
 
     async def states() -> tuple[str, int, int]:
-        status = await cli("status", name, "-o", "json")
+        status, plan, ready = await asyncio.gather(
+            cli("status", name, "-o", "json"), cli("plan", name), cli("ready", name, "--drop", "v1alpha1")
+        )
         assert status.code == 0
-        plan, ready = await cli("plan", name), await cli("ready", name, "--drop", "v1alpha1")
         return status.json["crds"][0]["state"], plan.code, ready.code
 
     assert await states() == ("one version", 0, 3)
@@ -210,7 +211,7 @@ async def test_yaml_says_what_json_says(command: str, due: Kind, cli: Cli) -> No
         arguments += ["--drop", "v1alpha1"]
     if command == "migrate":
         arguments += ["--settle", "0", "--dry-run"]
-    plain, other = await cli(*arguments, "-o", "json"), await cli(*arguments, "-o", "yaml")
+    plain, other = await asyncio.gather(cli(*arguments, "-o", "json"), cli(*arguments, "-o", "yaml"))
     assert plain.code == other.code
     found, same = plain.json, other.yaml
     for each in found.get("crds", []) + same.get("crds", []):
@@ -443,6 +444,23 @@ async def test_a_closed_pipe_is_no_traceback(arguments: list[str], due: Kind, ku
     assert "Traceback" not in ran.stderr
     assert "BrokenPipe" not in ran.stderr
     assert "Exception ignored" not in ran.stderr
+
+
+async def test_a_migration_outlives_the_reader_of_its_progress(due: Kind, kubeconfig: Path) -> None:
+    """A pager that is closed, or a log that is rotated away, must not leave a migration half done."""
+    command = [*RESTOW, "migrate", due.name, "--settle", "0", "-o", "json", "--kubeconfig", str(kubeconfig)]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        reader, writer = os.pipe()
+        os.close(reader)
+        try:
+            return subprocess.run(command, stdout=subprocess.PIPE, stderr=writer, text=True, check=False, timeout=120)
+        finally:
+            os.close(writer)
+
+    ran = await asyncio.to_thread(run)
+    assert (ran.returncode, json.loads(ran.stdout)["result"]) == (0, "Succeeded")
+    assert await due.stored_versions() == ["v1beta1"]
 
 
 async def test_head_gets_its_line(due: Kind, kubeconfig: Path) -> None:

@@ -181,6 +181,30 @@ async def frozen_objects(kind: Kind):
         await until(admits, "the policy stays in effect")
 
 
+async def test_an_object_with_a_value_of_another_type_is_left_alone(kind: Kind, cluster: HttpCluster) -> None:
+    """The server cannot type it at the new version, takes any write with success, and empties its managedFields."""
+    await create(kind, 3)
+    document = kind.document(storage="v1beta1", keyed_conditions=False)
+    spec = document["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["color"] = {"type": "integer"}
+    await kind.merge("v1alpha1", "w1", {"spec": {"color": None}}, "editor")
+    before = await kind.stored()
+    await kind.change(document)
+    report = await migrate(cluster, kind)
+    assert not report.pruned and report.objects.rewritten == 1
+    assert {failure.name: failure.reason for failure in report.failures} == {
+        "w0": "OwnershipWouldBeLost",
+        "w2": "OwnershipWouldBeLost",
+    }
+    assert ".spec.color" in report.failures[0].message
+    after = await kind.stored()
+    assert after["default/w0"] == before["default/w0"]
+    assert owners(after["default/w1"]) == owners(before["default/w1"])
+    await kind.merge("v1beta1", "w0", {"spec": {"color": None}}, "editor")
+    await kind.merge("v1beta1", "w2", {"spec": {"color": None}}, "editor")
+    assert (await migrate(cluster, kind)).pruned
+
+
 async def test_objects_under_finalizers_and_being_deleted_are_migrated(kind: Kind, cluster: HttpCluster) -> None:
     """They stay in etcd for as long as their finalizers want; left at the old version they could never be read."""
     await create(kind, 3)

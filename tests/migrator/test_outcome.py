@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from restow.kube.errors import ApiError, BadReply, ConfigError, KubeError, TimedOut, Unreachable, api_error
-from restow.migrator.outcome import ATTEMPTS, INITIALIZING_ATTEMPTS, Action, Outcome, of_list_error, of_write_error
+from restow.kube.errors import ApiError, BadReply, ConfigError, Forbidden, KubeError, TimedOut, Unreachable, api_error
+from restow.migrator.outcome import (
+    ATTEMPTS,
+    FORBIDDEN_ATTEMPTS,
+    INITIALIZING_ATTEMPTS,
+    Action,
+    Outcome,
+    denied_by_authorizer,
+    of_list_error,
+    of_write_error,
+)
 
 
 def answered(
@@ -68,7 +77,23 @@ UNAVAILABLE_FOR_3S = answered(503, "shutting down", retry_after="3")
 TIMEOUT = answered(504, "request timed out", reason="Timeout")
 MALFORMED = answered(400, "the body is malformed", reason="BadRequest")
 UNAUTHORIZED = answered(401, "Unauthorized", reason="Unauthorized")
-FORBIDDEN = answered(403, "not allowed", reason="Forbidden", kind="widgets", name="b")
+NO_RIGHT = answered(
+    403,
+    'widgets.example.com "b" is forbidden: User "alice" cannot patch resource "widgets" in API group "example.com" in '
+    'the namespace "a"',
+    reason="Forbidden",
+    kind="widgets",
+    name="b",
+)
+DENIED = answered(403, 'admission webhook "policy" denied the request: not now', reason="Forbidden")
+DENIED_BY_NAME = answered(
+    403,
+    'widgets.example.com "b" is forbidden: ValidatingAdmissionPolicy "policy" denied request: User "alice" cannot '
+    "change widgets",
+    reason="Forbidden",
+    kind="widgets",
+    name="b",
+)
 TOO_LARGE = answered(413, "request is too large", reason="RequestEntityTooLarge")
 INVALID = answered(422, "spec.size: Invalid value", reason="Invalid", kind="widgets", name="b")
 REFUSED = Unreachable("connection refused")
@@ -101,6 +126,7 @@ TRIES = range(1, 2 * ATTEMPTS)
         ("REFUSED", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
         ("SLOW", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
         ("TRUNCATED", Outcome(Action.RETRY, wait=0.25)),
+        ("NO_RIGHT", Outcome(Action.RETRY, wait=0.25)),
     ],
 )
 def test_a_first_write_that_may_yet_succeed(name: str, outcome: Outcome) -> None:
@@ -121,7 +147,8 @@ def test_a_first_write_that_may_yet_succeed(name: str, outcome: Outcome) -> None
         ("NOT_DECLARED", "CannotConvert", "--managed-fields translate"),
         ("MALFORMED", "BadRequest", "malformed"),
         ("UNAUTHORIZED", "Unauthorized", "renew them and run again"),
-        ("FORBIDDEN", "Forbidden", "not allowed"),
+        ("DENIED", "Forbidden", "not now"),
+        ("DENIED_BY_NAME", "Forbidden", "cannot change widgets"),
         ("TOO_LARGE", "RequestEntityTooLarge", "too large"),
         ("INVALID", "Invalid", "spec.size"),
         ("NO_CONFIG", "ConfigError", "no kubeconfig"),
@@ -168,6 +195,21 @@ def test_storage_that_stays_uninitialized_is_explained(of_error: Any) -> None:
     assert not outcome.slow_down
 
 
+@pytest.mark.parametrize("of_error", [of_write, of_list_error], ids=["write", "list"])
+def test_a_right_that_stays_missing_is_reported(of_error: Any) -> None:
+    """An API server that just started denies what it allows a moment later; after that, the user must hear of it."""
+    assert of_error(NO_RIGHT, attempt=FORBIDDEN_ATTEMPTS - 1).action is Action.RETRY
+    outcome = of_error(NO_RIGHT, attempt=FORBIDDEN_ATTEMPTS)
+    assert (outcome.action, outcome.reason) == (Action.FAIL, "Forbidden")
+    assert 'User "alice" cannot patch' in outcome.message
+
+
+def test_only_the_authorizers_refusal_concerns_every_object() -> None:
+    """The run ends where a right is missing; taking a policy's refusal of one object for that would stop the others."""
+    denied = {name: denied_by_authorizer(error) for name, error in ERRORS.items() if isinstance(error, Forbidden)}
+    assert denied == {"NO_RIGHT": True, "DENIED": False, "DENIED_BY_NAME": False}
+
+
 @pytest.mark.parametrize("name", ERRORS)
 def test_tries_are_bounded(name: str) -> None:
     """Whatever a server answers for ever, a run must come to its end."""
@@ -204,7 +246,8 @@ def test_a_list_goes_on_with_the_inconsistent_token() -> None:
         ("EXPIRED", Action.FAIL),
         ("NOT_SERVED", Action.FAIL),
         ("GONE", Action.FAIL),
-        ("FORBIDDEN", Action.FAIL),
+        ("DENIED", Action.FAIL),
+        ("NO_RIGHT", Action.RETRY),
         ("UNAUTHORIZED", Action.FAIL),
         ("MALFORMED", Action.FAIL),
         ("CONFLICT", Action.FAIL),

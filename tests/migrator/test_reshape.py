@@ -76,6 +76,13 @@ CASES: dict[str, tuple[Node, Node, Any, FieldSet, FieldSet]] = {
         {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:name": {}}},
         {'k:{"port":80}': {".": {}, "f:name": {}}},
     ),
+    "one key less, which the object has by default only": (
+        b.keyed_list(PORT, "port", "protocol"),
+        b.keyed_list(PORT, "port"),
+        [{"port": 80}, {"port": 81}],
+        {'k:{"port":81,"protocol":"TCP"}': {".": {}, "f:port": {}}},
+        {'k:{"port":81}': {".": {}, "f:port": {}}},
+    ),
     "other keys, and two items become one": (
         b.keyed_list(PORT, "port"),
         b.keyed_list(PORT, "protocol"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.crds import Crd
-from restow.migrator.settle import last_spec_change, remaining_settle_time
+from restow.migrator.settle import Sightings, last_spec_change, remaining_settle_time
 from tests.migrator import builders as b
 
 CHANGED = datetime(2024, 5, 1, 10, 0, 0, tzinfo=UTC)
@@ -129,6 +129,23 @@ def test_the_last_change_is_the_newest_write_of_the_spec(
 ) -> None:
     """A status or an annotation (our own mark) is no change; taking it for one would delay every run."""
     assert last_spec_change(a_crd(*entries)) == changed
+
+
+def test_a_sighting_counts_for_its_own_generation_only() -> None:
+    """A CRD that is flipped during a long run must settle anew before the next pass, however old the process is."""
+    sightings = Sightings()
+    assert sightings.seen_for(b.crd(generation=1), 100.0) == 0.0
+    assert sightings.seen_for(b.crd(generation=1), 700.0) == 600.0
+    assert sightings.seen_for(b.crd(generation=2, storage="v1"), 700.0) == 0.0
+    assert sightings.seen_for(b.crd(generation=2, storage="v1"), 703.0) == 3.0
+    assert sightings.seen_for(b.crd(generation=1), 703.0) == 603.0
+
+
+def test_a_sighting_counts_for_its_own_crd_only() -> None:
+    """A CRD that was made anew under its name starts with the same generations."""
+    sightings = Sightings()
+    sightings.seen_for(b.crd(uid="uid-1"), 100.0)
+    assert sightings.seen_for(b.crd(uid="uid-2"), 700.0) == 0.0
 
 
 def test_the_servers_clock_may_be_in_any_zone() -> None:
