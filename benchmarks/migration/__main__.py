@@ -31,6 +31,7 @@ FULL = Plan(
     large=20_000,
     repeats=1,
     patience=10.0,
+    watched=True,
 )
 QUICK = Plan(
     runs=1,
@@ -41,6 +42,7 @@ QUICK = Plan(
     large=200,
     repeats=0,
     patience=0.0,
+    watched=False,
 )
 
 

@@ -12,6 +12,7 @@ from benchmarks.migration.manifests import Variant
 from benchmarks.migration.meters import quiet
 from benchmarks.migration.results import Run
 from benchmarks.migration.subject import Entries, Subject
+from benchmarks.migration.waiting import until
 
 __all__ = ["Course", "Herd", "Plan", "say"]
 
@@ -30,6 +31,8 @@ class Plan:
         small, large: objects of the memory comparison; the large number is migrated only once.
         repeats: how often a run that strangers disturbed is repeated.
         patience: seconds to wait for a quiet machine before each run.
+        watched: whether every run, not only one that needs it, waits until the garbage collector watches the objects
+            (up to half a minute after they were made), so that it does not begin to in the midst of a run.
     """
 
     runs: int
@@ -40,6 +43,7 @@ class Plan:
     large: int
     repeats: int
     patience: float
+    watched: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Course:
         subject = self.subjects[plural]
         for repeats in range(self.plan.repeats, -1, -1):
             await subject.make_due(entries, self._rewrite)
+            if self.plan.watched or contender.in_control_plane:
+                await until(subject.watched)
             await quiet(self.stage.plane, self.plan.patience)
             run = await measure(self.stage, subject, contender)
             again = run.foreign_cores > _DISTURBED and repeats > 0

@@ -151,7 +151,6 @@ async def _startup(course: Course) -> Result:
 
 SECTIONS = {
     "startup": Section(lambda _plan: (), _startup),
-    "throughput": Section(lambda plan: [Herd("widgets", Variant.PLAIN, plan.objects)], _throughput),
     "writes": Section(
         lambda plan: [
             Herd("gadgets", Variant.PLAIN, plan.kind_objects),
@@ -163,5 +162,6 @@ SECTIONS = {
     "memory": Section(
         lambda plan: [Herd("smalls", Variant.PLAIN, plan.small), Herd("larges", Variant.PLAIN, plan.large)], _memory
     ),
+    "throughput": Section(lambda plan: [Herd("widgets", Variant.PLAIN, plan.objects)], _throughput),
 }
 """The sections by name, in the order in which they are measured."""

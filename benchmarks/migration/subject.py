@@ -100,7 +100,6 @@ class Subject:
             self._entries_at = wanted
         await self._flip()
         await self._check(old, self._entries_at)
-        await until(self._watched)
 
     async def check_done(self, *, entries_moved: bool, pruned: bool) -> None:
         """Make sure that the migration has done its work.
@@ -139,7 +138,7 @@ class Subject:
             counts[labels["verb"]] = counts.get(labels["verb"], 0) + int(value)
         return counts
 
-    async def _watched(self) -> bool:
+    async def watched(self) -> bool:
         """Whether the garbage collector watches these objects (again); it reads them all before it does."""
         about = {"group": GROUP, "resource": self.plural, "verb": "WATCH"}
         return any(value > 0 for _labels, value in await self._admin.metric("apiserver_longrunning_requests", about))

@@ -113,9 +113,10 @@ def _show(played: Played, form: str) -> None:
     when = ""
     for check in played.checks:
         result = Text("ok", style="green") if check.passed else Text(check.verdict, style="bold red")
-        if check.passed and check.note:
-            result.append(f"  {check.note}", style="dim")
-        table.add_row("" if check.when == when else check.when, check.what, str(check.count), result)
+        what = Text(check.what)
+        if check.note:
+            what.append(f"\n{check.note}", style="dim")
+        table.add_row("" if check.when == when else check.when, what, str(check.count), result)
         when = check.when
     console().print(table, soft_wrap=False)
     failed = sum(not check.passed for check in played.checks)

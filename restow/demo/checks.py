@@ -121,7 +121,7 @@ def entries_at_new(when: str, now: World, written: Collection[str]) -> Check:
         if entry.api_version != _AT_NEW
         and not (key in written and entry.owner[0] in (cast.PLATFORM, cast.EDITOR) and entry.api_version == _AT_OLD)
     )
-    what = f"every managedFields entry is at {NEW}" + (f", but those just written at {OLD}" if written else "")
+    what = f"managedFields entries are at {NEW}" + (f", or just written at {OLD}" if written else "")
     return _check(when, what, _entries(now), wrong)
 
 

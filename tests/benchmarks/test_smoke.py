@@ -23,7 +23,7 @@ def test_quick_run(tmp_path):
     assert done.returncode == 0, done.stderr
 
     found = json.loads(file.read_bytes())
-    assert list(found["sections"]) == ["startup", "throughput", "writes", "memory"]
+    assert list(found["sections"]) == ["startup", "writes", "memory", "throughput"]
     claims = [claim for section in found["sections"].values() for claim in section["claims"]]
     writes = {claim["claim"]: claim["figure"] for claim in claims if "writes per object" in claim["claim"]}
     assert writes == {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from tests.shared_data import shared_data
 
 from restow.crds import Crd, Schema, added_defaults, dropped_fields, topology_differences
+from tests.shared_data import shared_data
 
 
 @pytest.fixture(scope="module")
