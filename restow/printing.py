@@ -25,10 +25,10 @@ class _Messages(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a console: colours on a terminal only, and one line a row in what goes into a pipe."""
-    made = (_Messages if stderr else Console)(stderr=stderr, highlight=False, soft_wrap=True)
+    """Return a console: colours and lines broken between words on a terminal only, one line a row in a pipe."""
+    made = (_Messages if stderr else Console)(stderr=stderr, highlight=False)
     if not made.is_terminal:
-        made.width = _NO_LIMIT
+        made.soft_wrap, made.width = True, _NO_LIMIT
     return made
 
 

@@ -348,6 +348,20 @@ def test_entries_of_the_old_version_say_nothing_about_a_removed_one() -> None:
     assert decide(found, rules).needs_object
 
 
+SIZES = {"v1": b.struct(spec=b.struct(size=b.STRING)), "v2": b.struct(spec=b.struct(size=b.INTEGER))}
+
+
+def test_an_object_that_the_server_cannot_type_is_refused() -> None:
+    """Any patch would empty its managedFields, even one with nothing but convertible entries."""
+    rules = treatments(b.crd(schemas=SIZES), Options())
+    assert rules.whole_objects
+    live: dict[str, Any] = {"apiVersion": V2, "kind": "Widget", "metadata": {"labels": {}}, "spec": {"size": "7"}}
+    decision = decide([ALICE_V1, BOB_V2], rules, live)
+    assert (decision.steps, decision.entries) == ((), ())
+    assert ".spec.size is of another type" in decision.refusal
+    assert decide([ALICE_V1, BOB_V2], rules, live | {"spec": {"size": 7}}).steps == (COMBINED,)
+
+
 def test_renamed_entries_are_not_even_decoded() -> None:
     """Field sets are most of an object's metadata; one that only changes its version is passed on as it is."""
     odd = b.raw({"f:spec": {"f:b": {}, "f:a": {}}})

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from restow.crds import Schema, topology_differences
 from restow.migrator.fieldset import FieldSet
-from restow.migrator.reshape import Unknown, reshape, whole_owners
+from restow.migrator.reshape import Unknown, misfit, reshape, whole_owners
 from tests.migrator import builders as b
 from tests.migrator.builders import STRING, Node
 from tests.migrator.oracle import Path, covered_values, field_set, is_one_leaf, members, owned_paths, values
@@ -280,6 +280,52 @@ def test_elements_that_fit_no_item_are_carried_as_they_are(element: str, live: l
     old, new = b.keyed_list(CONDITION, "type"), b.keyed_list(CONDITION, "status")
     fields: FieldSet = {"f:x": {element: {".": {}, "f:status": {}}}}
     assert reshape(fields, under(old), under(new), {"x": live}) == fields
+
+
+MIXED = b.struct(
+    text=STRING,
+    number=b.INTEGER,
+    either={"x-kubernetes-int-or-string": True},
+    any=b.ANYTHING,
+    list=b.atomic_list(b.struct(size=b.INTEGER)),
+    keyed=b.keyed_list(CONDITION, "type"),
+    map=b.mapping(b.INTEGER),
+    whole=b.atomic(b.struct(on={"type": "boolean"})),
+)
+
+
+@pytest.mark.parametrize(
+    ("live", "place"),
+    [
+        ({}, ""),
+        ({"text": "a", "number": 1, "either": "a", "any": [1, {"a": "b"}], "list": [{"size": 1}]}, ""),
+        ({"number": 1.5, "either": 1, "any": True, "map": {"a": 1}, "whole": {"on": False}}, ""),
+        ({"text": None, "list": None, "map": {"a": None}, "unknown": {"a": [1]}}, ""),
+        ({"text": 1}, ".text"),
+        ({"text": True}, ".text"),
+        ({"number": "1"}, ".number"),
+        ({"number": True}, ".number"),
+        ({"either": True}, ".either"),
+        ({"either": [1]}, ".either"),
+        ({"text": ["a"]}, ".text"),
+        ({"list": {"size": 1}}, ".list"),
+        ({"list": [{"size": 1}, {"size": "1"}]}, ".list[].size"),
+        ({"keyed": [{"type": "Ready", "status": 1}]}, ".keyed[].status"),
+        ({"map": {"secret": "a"}}, ".map{}"),
+        ({"map": [1]}, ".map"),
+        ({"whole": {"on": "yes"}}, ".whole.on"),
+        ({"text": "a", "number": 1, "map": {"a": 1, "b": "c"}}, ".map{}"),
+    ],
+)
+def test_a_value_of_another_type_is_found_by_its_place(live: dict[str, Any], place: str) -> None:
+    """The server knows no owner of an object with one such value; the message must not tell what stands there."""
+    assert misfit(live, Schema(MIXED)) == place
+
+
+@given(changes())
+def test_an_object_of_the_right_types_is_no_misfit(change: Change) -> None:
+    """Types do not depend on who owns what; a false alarm would leave a sound object unmigrated."""
+    assert misfit(change.live, Schema(change.old)) == misfit(change.live, Schema(change.new)) == ""
 
 
 # A version that left the CRD: its schema can be told from what its managers own, in part.
