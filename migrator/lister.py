@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from restow.kube.cluster import Cluster
-from restow.kube.errors import KubeError
+from restow.kube.errors import BadReply, KubeError
 from restow.kube.resources import Resource
 from restow.migrator.halt import Halt
 from restow.migrator.outcome import Action, of_list_error
@@ -94,9 +96,13 @@ async def _page(
     reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not whole)
     if whole:
         raw = reply.decode(whole_page_decoder)
-        items: list[Item] = [
-            (object_decoder.decode(item).metadata, whole_object_decoder.decode(item)) for item in raw.items or ()
-        ]
+        try:
+            items: list[Item] = [
+                (object_decoder.decode(item).metadata, whole_object_decoder.decode(item)) for item in raw.items or ()
+            ]
+        except msgspec.MsgspecError as error:
+            msg = f"an object of {resource.full_name} does not have the shape of one ({error})"
+            raise BadReply(msg) from error
         return Listed(items, raw.metadata.remaining), raw.metadata.continue_
     page = reply.decode(page_decoder)
     items = [(item.metadata, None) for item in page.items or ()]

@@ -109,12 +109,27 @@ async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
     """Count the entries of a version on all objects of a CRD, and judge.
 
     Raises:
-        Refused: the objects cannot be listed as the CRD is.
+        Refused: the objects cannot be listed as the CRD is, or there is no such version.
         ListFailed: a page could not be read.
         KubeError: the API server cannot be reached.
     """
     if why := refusal(crd):
         raise Refused(why)
+    found = await _count(cluster, crd, version)
+    if crd.version(version) is None and version not in crd.stored_versions and not found.owners:
+        names = ", ".join(each.name for each in crd.versions)
+        msg = f"{crd.name} has no version {version}, and no object has entries of one: its versions are {names}"
+        raise Refused(msg)
+    return judge(crd, version, objects=found.objects, owners=found.owners)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    objects: int
+    owners: dict[str, int]
+
+
+async def _count(cluster: Cluster, crd: Crd, version: str) -> _Found:
     api_version = f"{crd.group}/{version}"
     options = Options()
     environment = Environment(cluster, Halt(), time.monotonic, random.Random())
@@ -131,4 +146,4 @@ async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
         for meta, _live in page.items:
             objects += 1
             owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
-    return judge(crd, version, objects=objects, owners=dict(owners))
+    return _Found(objects, dict(owners))

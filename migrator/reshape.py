@@ -108,7 +108,7 @@ def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: An
     below = _node(node, old.below(key) if isinstance(old, Unknown) else old.items, new.items, value)
     if is_leaf(node):
         below = _member(below)
-    if isinstance(old, Unknown) or position is None or _keys(old) == _keys(new):
+    if position is None or _spelling(key) == _spelling_of(new):
         return key, below
     return _element(value, new) or key, below
 
@@ -164,8 +164,17 @@ def _was_atomic(schema: Schema | Unknown, live: Any = _ABSENT) -> bool:
     return _atomic(schema, live)
 
 
-def _keys(schema: Schema) -> tuple[str, ...]:
-    return tuple(schema.list_keys) if schema.kind == "list" and schema.list_type == "map" else ()
+def _spelling(element: str) -> frozenset[str]:
+    """The keys by which a path element names an item; none of a set's value or an index."""
+    try:
+        named = msgspec.json.decode(element[2:]) if element.startswith("k:") else {}
+    except msgspec.MsgspecError:
+        return frozenset()
+    return frozenset(named) if isinstance(named, dict) else frozenset()
+
+
+def _spelling_of(schema: Schema) -> frozenset[str]:
+    return frozenset(schema.list_keys)
 
 
 def _element(item: Any, schema: Schema) -> str | None:
@@ -208,8 +217,13 @@ def _find(key: str, live: Any, schema: Schema) -> int | None:
 
 
 def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
-    """Whether a set of an unknown version has a leaf that may stand for the whole of a list that is granular now."""
+    """Whether a set of an unknown version has a leaf that may stand for the whole of a list that is granular now.
+
+    Also whether it names a list's items by other keys than the list has now.
+    """
     for key, node in fields.items():
+        if new.kind == "list" and key != "." and _spelling(key) != _spelling_of(new):
+            return True
         below = new.field(key[2:]) if key.startswith("f:") else new.items if new.kind == "list" else None
         if key == "." or below is None or _atomic(below):
             continue

@@ -46,7 +46,8 @@ class Survey:
         reads: objects that have to be read whole.
         new_defaults: paths of defaults that a write would persist: two writes an object.
         lost_fields: objects by field that would be pruned for good (strategy None).
-        prune: whether storedVersions would be pruned.
+        reencode: whether every object is to be written, since storedVersions names another version.
+        prune: whether storedVersions would be pruned, provided that every object gets through.
     """
 
     crd: Crd
@@ -64,6 +65,7 @@ class Survey:
     new_defaults: tuple[str, ...] = ()
     lost_fields: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+    reencode: bool = False
     prune: bool = False
     requests: Requests = field(default_factory=Requests)
 
@@ -76,17 +78,13 @@ class Survey:
     def due(self) -> tuple[Phase, ...]:
         """The phases with work to do."""
         due = []
-        if any("combined-patch" not in steps and steps for steps in self.steps) or self._reencode:
+        if self.reencode and self.objects:
             due.append(Phase.STORAGE)
         if self.entries and any("combined-patch" in steps for steps in self.steps):
             due.append(Phase.MANAGED_FIELDS)
         if self.prune:
             due.append(Phase.PRUNE)
         return tuple(due)
-
-    @property
-    def _reencode(self) -> bool:
-        return self.prune and self.objects > 0
 
     def to_json(self) -> dict[str, Any]:
         """Return one element of ``crds`` in ``restow plan -o json``."""
@@ -135,6 +133,7 @@ async def survey(cluster: Cluster, crd: Crd, options: Options) -> Survey:
     found.completed = completion.completed(crd, options)
     rules = treatments(crd, options, completed=found.completed)
     found.new_defaults = rules.new_defaults
+    found.reencode = rules.reencode
     found.prune = rules.reencode and options.does(Phase.PRUNE) and not options.partial
     try:
         async for meta, live in _objects(cluster, crd, rules, options, found.requests, at=crd.storage.name):

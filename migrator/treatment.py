@@ -84,7 +84,6 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
     if completed:
         served = {version.api_version for version in crd.versions if version.served} - {storage.api_version}
         by_version |= dict.fromkeys(served, Treatment.KEEP)
-    moved = {version for version, treatment in by_version.items() if treatment in (Treatment.RENAME, Treatment.RESHAPE)}
     return Treatments(
         storage=storage.api_version,
         by_version=by_version,
@@ -94,7 +93,7 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         new_defaults=_persisted_defaults(crd),
         schemas={version.api_version: version.schema for version in crd.versions},
         whole_objects=any(
-            _needs_objects(crd, version.schema) for version in crd.versions if version.api_version in moved
+            _needs_objects(by_version[version.api_version], version.schema, storage.schema) for version in crd.versions
         ),
     )
 
@@ -131,9 +130,10 @@ def _treatment(crd: Crd, name: str, options: Options) -> Treatment:
     return Treatment.RENAME
 
 
-def _needs_objects(crd: Crd, old: Schema) -> bool:
-    new = crd.storage.schema
-    return bool(topology_differences(old, new) or retyped_fields(old, new))
+def _needs_objects(treatment: Treatment, old: Schema, new: Schema) -> bool:
+    if treatment in (Treatment.RENAME, Treatment.DROP):
+        return bool(retyped_fields(old, new))
+    return treatment is Treatment.RESHAPE
 
 
 def _removed(crd: Crd, options: Options) -> Treatment:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import Conflict, Forbidden, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
@@ -117,6 +119,9 @@ class Writer:
                 return
             except _NotDone as failure:
                 self._fail(meta, failure.reason, failure.message)
+                return
+            except msgspec.MsgspecError:
+                self._fail(meta, "MalformedManagedFields", _MALFORMED)
                 return
             except KubeError as error:
                 outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
@@ -282,6 +287,11 @@ _RIDES_ALONG = (
     "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of "
     "them: any write would lose its field owners, so nothing was written. With a conversion webhook, see that it is "
     "healthy and run again; without one, run with --managed-fields translate and --scope not-storage"
+)
+
+_MALFORMED = (
+    "one of its managedFields entries has a field set that is no JSON object, so it was left alone; reset its "
+    "managedFields, or remove that entry, then run again"
 )
 
 _LOST = (

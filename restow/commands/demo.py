@@ -35,7 +35,7 @@ _KNOWN = (ControlPlaneError, DemoError, KubeError, Refused, CrdError, ListFailed
 @click.option(
     "--objects",
     type=click.IntRange(60, 50_000),
-    default=3000,
+    default=2000,
     show_default=True,
     metavar="N",
     help="Databases to begin with.",

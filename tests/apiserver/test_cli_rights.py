@@ -1,12 +1,14 @@
-"""With which rights ``restow`` works, found by leaving one after another away; the README's ClusterRole is this one."""
+"""With which rights ``restow`` works, found by leaving one after another away; docs/migrating.md tells the same."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
@@ -48,6 +50,23 @@ def least(kind: Kind) -> dict[str, Right]:
     }
 
 
+def optional(kind: Kind) -> tuple[Right, ...]:
+    """To watch the CRD, should it change meanwhile, and to leave the mark."""
+    return on_crd(kind, "patch"), on_crd(kind, "list", "watch")
+
+
+def one_by_one(rules: Iterable[dict[str, list[str]]]) -> set[tuple[str, str, str, str]]:
+    """RBAC rules as (group, resource, verb, name)."""
+    return {
+        (group, resource, verb, name)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
 async def run(kubeconfig: Path, command: str, *arguments: str) -> Ran:
     """A command as the user of a kubeconfig."""
     more = ("--settle", "0") if command == "migrate" else ()
@@ -73,12 +92,22 @@ async def test_the_least_rights_are_enough(due: Kind, access: Access, cluster: H
 
 
 async def test_with_all_rights_nothing_is_left_to_wish(due: Kind, access: Access, cluster: HttpCluster) -> None:
-    """To watch the CRD (should it change meanwhile) and to leave the mark: the rest of the README's ClusterRole."""
-    rights = (*least(due).values(), on_crd(due, "list", "watch"), on_crd(due, "patch"))
-    user = await access.user("migrator-full", *rights)
+    """No warning, and the mark by which the next run knows what is done."""
+    user = await access.user("migrator-full", *least(due).values(), *optional(due))
     ran = await run(user.kubeconfig, "migrate", due.name, "-o", "json")
     assert (ran.code, ran.json["crds"][0]["warnings"]) == (0, [])
     assert MARK in (await cluster.get(CRDS, due.name)).json()["metadata"]["annotations"]
+
+
+def test_the_documented_role_is_what_was_tried(group: str) -> None:
+    """People copy it: a right too few fails their Job at night, one too many fails their audit."""
+    text = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text(encoding="utf-8")
+    (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "kind: ClusterRole\n" in each)
+    documents = yaml.safe_load_all(block.replace("example.com", group))
+    (role,) = (each for each in documents if each["kind"] == "ClusterRole")
+    kind = Kind(None, None, group)  # type: ignore[arg-type]
+    tried = (right.rule() for right in (*least(kind).values(), *optional(kind)))
+    assert one_by_one(role["rules"]) == one_by_one(tried)
 
 
 @pytest.mark.parametrize("index", range(5), ids=["get crd", "list", "get", "patch", "patch status"])

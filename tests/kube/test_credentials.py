@@ -297,7 +297,7 @@ class TestKubeconfigs:
         again = kubeconfig(tmp_path / "again", "http://again.example.test", {"token": "3"}, name="one")
         missing, empty = tmp_path / "missing", tmp_path / "empty"
         empty.touch()
-        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, (missing, empty, first, "", second, again))))
+        monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, (missing, empty, first, "", again, second))))
         current, chosen = await load_connection(), await load_connection(context="two")
         assert (current.host, current.authorization, current.namespace) == (
             "http://first.example.test",

@@ -390,3 +390,14 @@ def test_items_of_a_removed_version_keep_their_paths() -> None:
     """Ownership of single items is carried over item by item, with everything below."""
     fields = {"f:x": {K_READY: {".": {}, "f:status": {}}}}
     assert members(reshape(fields, Unknown(fields), KEYED, {"x": [READY]})) == members(fields)
+
+
+def test_items_that_a_removed_version_named_by_other_keys_are_spelt_anew() -> None:
+    """An element with the old keys names no item of the list any more, so its owner would own nothing of it."""
+    item = b.struct(name=STRING, kind=STRING, size=STRING)
+    schema = under(b.keyed_list(item, "name", "kind"))
+    fields: FieldSet = {"f:x": {'k:{"name":"a"}': {".": {}, "f:size": {}}}}
+    live = {"x": [{"name": "b", "kind": "K"}, {"name": "a", "kind": "K", "size": "1"}]}
+    assert whole_owners(fields, Unknown(fields), schema)
+    element = 'k:{"kind":"K","name":"a"}'
+    assert members(reshape(fields, Unknown(fields), schema, live)) == {("f:x", element), ("f:x", element, "f:size")}

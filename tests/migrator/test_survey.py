@@ -21,11 +21,22 @@ OLD = Counter({("example.com/v1", "rename"): 3})
 
 
 def a_survey(
-    steps: dict[tuple[str, ...], int], *, prune: bool = False, old: Counter[tuple[str, str]] | None = None
+    steps: dict[tuple[str, ...], int],
+    *,
+    reencode: bool = False,
+    prune: bool = False,
+    old: Counter[tuple[str, str]] | None = None,
 ) -> Survey:
     """A survey of so many objects by the requests that they need."""
     objects = sum(steps.values())
-    return Survey(crd=b.crd(), objects=objects, steps=Counter(steps), prune=prune, entries=old or Counter())
+    return Survey(
+        crd=b.crd(),
+        objects=objects,
+        steps=Counter(steps),
+        reencode=reencode or prune,
+        prune=prune,
+        entries=old or Counter(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,12 +46,13 @@ def a_survey(
         (a_survey({NOTHING: 3}), ()),
         (a_survey({NOTHING: 3}, old=OLD), ()),
         (a_survey({}, prune=True), (Phase.PRUNE,)),
-        (a_survey({APPLY: 3}), (Phase.STORAGE,)),
+        (a_survey({APPLY: 3}, reencode=True), (Phase.STORAGE,)),
         (a_survey({EMPTY: 3}, prune=True), (Phase.STORAGE, Phase.PRUNE)),
         (a_survey({PATCH: 3}, old=OLD), (Phase.MANAGED_FIELDS,)),
+        (a_survey({PATCH: 3}, old=OLD, reencode=True), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
         (a_survey({PATCH: 3}, old=OLD, prune=True), (Phase.STORAGE, Phase.MANAGED_FIELDS, Phase.PRUNE)),
         (a_survey({BOTH: 3}, prune=True), (Phase.STORAGE, Phase.PRUNE)),
-        (a_survey({APPLY: 1, PATCH: 1, NOTHING: 1}, old=OLD), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
+        (a_survey({APPLY: 1, PATCH: 1, NOTHING: 1}, old=OLD, reencode=True), (Phase.STORAGE, Phase.MANAGED_FIELDS)),
     ],
     ids=[
         "no objects",
@@ -50,6 +62,7 @@ def a_survey(
         "only to re-encode",
         "to re-encode and prune",
         "only entries",
+        "entries and a re-encode without a prune",
         "everything",
         "defaults on objects without managedFields",
         "some of each",
@@ -71,6 +84,7 @@ def test_the_json_is_plain_and_sorted() -> None:
         crd=b.crd(("v1", "v2"), stored=("v1", "v2")),
         objects=5,
         steps=Counter({PATCH: 3, NOTHING: 2}),
+        reencode=True,
         entries=Counter({("example.com/v1", "rename"): 3, ("example.com/v0", "drop"): 1}),
         owners=Counter({("helm", "example.com/v1"): 2, ("argocd", "example.com/v1"): 1}),
         stripped=Counter({("helm", "example.com/v0"): 1}),

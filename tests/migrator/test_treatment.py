@@ -218,3 +218,18 @@ def test_new_defaults_are_those_that_a_stored_object_may_lack(
     """A default that goes unnoticed is persisted under restow's name; one too many costs a second write per object."""
     found = treatments(b.crd(tuple(schemas), schemas=schemas, stored=stored, webhook=webhook), Options())
     assert found.new_defaults == defaults
+
+
+@pytest.mark.parametrize(
+    "options",
+    [Options(), Options(managed_fields=ManagedFields.STRIP, strip_served=True)],
+    ids=["translate", "strip"],
+)
+def test_objects_are_listed_whole_where_a_field_changed_its_type(options: Options) -> None:
+    """A value that the storage version cannot type would not be seen, and a write would empty managedFields."""
+    schemas = {
+        "v1": b.struct(spec=b.struct(names=b.atomic_list(b.STRING))),
+        "v2": b.struct(spec=b.struct(names=b.atomic_list({"type": "integer"}))),
+    }
+    assert treatments(b.crd(schemas=schemas), options).whole_objects
+    assert not treatments(b.crd(schemas={"v1": schemas["v1"], "v2": schemas["v1"]}), options).whole_objects
