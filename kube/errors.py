@@ -22,6 +22,7 @@ Messages carry what the server said about the request, never the body that was s
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -185,6 +186,15 @@ class UnsupportedMediaType(ApiError):
 class Invalid(ApiError):
     """422: the object breaks its schema, a validation rule or an immutable field."""
 
+    @property
+    def findings(self) -> str:
+        """What is wrong with which field, without the values that the server quotes."""
+        causes = (
+            f"{cause.get('field') or 'the object'}: {_without_value(str(cause.get('message', '')))}"
+            for cause in self.details.causes
+        )
+        return "; ".join(causes) or "the API server says that it is invalid"
+
 
 class TooManyRequests(ApiError):
     """429: asked to slow down; also "storage is (re)initializing", which ``initializing`` tells apart."""
@@ -213,7 +223,25 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
     429: TooManyRequests,
 }
 _decoder = msgspec.json.Decoder(_Status)
+_json = json.JSONDecoder()
+_GO_SYNTAX = ("map[", "[]", "&")  # how values are quoted that are no JSON
 _NOTHING_SAID = _Status()
+
+
+def _without_value(message: str) -> str:
+    """Take the value out of ``Invalid value: <value>: <detail>``, as apimachinery's field errors are written."""
+    for kind in ("Invalid value", "Unsupported value", "Duplicate value", "Not found"):
+        if message.startswith(f"{kind}: "):
+            rest = message[len(kind) + 2 :]
+            if rest.startswith(_GO_SYNTAX):
+                return kind
+            try:
+                _value, end = _json.raw_decode(rest)
+            except ValueError:
+                return message  # the value was left out: what follows is the detail
+            detail = rest[end:].removeprefix(": ")
+            return f"{kind}: {detail}" if detail else kind
+    return message
 
 
 def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str, target: str) -> ApiError:

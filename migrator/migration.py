@@ -145,7 +145,7 @@ class Migration:
     async def _begin(self, report: CrdReport) -> ReadCrd:
         """Read the CRD and make sure that it can be migrated, now and as it is."""
         read = await read_crd(self._cluster, report.name)
-        if why := refusal(read.crd):
+        if why := refusal(read.crd, self._options.namespace):
             raise Refused(why)
         if missing := await missing_permissions(self._cluster, read.crd, self._options):
             msg = f"permission is missing to {'; '.join(missing)}: grant it to this user and run again"

@@ -16,6 +16,7 @@ from restow.kube.errors import (
     Conflict,
     Forbidden,
     Gone,
+    Invalid,
     KubeError,
     NotFound,
     ServerError,
@@ -146,6 +147,8 @@ def _fail(error: KubeError, reason: str = "", message: str = "") -> Outcome:
 def _said(error: ApiError) -> str:
     if isinstance(error, Unauthorized):
         return "the API server no longer accepts the credentials; renew them and run again"
+    if isinstance(error, Invalid):
+        return error.findings
     return error.message or f"the API server answered {error.status} without a message"
 
 

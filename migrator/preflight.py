@@ -20,8 +20,10 @@ class Refused(Exception):
     """A migration was not begun; the message says why and what to do."""
 
 
-def refusal(crd: Crd) -> str:
-    """Return why this CRD cannot be migrated as it is, or an empty string."""
+def refusal(crd: Crd, namespace: str | None = None) -> str:
+    """Return why the objects of this CRD (in this namespace only) cannot be migrated as it is, or an empty string."""
+    if namespace is not None and not crd.namespaced:
+        return f"{crd.name} is cluster-scoped: its objects are in no namespace. Leave --namespace out for it"
     if crd.terminating:
         return f"{crd.name} is being deleted: there is nothing to migrate. Wait until it is gone, or apply it anew"
     if not crd.established:

@@ -127,7 +127,7 @@ async def survey(cluster: Cluster, crd: Crd, options: Options) -> Survey:
     Raises:
         KubeError: the API server cannot be reached.
     """
-    found = Survey(crd=crd, refused=refusal(crd))
+    found = Survey(crd=crd, refused=refusal(crd, options.namespace))
     if found.refused:
         return found
     found.completed = completion.completed(crd, options)

@@ -11,7 +11,7 @@ import msgspec
 
 from restow import options
 from restow.exits import Exit
-from restow.migrator import CrdReport, Migration, Report, Result, list_crds
+from restow.migrator import CrdReport, Migration, Report, Result, list_crds, refusal
 from restow.printing import print_data, print_table, say
 from restow.progress import Progress
 from restow.session import Session, run
@@ -75,7 +75,7 @@ def command(**flags: Any) -> None:
     )
 
     async def migrate(session: Session) -> Exit:
-        wanted = names or tuple(crd.name for crd in await list_crds(session.cluster))
+        wanted = names if names is not None else await _all_that_can_be(session, chosen.namespace)
         async with Progress() as progress:
             report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(wanted)
         show(report, form)
@@ -84,6 +84,17 @@ def command(**flags: Any) -> None:
         return EXITS[report.result]
 
     run(migrate, kubeconfig=kubeconfig, context=context, drains=True)
+
+
+async def _all_that_can_be(session: Session, namespace: str | None) -> tuple[str, ...]:
+    """All CRDs of the cluster, but those that are in no state to be migrated, which is told."""
+    wanted = []
+    for crd in await list_crds(session.cluster):
+        if why := refusal(crd, namespace):
+            say(f"left out: {why}", style="yellow")
+        else:
+            wanted.append(crd.name)
+    return tuple(wanted)
 
 
 def show(report: Report, form: str) -> None:

@@ -125,8 +125,15 @@ async def test_the_life_of_a_version_in_exit_codes(kind: Kind, cli: Cli) -> None
     assert (await cli("migrate", name, "--settle", "0")).code == 0
     assert await states() == ("migrated", 0, 0)
     await kind.change(kind.document(storage="v1beta1", versions=("v1beta1",)))
-    assert await states() == ("one version", 0, 0)
+    assert await states() == ("one version", 0, 2)  # nobody knows that version any more
     assert (await cli("prune", name)).code == 0
+
+
+async def test_a_misspelt_version_is_refused(due: Kind, cli: Cli) -> None:
+    """Nothing is stored at it and nobody owns anything by it, so it would be "ready" at once."""
+    refusal = (await cli("ready", due.name, "--drop", "v1alpha")).refusal
+    assert refusal.startswith(f"{due.name} has no version v1alpha")
+    assert "v1alpha1, v1beta1" in refusal
 
 
 async def test_migrate_as_json(due: Kind, cli: Cli) -> None:

@@ -347,6 +347,8 @@ async def test_cluster_scoped_objects_are_migrated(cluster: HttpCluster, kind: K
     body = {"apiVersion": resource.api_version, "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
     await cluster.create(resource, json.dumps(body).encode(), params={"fieldManager": "alice"})
     await scoped.change(scoped.document(storage="v1beta1", namespaced=False))
+    refused = await migrate(cluster, scoped, namespace="default")
+    assert "cluster-scoped" in refused.refused and refused.requests.write == 0
     report = await migrate(cluster, scoped)
     assert report.pruned and report.objects.translated == 1
     stored = await kind.etcd.stored_object(scoped.group, "widgets", None, "w")

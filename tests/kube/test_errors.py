@@ -196,3 +196,24 @@ def test_no_answer_is_too_strange_to_be_an_error(status: int, body: bytes, wait:
 def test_no_json_is_too_strange_to_be_an_error(said: Any) -> None:
     """A Status that is shaped otherwise than the API says must still give the class of its status code."""
     assert type(error(409, json.dumps(said).encode())) in (Conflict, AlreadyExists)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ('Invalid value: "s3cret": must match the pattern', "Invalid value: must match the pattern"),
+        ('Invalid value: {"password":"s3cret: yes"}: may only grow', "Invalid value: may only grow"),
+        ("Invalid value: 7: too big", "Invalid value: too big"),
+        ('Unsupported value: "s3cret": supported values: "a", "b"', 'Unsupported value: supported values: "a", "b"'),
+        ('Duplicate value: {"name":"s3cret"}', "Duplicate value"),
+        ('Invalid value: map[string]interface {}{"name":"s3cret"}: odd', "Invalid value"),
+        ("Invalid value: size may only grow", "Invalid value: size may only grow"),
+        ("Required value", "Required value"),
+    ],
+)
+def test_findings_of_an_invalid_object_tell_no_values(message: str, told: str) -> None:
+    """The server quotes what it refuses, and that may be a secret; a report is read by many."""
+    status = {"reason": "Invalid", "details": {"causes": [{"field": "spec.x", "message": message}]}}
+    error = api_error(status=422, body=json.dumps(status).encode(), headers={}, verb="patch", target="w")
+    assert isinstance(error, Invalid)
+    assert error.findings == f"spec.x: {told}"

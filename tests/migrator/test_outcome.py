@@ -150,7 +150,7 @@ def test_a_first_write_that_may_yet_succeed(name: str, outcome: Outcome) -> None
         ("DENIED", "Forbidden", "not now"),
         ("DENIED_BY_NAME", "Forbidden", "cannot change widgets"),
         ("TOO_LARGE", "RequestEntityTooLarge", "too large"),
-        ("INVALID", "Invalid", "spec.size"),
+        ("INVALID", "Invalid", "it is invalid"),
         ("NO_CONFIG", "ConfigError", "no kubeconfig"),
     ],
 )
