@@ -75,7 +75,7 @@ class Options:
     dry_run: bool = False
     namespace: str | None = None
     selector: str | None = None
-    concurrency: int = 16
+    concurrency: int = 32
     rate: float | None = None
     page_size: int | None = None
     settle_s: float = 5.0

@@ -1,8 +1,8 @@
 """How much load the API server is given: a window of writes in flight, and a rate.
 
-The window follows the rule of TCP: additive increase, multiplicative decrease (AIMD). One write at a time reaches about
-half of an API server's rate, enough in flight reach all of it (design §3.2), and the server's own 429s say when it is
-too many. Pure: the clock is an argument.
+The window follows the rules of TCP: slow start, then additive increase and multiplicative decrease (AIMD). One write
+at a time reaches about half of an API server's rate, enough in flight reach all of it (design §3.2), and the server's
+own 429s say when it is too many. Pure: the clock is an argument.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Window:
         return self.size >= self.most
 
     def after_success(self) -> Window:
-        """One more write in flight for every window's worth of successes."""
-        return replace(self, size=min(float(self.most), self.size + 1.0 / self.size))
+        """One more write in flight for every success until the server first objects, then for every window's worth."""
+        objected = self.lowered_at > float("-inf")
+        return replace(self, size=min(float(self.most), self.size + (1.0 / self.size if objected else 1.0)))
 
     def after_slow_down(self, now: float) -> Window:
         """Half as many, at most once a second."""

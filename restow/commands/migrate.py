@@ -31,7 +31,7 @@ _FAILURES_SHOWN = 20
 @options.migration
 @click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All: nothing is stored.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 256), default=16, show_default=True, help="Most writes in flight."
+    "--concurrency", type=click.IntRange(1, 256), default=32, show_default=True, help="Most writes in flight."
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Most writes per second.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), metavar="N", help="Objects per LIST; default 500, or 100.")

@@ -58,11 +58,20 @@ def test_a_slow_down_halves(most: int, size: float) -> None:
 @given(st.integers(1, 64), st.floats(1, 64))
 def test_a_windows_worth_of_successes_adds_one(most: int, size: float) -> None:
     """The way back up is slow and steady, and it ends at the limit."""
-    window = Window(most=most, size=min(size, most))
+    window = Window(most=most, size=min(size, most), lowered_at=0.0)
     later = window
     for _ in range(window.limit + 1):
         later = later.after_success()
     assert later.size == most or window.size + 0.5 < later.size < window.size + 2.0
+
+
+def test_until_the_server_objects_every_success_adds_one() -> None:
+    """A short run would otherwise be over before it is at the server's rate."""
+    window = Window.starting(32)
+    for _ in range(24):
+        window = window.after_success()
+    assert window.limit == 32
+    assert window.after_success().limit == 32
 
 
 @pytest.mark.parametrize(("most", "limit"), [(1, 1), (4, 4), (8, 8), (100, 8)])
