@@ -86,6 +86,12 @@ class Course:
         self.runs.append(run)
         return run
 
+    async def warm_up(self, plural: str, contender: Contender) -> None:
+        """Let a contender migrate a herd once for nothing: an API server that has just been started is slower."""
+        if self.plan.runs > 1:
+            await self.subjects[plural].make_due(Entries.OLD, self._rewrite)
+            await measure(self.stage, self.subjects[plural], contender)
+
     def turns(self, contenders: Sequence[Contender]) -> list[Contender]:
         """Return the contenders in an order drawn anew, so that none always follows the same other one."""
         return self._order.sample(contenders, len(contenders))

@@ -20,11 +20,12 @@ from benchmarks.migration.native import native
 from benchmarks.migration.results import Claim, Run, at_least, at_most, exactly, fastest, summary
 from benchmarks.migration.subject import Entries
 from benchmarks.migration.tables import Table, costs_table, rates_table
+from restow.migrator import Options
 
 __all__ = ["SECTIONS", "Result", "Section"]
 
-_KEPT = 3  # concurrencies of the bare loop that are still measured after the first round
-_CONCURRENCY = 16  # of the bare loop beside restow's default of the same
+_KEPT = 2  # concurrencies of the bare loop that are still measured after the first round
+_CONCURRENCY = Options().concurrency  # of the bare loop beside restow
 
 
 @dataclass(slots=True)
@@ -49,6 +50,7 @@ async def _throughput(course: Course) -> Result:
     say(f"throughput: {plan.objects} objects, {plan.runs} rounds")
     loops = [bare_loop("combined", concurrency) for concurrency in plan.concurrencies]
     one, command, library, cluster = bare_loop("combined", 1), restow_command(), restow_library(), native()
+    await course.warm_up("widgets", loops[0])
     runs: dict[str, list[Run]] = {}
     for _ in range(plan.runs):
         for contender in course.turns([*loops, one, command, library, cluster]):
@@ -95,6 +97,7 @@ _KINDS = (
 async def _writes(course: Course) -> Result:
     plan = course.plan
     say(f"kinds of write: {plan.kind_objects} objects of each, {plan.runs} rounds")
+    await course.warm_up(_KINDS[0].herd, bare_loop(_KINDS[0].write, _CONCURRENCY))
     runs: dict[tuple[_Kind, str], list[Run]] = {}
     for _ in range(plan.runs):
         for kind in _KINDS:
