@@ -25,7 +25,7 @@ from benchmarks.migration.tables import claims_table, markdown
 FULL = Plan(
     runs=5,
     objects=3000,
-    kind_objects=600,
+    kind_objects=1500,
     concurrencies=(8, 16, 24, 32, 48),
     small=2000,
     large=20_000,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Claim", "Run", "Summary", "at_least", "at_most", "exactly", "fastest", "summary"]
+__all__ = ["Claim", "Run", "Summary", "at_least", "at_most", "busiest", "exactly", "fastest", "summary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,15 @@ class Run:
         return self.objects / self.seconds
 
     @property
+    def server_cores(self) -> float:
+        """How many cores the API server worked on during the migration.
+
+        Contenders that send the same writes make it do the same work for each object, so this is their rate in units of
+        what the machine was able to do at that moment, which on shared hardware changes by a half within minutes.
+        """
+        return self.server_cpu / self.seconds
+
+    @property
     def foreign_cores(self) -> float:
         """How many cores strangers kept busy."""
         return self.foreign_cpu / self.process_seconds
@@ -67,6 +76,7 @@ class Summary:
     Attributes:
         rate, slowest, fastest: objects per second, and their range.
         process_rate: with the start and end of the client process.
+        server_cores: how many cores the API server worked on, see ``Run.server_cores``.
         foreign: how many cores strangers kept busy meanwhile.
     """
 
@@ -76,6 +86,7 @@ class Summary:
     slowest: float
     fastest: float
     process_rate: float
+    server_cores: float
     server_ms: float
     etcd_ms: float
     client_ms: float
@@ -103,6 +114,7 @@ def summary(runs: Sequence[Run]) -> Summary:
         slowest=min(run.rate for run in runs),
         fastest=max(run.rate for run in runs),
         process_rate=median(run.objects / run.process_seconds for run in runs),
+        server_cores=median(run.server_cores for run in runs),
         server_ms=per_object(lambda run: run.server_cpu * 1000),
         etcd_ms=per_object(lambda run: run.etcd_cpu * 1000),
         client_ms=per_object(lambda run: run.client_cpu * 1000),
@@ -117,6 +129,11 @@ def summary(runs: Sequence[Run]) -> Summary:
 def fastest(summaries: Iterable[Summary]) -> Summary:
     """Return the one with the highest median rate."""
     return max(summaries, key=lambda each: each.rate)
+
+
+def busiest(summaries: Iterable[Summary]) -> Summary:
+    """Return the one that kept the API server at work the most."""
+    return max(summaries, key=lambda each: each.server_cores)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from benchmarks.migration.contenders import bare_loop, restow_command, restow_li
 from benchmarks.migration.course import Course, Herd, Plan, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.native import native
-from benchmarks.migration.results import Claim, Run, at_least, at_most, exactly, fastest, summary
+from benchmarks.migration.results import Claim, Run, at_least, at_most, busiest, exactly, fastest, summary
 from benchmarks.migration.subject import Entries
 from benchmarks.migration.tables import Table, costs_table, rates_table
 from restow.migrator import Options
@@ -59,6 +59,7 @@ async def _throughput(course: Course) -> Result:
         del loops[_KEPT:]
     found = {name: summary(each) for name, each in runs.items()}
     saturation = fastest(found[loop.name] for loop in loops)
+    saturated = busiest(found[loop.name] for loop in loops).server_cores
     theirs, embedded, sequential, other = (found[each.name] for each in (command, library, one, cluster))
     ranked = sorted(found.values(), key=lambda each: -each.rate)
     return Result(
@@ -68,8 +69,10 @@ async def _throughput(course: Course) -> Result:
             costs_table("CPU, milliseconds per object", ranked),
         ],
         [
-            at_least("restow migrate / saturation rate", theirs.rate / saturation.rate, 0.95),
-            at_least("restow as a library / saturation rate", embedded.rate / saturation.rate, 0.95),
+            at_least(
+                "restow migrate / saturation, at equal speed of the machine", theirs.server_cores / saturated, 0.95
+            ),
+            at_least("restow as a library / saturation, likewise", embedded.server_cores / saturated, 0.95),
             at_least("restow migrate / native migration", theirs.rate / other.rate, 1.7),
             at_least("restow migrate / one at a time", theirs.rate / sequential.rate, 1.0),
             exactly("writes per object", theirs.writes, 1.0),
@@ -108,12 +111,12 @@ async def _writes(course: Course) -> Result:
     library = restow_library().name
     for kind in _KINDS:
         bare, ours = (summary(runs[kind, name]) for name in (bare_loop(kind.write, _CONCURRENCY).name, library))
-        ratio = ours.rate / bare.rate
+        ratio = ours.server_cores / bare.server_cores
         result.tables += [
             rates_table(kind.name.capitalize(), [bare, ours], "of the bare loop", bare.rate),
             costs_table(f"{kind.name.capitalize()}: CPU, milliseconds per object", [bare, ours]),
         ]
-        result.claims.append(at_least(f"{kind.name}: restow / bare loop of the same", ratio, 0.95))
+        result.claims.append(at_least(f"{kind.name}: restow / bare loop, at equal machine speed", ratio, 0.95))
         result.claims.append(exactly(f"{kind.name}: writes per object", ours.writes, kind.writes))
     return result
 

@@ -21,7 +21,10 @@ class Table:
 
 def rates_table(heading: str, summaries: Iterable[Summary], ratio: str, to: float) -> Table:
     """Return the rates of contenders, in the column ``ratio`` as a share of a rate."""
-    columns = ("contender", "runs", "objects/s", "range", ratio, "whole command", "writes", "requests", "other cores")
+    columns = (
+        *("contender", "runs", "objects/s", "range", ratio, "whole command"),
+        *("API server cores", "writes", "requests", "other cores"),
+    )
     rows = tuple(
         (
             each.contender,
@@ -30,6 +33,7 @@ def rates_table(heading: str, summaries: Iterable[Summary], ratio: str, to: floa
             f"{each.slowest:.0f}-{each.fastest:.0f}",
             f"{each.rate / to:.2f}",
             f"{each.process_rate:.0f}",
+            f"{each.server_cores:.2f}",
             f"{each.writes:.2f}",
             f"{each.requests:.3f}",
             f"{each.foreign:.2f}",

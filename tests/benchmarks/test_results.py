@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.migration.results import Run, at_least, at_most, exactly, fastest, summary
+from benchmarks.migration.results import Run, at_least, at_most, busiest, exactly, fastest, summary
 from benchmarks.migration.tables import Table, markdown
 
 
-def run(contender="c", *, seconds=1.0, engine_cpu: float | None = 0.5, in_control_plane=False):
+def run(contender="c", *, seconds=1.0, engine_cpu: float | None = 0.5, in_control_plane=False, server_cpu=2.0):
     return Run(
         contender=contender,
         objects=100,
@@ -17,7 +17,7 @@ def run(contender="c", *, seconds=1.0, engine_cpu: float | None = 0.5, in_contro
         client_cpu=1.0,
         engine_cpu=engine_cpu,
         peak_kib=None,
-        server_cpu=2.0,
+        server_cpu=server_cpu,
         etcd_cpu=0.25,
         plane_cpu=2.5,
         foreign_cpu=seconds + 1,
@@ -56,6 +56,13 @@ def test_fastest_is_by_median_rate():
     """The saturation rate would be too low, and every claim against it too easy."""
     slow, fast = summary([run("slow", seconds=2.0)]), summary([run("fast", seconds=1.0)])
     assert fastest([slow, fast]).contender == "fast"
+
+
+def test_a_slower_machine_does_not_make_a_contender_slower():
+    """A contender that ran while the machine was throttled would lose to one that did the same work before."""
+    before, throttled = summary([run(seconds=1.0, server_cpu=1.5)]), summary([run(seconds=2.0, server_cpu=3.0)])
+    assert before.server_cores == throttled.server_cores
+    assert busiest([summary([run("idle", seconds=1.0, server_cpu=1.2)]), throttled]).contender == "c"
 
 
 @pytest.mark.parametrize(
