@@ -5,10 +5,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-ROOMS  := controlplane crds kube migrator
+ROOMS  := cloudprofile controlplane conversion crds kube migrator
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure lint format bench lock binaries clean view
+.PHONY: help demo test test-pure lint format bench lock manifests binaries clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench: $(READY) binaries ## Measure the migrator beside its alternatives, on the
 
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager
+
+manifests: $(READY) ## Write crds/manifests/ from its source, crds/api/
+	$(BIN)/python -m restow.crds.api
 
 lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

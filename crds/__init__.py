@@ -7,7 +7,9 @@ Public:
   schema does to objects and their owners, as paths (written as `restow.crds.paths` says);
 - `version_priority`, `sort_versions`: the order of API versions.
 
-Nothing here does I/O, knows a clock or mutates what it is given.
+The room also has the CRDs of the CloudProfile family: `restow.crds.cloudprofiles` reads the packaged manifests, which
+`python -m restow.crds.api` writes. Apart from these two nothing here does I/O; nothing knows a clock or mutates what
+it is given.
 """
 
 from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences

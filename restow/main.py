@@ -18,6 +18,7 @@ COMMANDS = {
     "status": "Show the versions of CRDs and whether a migration is due.",
     "prune": "Trim status.storedVersions after proving that it is safe.",
     "ready": "Tell whether a version may be unserved or removed now.",
+    "timeline": "Plan the removal of versions over releases, and check CRDs against it.",
     "demo": "Walk through the life of an API version on a local control plane.",
 }
 """Subcommands in the order of the journey, with their one-line help."""

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.claims import Claim
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.contenders import Stage
 from benchmarks.migration.course import Course, Plan, say
 from benchmarks.migration.native import control_plane
-from benchmarks.migration.results import Claim
 from benchmarks.migration.sections import SECTIONS, Result
 from benchmarks.migration.subject import Subject
-from benchmarks.migration.tables import claims_table, markdown
+from benchmarks.tables import claims_table, markdown
 
 FULL = Plan(
     runs=5,

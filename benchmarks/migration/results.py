@@ -1,4 +1,4 @@
-"""What runs measured, and what follows from it: medians, ratios, and whether a claim holds. Pure."""
+"""What runs measured, and what follows from it: medians and shares. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-__all__ = ["Claim", "Run", "Summary", "at_least", "at_most", "busiest", "exactly", "fastest", "summary"]
+__all__ = ["Run", "Summary", "busiest", "fastest", "summary"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,28 +134,3 @@ def fastest(summaries: Iterable[Summary]) -> Summary:
 def busiest(summaries: Iterable[Summary]) -> Summary:
     """Return the one that kept the API server at work the most."""
     return max(summaries, key=lambda each: each.server_cores)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A figure, what it is to be, and whether it is."""
-
-    claim: str
-    figure: float
-    wanted: str
-    holds: bool
-
-
-def at_least(claim: str, figure: float, bound: float) -> Claim:
-    """Claim that a figure reaches a bound."""
-    return Claim(claim=claim, figure=figure, wanted=f"≥ {bound:g}", holds=figure >= bound)
-
-
-def at_most(claim: str, figure: float, bound: float) -> Claim:
-    """Claim that a figure stays within a bound."""
-    return Claim(claim=claim, figure=figure, wanted=f"≤ {bound:g}", holds=figure <= bound)
-
-
-def exactly(claim: str, figure: float, value: float) -> Claim:
-    """Claim that a count per object, rounded to two digits, is a value."""
-    return Claim(claim=claim, figure=figure, wanted=f"{value:.2f}", holds=round(figure, 2) == value)

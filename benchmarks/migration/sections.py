@@ -11,15 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from benchmarks.claims import Claim, at_least, at_most, exactly
 from benchmarks.migration import children
 from benchmarks.migration.bareloop import WriteKind
 from benchmarks.migration.contenders import bare_loop, restow_command, restow_library
 from benchmarks.migration.course import Course, Herd, Plan, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.native import native
-from benchmarks.migration.results import Claim, Run, at_least, at_most, busiest, exactly, fastest, summary
+from benchmarks.migration.results import Run, busiest, fastest, summary
 from benchmarks.migration.subject import Entries
-from benchmarks.migration.tables import Table, costs_table, rates_table
+from benchmarks.migration.tables import costs_table, rates_table
+from benchmarks.tables import Table
 from restow.migrator import Options
 
 __all__ = ["SECTIONS", "Result", "Section"]

@@ -1,22 +1,13 @@
-"""Results as Markdown, which reads well on a terminal too. Pure."""
+"""The tables of the migration benchmark. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from benchmarks.migration.results import Claim, Summary
+from benchmarks.migration.results import Summary
+from benchmarks.tables import Table
 
-__all__ = ["Table", "claims_table", "costs_table", "markdown", "rates_table"]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A heading (or none), columns and rows of text; the first column is words, the others are figures."""
-
-    heading: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+__all__ = ["costs_table", "rates_table"]
 
 
 def rates_table(heading: str, summaries: Iterable[Summary], ratio: str, to: float) -> Table:
@@ -58,25 +49,3 @@ def costs_table(heading: str, summaries: Iterable[Summary]) -> Table:
         for each in summaries
     )
     return Table(heading, columns, rows)
-
-
-def claims_table(claims: Sequence[Claim]) -> Table:
-    """Return the claims and whether they hold."""
-    rows = tuple(
-        (each.claim, f"{each.figure:.3f}", each.wanted, "pass" if each.holds else "**miss**") for each in claims
-    )
-    return Table("", ("claim", "measured", "wanted", ""), rows)
-
-
-def markdown(table: Table) -> str:
-    """Write a table with aligned columns."""
-    lines = [table.columns, *table.rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
-
-    def row(cells: Sequence[str]) -> str:
-        first, *others = zip(cells, widths, strict=True)
-        return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
-
-    rule = "| " + " | ".join([":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
-    heading = [f"### {table.heading}", ""] if table.heading else []
-    return "\n".join([*heading, row(table.columns), rule, *(row(line) for line in table.rows)])

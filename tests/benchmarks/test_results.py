@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.migration.results import Run, at_least, at_most, busiest, exactly, fastest, summary
-from benchmarks.migration.tables import Table, markdown
+from benchmarks.claims import at_least, at_most, exactly
+from benchmarks.migration.results import Run, busiest, fastest, summary
+from benchmarks.tables import Table, markdown
 
 
 def run(contender="c", *, seconds=1.0, engine_cpu: float | None = 0.5, in_control_plane=False, server_cpu=2.0):

@@ -1,0 +1,41 @@
+"""Results as Markdown, which reads well on a terminal too. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks.claims import Claim
+
+__all__ = ["Table", "claims_table", "markdown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading (or none), columns and rows of text; the first column is words, the others are figures."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def claims_table(claims: Sequence[Claim]) -> Table:
+    """Return the claims and whether they hold."""
+    rows = tuple(
+        (each.claim, f"{each.figure:.3f}", each.wanted, "pass" if each.holds else "**miss**") for each in claims
+    )
+    return Table("", ("claim", "measured", "wanted", ""), rows)
+
+
+def markdown(table: Table) -> str:
+    """Write a table with aligned columns."""
+    lines = [table.columns, *table.rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
+
+    def row(cells: Sequence[str]) -> str:
+        first, *others = zip(cells, widths, strict=True)
+        return "| " + " | ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in others)]) + " |"
+
+    rule = "| " + " | ".join([":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
+    heading = [f"### {table.heading}", ""] if table.heading else []
+    return "\n".join([*heading, row(table.columns), rule, *(row(line) for line in table.rows)])

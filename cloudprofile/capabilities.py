@@ -1,0 +1,171 @@
+"""Machine capabilities: what machine types have and image flavors need, and the architectures they stand for. Pure.
+
+A profile that defines `machineCapabilities` (Gardener's GEP-33) says architectures as values of the capability
+`architecture`: machine types in `capabilities`, image versions as one of `capabilityFlavors` each. One that does not
+says them in `architecture` and `architectures`. A NamespacedCloudProfile may use either; before it is merged it is
+brought to the form of its parent. After merging the plain fields are filled in, so that readers need know only them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from restow.cloudprofile.parts import Object, image_versions, machine_images
+
+__all__ = [
+    "AMD64",
+    "ARCHITECTURE",
+    "ARCHITECTURES",
+    "Definitions",
+    "architecture_of",
+    "architectures_of",
+    "definitions_of",
+    "fill_architectures",
+    "flavor_architectures",
+    "in_form_of",
+    "synchronise",
+]
+
+ARCHITECTURE = "architecture"
+AMD64 = "amd64"
+ARCHITECTURES = (AMD64, "arm64")
+"""The architectures that Gardener knows."""
+
+Definitions = Mapping[str, Sequence[str]]
+"""The capabilities that a profile defines, with their values in the order of preference."""
+
+
+def definitions_of(spec: Object) -> dict[str, list[str]]:
+    """Return the capabilities that a CloudProfile's spec defines; of equal names the last."""
+    definitions = spec.get("machineCapabilities") or ()
+    return {definition.get("name") or "": list(definition.get("values") or ()) for definition in definitions}
+
+
+def flavor_architectures(version: Object) -> list[str]:
+    """Return the architectures that the flavors of an image version name, each once."""
+    flavors = version.get("capabilityFlavors") or ()
+    return list(dict.fromkeys(value for flavor in flavors for value in flavor.get(ARCHITECTURE) or ()))
+
+
+def architecture_of(machine_type: Object, definitions: Definitions) -> str:
+    """Return a machine type's architecture: its capability's, else its field, else the only one defined, else amd64."""
+    return _architecture_of(machine_type, definitions) or AMD64
+
+
+def _architecture_of(machine_type: Object, definitions: Definitions) -> str:
+    capability: Sequence[str] = (machine_type.get("capabilities") or {}).get(ARCHITECTURE) or ()
+    if len(capability) == 1:
+        return capability[0]
+    if named := machine_type.get(ARCHITECTURE):
+        return str(named)
+    defined = () if capability else definitions.get(ARCHITECTURE) or ()
+    return defined[0] if len(defined) == 1 else ""
+
+
+def architectures_of(version: Object, definitions: Definitions) -> list[str]:
+    """Return the architectures of an image version: its field, else its flavors', else what is defined, else amd64.
+
+    A flavor that names none has all that are defined.
+    """
+    if named := version.get("architectures"):
+        return list(named)
+    return _of_flavors(version, definitions) or [AMD64]
+
+
+def _of_flavors(version: Object, definitions: Definitions) -> list[str]:
+    defined = definitions.get(ARCHITECTURE) or ()
+    flavors: Sequence[Object] = version.get("capabilityFlavors") or ({},)
+    return list(dict.fromkeys(value for flavor in flavors for value in flavor.get(ARCHITECTURE) or defined))
+
+
+def fill_architectures(spec: Object) -> dict[str, Any]:
+    """Return a CloudProfile's spec with the architecture of every machine type and image version written out.
+
+    What is written stays.
+    """
+    definitions = definitions_of(spec)
+    return _with_parts(
+        spec,
+        lambda version: _filled(version, "architectures", architectures_of(version, definitions)),
+        lambda machine_type: _filled(machine_type, ARCHITECTURE, architecture_of(machine_type, definitions)),
+    )
+
+
+def in_form_of(spec: Object, definitions: Definitions) -> dict[str, Any]:
+    """Return a NamespacedCloudProfile's spec in the form of a parent with these capabilities (or none)."""
+    if definitions:
+        return _with_parts(spec, _with_flavors, lambda machine_type: _with_capabilities(machine_type, definitions))
+    return _with_parts(spec, _without_flavors, _without_capabilities)
+
+
+def synchronise(spec: Object, old_spec: Object | None = None) -> dict[str, Any]:
+    """Return a CloudProfile's spec with capabilities and architecture fields that agree, as Gardener stores it.
+
+    Where capabilities are new and there are several architectures to tell apart, empty capabilities and flavors are
+    made from the plain fields; where they are gone, capabilities and flavors go; while there are any, empty plain
+    fields are filled from them. `old_spec` is the spec that is being replaced.
+    """
+    definitions, old_definitions = definitions_of(spec), definitions_of(old_spec or {})
+    if not definitions:
+        return _with_parts(spec, _bare_version, _bare_machine_type) if old_definitions else dict(spec)
+    told = spec
+    if not old_definitions and len(definitions.get(ARCHITECTURE) or ()) > 1:
+        told = _with_parts(
+            spec,
+            lambda version: _with_flavors(_filled(version, "architectures", [AMD64], unless="capabilityFlavors")),
+            lambda machine_type: _with_capabilities(machine_type, definitions),
+        )
+    return _with_parts(
+        told,
+        lambda version: _filled(version, "architectures", _of_flavors(version, definitions)),
+        lambda machine_type: _filled(machine_type, ARCHITECTURE, _architecture_of(machine_type, definitions)),
+    )
+
+
+def _with_flavors(version: Object) -> Object:
+    named = version.get("architectures") or ()
+    return _filled(version, "capabilityFlavors", [{ARCHITECTURE: [architecture]} for architecture in named])
+
+
+def _with_capabilities(machine_type: Object, definitions: Definitions) -> Object:
+    return _filled(machine_type, "capabilities", {ARCHITECTURE: [architecture_of(machine_type, definitions)]})
+
+
+def _without_flavors(version: Object) -> Object:
+    return _bare_version(_filled(version, "architectures", flavor_architectures(version)))
+
+
+def _without_capabilities(machine_type: Object) -> Object:
+    capability = (machine_type.get("capabilities") or {}).get(ARCHITECTURE) or [None]
+    return _bare_machine_type(_filled(machine_type, ARCHITECTURE, capability[0]))
+
+
+def _bare_version(version: Object) -> Object:
+    return {name: value for name, value in version.items() if name != "capabilityFlavors"}
+
+
+def _bare_machine_type(machine_type: Object) -> Object:
+    return {name: value for name, value in machine_type.items() if name != "capabilities"}
+
+
+def _filled(item: Object, field: str, value: object, *, unless: str = "") -> Object:
+    """Return the item with an empty field set, unless there is nothing to set or another field is."""
+    return item if item.get(field) or not value or item.get(unless) else {**item, field: value}
+
+
+def _with_parts(
+    spec: Object, change_version: Callable[[Object], Object], change_machine_type: Callable[[Object], Object]
+) -> dict[str, Any]:
+    """Return the spec with all its image versions and machine types changed."""
+    changed = dict(spec)
+    if images := machine_images(spec):
+        changed["machineImages"] = [
+            {**image, "versions": [change_version(version) for version in image_versions(image)]}
+            if image.get("versions")
+            else image
+            for image in images
+        ]
+    if machine_types := spec.get("machineTypes"):
+        changed["machineTypes"] = [change_machine_type(machine_type) for machine_type in machine_types]
+    return changed

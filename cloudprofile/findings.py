@@ -1,0 +1,152 @@
+"""What is wrong with an object, said as Kubernetes says it: a type, a field and a sentence. Pure.
+
+The types are those of apimachinery's field errors. A finding refuses a request; a caution goes back as an admission
+warning and refuses nothing. Details name versions, images and other objects, never the content of secrets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+__all__ = [
+    "Caution",
+    "Finding",
+    "FindingType",
+    "Remark",
+    "Verdict",
+    "duplicate",
+    "forbidden",
+    "invalid",
+    "not_supported",
+    "refusal",
+    "required",
+    "verdict",
+]
+
+
+class FindingType(StrEnum):
+    """The kinds of field errors."""
+
+    REQUIRED = "Required"
+    INVALID = "Invalid"
+    NOT_SUPPORTED = "NotSupported"
+    DUPLICATE = "Duplicate"
+    FORBIDDEN = "Forbidden"
+
+    @property
+    def cause(self) -> str:
+        """The `reason` of a cause in a v1.Status, `FieldValueRequired` for instance."""
+        return f"FieldValue{self.value}"
+
+
+_LEADS = {
+    FindingType.REQUIRED: "Required value",
+    FindingType.INVALID: "Invalid value",
+    FindingType.NOT_SUPPORTED: "Unsupported value",
+    FindingType.DUPLICATE: "Duplicate value",
+    FindingType.FORBIDDEN: "Forbidden",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason to refuse an object.
+
+    Attributes:
+        type: the kind of error.
+        field: the path in the object, `spec.kubernetes.versions[0].lifecycle` for instance.
+        detail: the rule that is broken, as a sentence without a full stop.
+    """
+
+    type: FindingType
+    field: str
+    detail: str
+
+    def __str__(self) -> str:
+        """Return the sentence, as `field: Invalid value: detail`."""
+        return f"{self.field}: {_LEADS[self.type]}: {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One thing that is allowed and yet worth a warning to who sent the request.
+
+    Attributes:
+        field: the path in the object.
+        detail: what it leads to, as a sentence without a full stop.
+    """
+
+    field: str
+    detail: str
+
+    def __str__(self) -> str:
+        """Return the admission warning's text."""
+        return f"{self.field}: {self.detail}"
+
+
+Remark: TypeAlias = Finding | Caution
+"""What a rule says about an object: rules yield both in one stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What all rules together say about a request.
+
+    Attributes:
+        findings: why it is refused; empty where it is allowed.
+        cautions: what to warn of in any case.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        """Whether no rule refuses the request."""
+        return not self.findings
+
+
+def verdict(remarks: Iterable[Remark]) -> Verdict:
+    """Collect what the rules say."""
+    said = list(remarks)
+    return Verdict(
+        tuple(remark for remark in said if isinstance(remark, Finding)),
+        tuple(remark for remark in said if isinstance(remark, Caution)),
+    )
+
+
+def required(field: str, detail: str) -> Finding:
+    """Return the finding that a value is missing."""
+    return Finding(FindingType.REQUIRED, field, detail)
+
+
+def invalid(field: str, detail: str) -> Finding:
+    """Return the finding that a value breaks a rule."""
+    return Finding(FindingType.INVALID, field, detail)
+
+
+def not_supported(field: str, supported: Iterable[str]) -> Finding:
+    """Return the finding that a value is none of the supported ones."""
+    values = ", ".join(json.dumps(value) for value in supported)
+    return Finding(FindingType.NOT_SUPPORTED, field, f"supported values: {values}")
+
+
+def duplicate(field: str, value: str) -> Finding:
+    """Return the finding that `value` is there twice."""
+    return Finding(FindingType.DUPLICATE, field, json.dumps(value))
+
+
+def forbidden(field: str, detail: str) -> Finding:
+    """Return the finding that something must not be set or changed."""
+    return Finding(FindingType.FORBIDDEN, field, detail)
+
+
+def refusal(kind: str, name: str, findings: Iterable[Finding]) -> str:
+    """Return the sentence that refuses an object: which object, and each field with its rule."""
+    reasons = [str(finding) for finding in findings]
+    listed = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"
+    return f"{kind} {json.dumps(name)} is invalid: {listed}"

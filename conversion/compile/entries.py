@@ -1,0 +1,163 @@
+"""What one rule leaves in the stash, and how it is read again: the slow paths of generated code.
+
+An entry is a dict under the path of the field that could not be said, in the terms of the version that can:
+
+- a leaf: `{"is": value}`, without `is` if the field was absent; `shown` is what the other version showed instead
+  (absent alike), the guard by which a later edit wins;
+- an object on the way to claimed fields, where the plain way back would not leave it as it was: a leaf as well, whose
+  value is `{}`, null or nothing;
+- a list: `{"items": […]}`, see `restow.conversion.compile.lists`; a map: `{"values": {key: {…}}}`;
+- an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if all that is
+  inside came from the stash: an empty object (true) or none (false).
+
+`gone` is the second guard: how many of the objects around the field the other version did not show. An entry counts
+only while the next object outwards, which was shown, still is: who removes an object removes what was hidden in it.
+
+Reading takes nothing for granted: anybody may have edited the annotation. A wrong shape is no entry.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from restow.conversion.structure import fits
+from restow.conversion.values import ABSENT, Json
+from restow.crds import Schema
+
+__all__ = [
+    "Kept",
+    "emptied",
+    "hidden_inside",
+    "inside",
+    "is_shown",
+    "kept_inside",
+    "kept_leaf",
+    "kept_values",
+    "leaf",
+    "left_inside",
+    "note",
+    "shown_instead",
+    "stays",
+    "with_gone",
+]
+
+Kept = Mapping[str, Any] | None
+
+_IS: Final = "is"
+_SHOWN: Final = "shown"
+_GONE: Final = "gone"
+_INSIDE: Final = "inside"
+_LEFT: Final = "left"
+_VALUES: Final = "values"
+
+
+def leaf(value: Any, around: Sequence[bool] = ()) -> Json:
+    """Return the entry of a field; `around` says of the objects around it, inmost first, whether they are shown."""
+    return with_gone({} if value is ABSENT else {_IS: value}, around)
+
+
+def with_gone(entry: Json, around: Sequence[bool]) -> Json:
+    """Return an entry that has its second guard."""
+    gone = next((index for index, shown in enumerate(around) if shown), len(around))
+    return {**entry, _GONE: gone} if gone else entry
+
+
+def is_shown(entry: Json, around: Sequence[bool]) -> bool:
+    """Say whether the objects around a field are as much there as they were shown when its entry was made."""
+    gone = entry.get(_GONE, 0)
+    if gone.__class__ is not int or gone < 0:
+        return False
+    return bool(gone >= len(around) or around[gone])
+
+
+def shown_instead(value: Any) -> Json:
+    """Return the part of an entry that says what the other version showed."""
+    return {} if value is ABSENT else {_SHOWN: value}
+
+
+def kept_leaf(kept: Kept, path: str, schema: Schema | None) -> Json | None:
+    """Return the entry of a field if it has the right shape, and a value that the schema can hold."""
+    entry = kept.get(path) if kept else None
+    if not isinstance(entry, dict) or not fits(entry.get(_IS), schema):
+        return None
+    return entry
+
+
+def note(source: Any, *, required: bool) -> Json | None:
+    """Return the entry of an object that others' fields filled, None where the plain way back leaves it as it was.
+
+    `required` is what the schema of its own version says.
+    """
+    if isinstance(source, dict):
+        return None if required else {_IS: {}}
+    if source is ABSENT:
+        return {} if required else None
+    return {_IS: source}
+
+
+def emptied(kept: Kept, path: str, schema: Schema | None, *, required: bool) -> Any:
+    """Return what becomes of an object that lost all its fields: `{}`, ABSENT, or what was noted."""
+    entry = kept_leaf(kept, path, schema)
+    if entry is None or _GONE in entry:
+        return {} if required else ABSENT
+    noted = entry.get(_IS, ABSENT)
+    return {} if isinstance(noted, dict) else noted
+
+
+def stays(source: Any, kept: Kept, path: str, schema: Schema | None, *, required: bool, bare: bool) -> bool:
+    """Say whether an object of the source is one of the target even if nothing is left in it.
+
+    `bare` says whether an empty one may pass as it is.
+    """
+    if not isinstance(source, dict):
+        return False
+    if not source:
+        return bare
+    return isinstance(emptied(kept, path, schema, required=required), dict)
+
+
+def kept_inside(kept: Kept, path: str) -> Kept:
+    """Return what is kept for the fields of one object."""
+    return _section(kept, path, _INSIDE)
+
+
+def hidden_inside(kept: Kept, path: str, around: Sequence[bool]) -> Any:
+    """Return the object of which only the stash knows: `{}` to be filled, or ABSENT."""
+    entry = kept.get(path) if kept else None
+    if not isinstance(entry, dict) or not isinstance(entry.get(_INSIDE), dict) or not is_shown(entry, around):
+        return ABSENT
+    return {}
+
+
+def left_inside(kept: Kept, path: str, *, natural: bool) -> Any:
+    """Return what becomes of an object whose inner rules left nothing in it: `{}` or ABSENT."""
+    entry = kept.get(path) if kept else None
+    left = entry.get(_LEFT) if isinstance(entry, dict) else None
+    return {} if (left if isinstance(left, bool) else natural) else ABSENT
+
+
+def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, required: bool) -> Json | None:
+    """Return the entry of an object with rules of its own, None if there is nothing to say.
+
+    `source` and `target` are the object before and after, ABSENT where it is not there; `lost` is what its rules lost.
+    `required` is what the schema of its own version says.
+    """
+    entry: Json = {_INSIDE: lost} if lost or target is ABSENT else {}
+    if target and not source and (source is not ABSENT) is not required:
+        entry[_LEFT] = source is not ABSENT
+    return with_gone(entry, around) if entry else None
+
+
+def kept_values(kept: Kept, path: str) -> Mapping[str, Json]:
+    """Return what is kept for the values of a map, by key."""
+    values = _section(kept, path, _VALUES) or {}
+    return {key: entry for key, entry in values.items() if isinstance(entry, dict)}
+
+
+def _section(kept: Kept, path: str, name: str) -> Json | None:
+    entry = kept.get(path) if kept else None
+    section = entry.get(name) if isinstance(entry, dict) else None
+    return section if isinstance(section, dict) else None

@@ -1,0 +1,185 @@
+"""One lens in one direction: forward, what the stash says, and the check by the inverse.
+
+A lens never loses anything silently: what its inverse would not give back becomes a stash entry with what is shown
+instead. Its functions are the author's; whatever they raise becomes a `RuleFailed` that names the rule only.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from restow.conversion.compile.entries import is_shown
+from restow.conversion.errors import ObjectError, RuleFailed
+from restow.conversion.path import Path
+from restow.conversion.rules.model import Direction, Lens, Packing
+from restow.conversion.structure import at, fits
+from restow.conversion.values import ABSENT, Json, alike, same
+from restow.crds import Schema
+
+__all__ = ["LensStep", "dig", "failure", "tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class LensStep:
+    """A lens compiled for one direction; called by generated code. See `rules.pair` for the contract.
+
+    `paths` and `schemas` are those of the target's leaves, in its terms; `back` is where the stash keeps what the
+    other direction lost.
+    """
+
+    label: str
+    forward: Callable[..., Any]
+    inverse: Callable[..., Any] | None
+    merge: Callable[[Any, Any, Any], Any] | None
+    takes: Packing
+    gives: Packing
+    leaves: tuple[str, ...]
+    names: frozenset[str]
+    paths: tuple[Path, ...]
+    schemas: tuple[Schema | None, ...]
+    back: str
+
+    @classmethod
+    def of(
+        cls, lens: Lens, direction: Direction, paths: tuple[Path, ...], schema: Schema | None, back: str
+    ) -> LensStep:
+        """Compile a lens; `paths` and `schema` are those of the target side."""
+        upward = direction == "up"
+        forward, inverse = (lens.up, lens.down) if upward else (lens.down, lens.up)
+        return cls(
+            label=lens.label,
+            forward=forward,
+            inverse=inverse if lens.is_checked(direction) else None,
+            merge=lens.merge if lens.may_lose("down" if upward else "up") else None,
+            takes=lens.packing("spoke" if upward else "hub"),
+            gives=lens.packing("hub" if upward else "spoke"),
+            leaves=lens.hub if upward else lens.spoke,
+            names=frozenset(lens.hub if upward else lens.spoke),
+            paths=paths,
+            schemas=tuple(at(schema, path) for path in paths),
+            back=back,
+        )
+
+    def __call__(self, value: Any, kept: Json | None, around: tuple[bool, ...], *reads: Any) -> tuple[Any, Json | None]:
+        """Return the target's value, packed, and the entry for the stash if something would be lost.
+
+        `around` says whether the objects around the target's first leaf are in the source.
+        """
+        entry = self._entry(kept, value, around) if kept else None
+        if entry is not None and alike(entry.get("shown", ABSENT), value):
+            target = _given(entry.get("is", ABSENT), self.gives)
+            if not self._shows(target, value):
+                target = ABSENT if value is ABSENT else self.checked(self.forward(value, *reads))
+        elif value is ABSENT:
+            target = ABSENT
+        elif entry is not None and self.merge is not None:
+            target = self.checked(self.merge(value, entry.get("shown", ABSENT), entry.get("is", ABSENT)))
+        else:
+            target = self.checked(self.forward(value, *reads))
+        if self.inverse is None:
+            return target, None
+        back = ABSENT if target is ABSENT else _given(self.inverse(target), self.takes)
+        if same(back, value):
+            return target, None
+        lost = {} if value is ABSENT else {"is": value}
+        return target, lost if target is ABSENT else {**lost, "shown": target}
+
+    def _shows(self, target: Any, value: Any) -> bool:
+        """Say whether what the stash has is really shown as what is there: anybody may have written the stash."""
+        if self.inverse is None or target is ABSENT:
+            return True
+        try:
+            return alike(_given(self.inverse(target), self.takes), value)
+        except Exception:  # noqa: BLE001 an author's function, given what somebody made up
+            return False
+
+    def _entry(self, kept: Json, value: Any, around: tuple[bool, ...]) -> Json | None:
+        entry = kept.get(self.back)
+        if not isinstance(entry, dict) or (value is ABSENT and not is_shown(entry, around)):
+            return None
+        if "is" in entry:
+            value = entry["is"]
+            if self.gives == "value":
+                return entry if fits(value, self.schemas[0]) else None
+            if not isinstance(value, dict) or self._undeclared(value):
+                return None
+            values = self.unpacked(value)
+            if not all(each is ABSENT or fits(each, schema) for each, schema in zip(values, self.schemas, strict=True)):
+                return None
+        return entry
+
+    def checked(self, target: Any) -> Any:
+        """Return what a function gave for a group, ABSENT if nothing. Raises RuleFailed if it is no such group."""
+        if self.gives == "value" or target is ABSENT:
+            return target
+        if not isinstance(target, dict):
+            reason = f"{self.label} must return an object, not a {type(target).__name__}"
+            raise RuleFailed(reason, rule=self.label)
+        if self._undeclared(target):
+            reason = f"{self.label} returned a field that it does not claim"
+            raise RuleFailed(reason, rule=self.label)
+        return target or ABSENT
+
+    def _undeclared(self, target: Json) -> bool:
+        if self.gives == "leaves":
+            return not target.keys() <= self.names
+        return _has_more(target, self.paths)
+
+    def unpacked(self, target: Any) -> tuple[Any, ...]:
+        """Return the values of the target's leaves, ABSENT where there is none."""
+        if target is ABSENT:
+            return (ABSENT,) * len(self.paths)
+        if self.gives == "leaves":
+            return tuple(target.get(leaf, ABSENT) for leaf in self.leaves)
+        return tuple(dig(target, path) for path in self.paths)
+
+
+def tree(paths: Sequence[Path], *values: Any) -> Any:
+    """Return an object with these values at these paths; ABSENT if there are none."""
+    root: Json = {}
+    for path, value in zip(paths, values, strict=True):
+        if value is not ABSENT:
+            place = root
+            for name in path[:-1]:
+                place = place.setdefault(name, {})
+            place[path[-1]] = value
+    return root or ABSENT
+
+
+def dig(value: Any, path: Path) -> Any:
+    """Return the value at `path`, ABSENT where there is none."""
+    for name in path:
+        if not isinstance(value, dict):
+            return ABSENT
+        value = value.get(name, ABSENT)
+    return value
+
+
+def failure(error: Exception, rule: str, place: str) -> RuleFailed:
+    """Return the error that says that a rule failed at a place. What the function said may show values: it is not told.
+
+    An author who wants to say more raises `ObjectError` with a reason of their own.
+    """
+    if isinstance(error, RuleFailed):
+        return error.under(place)
+    reason = error.reason if isinstance(error, ObjectError) else f"{rule} raised {type(error).__name__}"
+    failed = RuleFailed(reason, rule=rule, pointer=place)
+    failed.__cause__ = error
+    return failed
+
+
+def _given(value: Any, packing: Packing) -> Any:
+    return ABSENT if packing != "value" and value == {} else value
+
+
+def _has_more(value: Any, paths: Sequence[Path]) -> bool:
+    """Say whether an object has a field that is at or below none of the paths."""
+    if () in paths:
+        return False
+    if not isinstance(value, dict) or not paths:
+        return True
+    return any(_has_more(child, [path[1:] for path in paths if path[0] == name]) for name, child in value.items())

@@ -1,0 +1,187 @@
+"""Compiles the way from one version to another into one function, whatever lies between.
+
+A route is one leg (spoke to hub, hub to spoke) or two (spoke to spoke); the stash is read before the first and written
+after the last. The generated text is kept (`Route.source`) for reading.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from restow.conversion.compile import entries, lists
+from restow.conversion.compile.frame import NOTHING_KEPT
+from restow.conversion.compile.lens import dig, failure, tree
+from restow.conversion.compile.scope import write_scope
+from restow.conversion.compile.stage import FROM_ROOT, Stage, paths
+from restow.conversion.compile.writer import Writer
+from restow.conversion.errors import RuleFailed
+from restow.conversion.path import parse, pointer
+from restow.conversion.rules.model import Direction, Lens, Rule, Scope
+from restow.conversion.stash import Stash, seal, unseal
+from restow.conversion.values import ABSENT, Json, alike, same
+from restow.crds import Schema
+
+__all__ = ["CompiledLeg", "Leg", "Route", "compile_leg", "join_route"]
+
+
+def _index(items: Sequence[Any], item: Any) -> int:
+    return next(index for index, each in enumerate(items) if each is item)
+
+
+_GLOBALS: Final[Mapping[str, Any]] = {
+    "A": ABSENT,
+    "ALIKE": alike,
+    "DIG": dig,
+    "EMPTIED": entries.emptied,
+    "FAILED": RuleFailed,
+    "FAILURE": failure,
+    "HIDDEN_INSIDE": entries.hidden_inside,
+    "INDEX": _index,
+    "INSIDE": entries.inside,
+    "IS_SHOWN": entries.is_shown,
+    "KEPT_INSIDE": entries.kept_inside,
+    "KEPT_ITEMS": lists.kept_items,
+    "KEPT_LEAF": entries.kept_leaf,
+    "KEPT_VALUES": entries.kept_values,
+    "LEAF": entries.leaf,
+    "LEFT_INSIDE": entries.left_inside,
+    "LIST_ENTRY": lists.list_entry,
+    "NOTE": entries.note,
+    "POINTER": lambda steps, before: before + pointer(steps),
+    "SAME": same,
+    "SHOWN": entries.shown_instead,
+    "STAYS": entries.stays,
+    "TREE": tree,
+    "WITH_GONE": entries.with_gone,
+    "WITH_HIDDEN": lists.with_hidden,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """The rules of a spoke in one direction. Versions are names; schemas None if unknown."""
+
+    direction: Direction
+    rules: tuple[Rule, ...]
+    source: str
+    target: str
+    source_schema: Schema | None
+    target_schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledLeg:
+    """Two generated functions for a leg: for objects without a stash, as nearly all are, and for those with one.
+
+    Both return the new object and the entries of what the target's version cannot say (None if there are none);
+    `with_stash` also takes the entries of what the target's version alone can say. `source` is their text.
+    """
+
+    leg: Leg
+    plain: Callable[[Json], tuple[Json, Json | None]]
+    with_stash: Callable[[Json, Json | None], tuple[Json, Json | None]]
+    source: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Route:
+    """A compiled conversion. `function` takes an object (a JSON tree) and returns another; it never changes its input.
+
+    `touched` are the top-level fields that it looks into besides apiVersion and metadata: the values of all others
+    are passed on as they are, whatever they are. `source` is the text of the generated code.
+    """
+
+    source_version: str
+    target_version: str
+    function: Callable[[Json], Json] = field(repr=False)
+    source: str = field(repr=False)
+    touched: frozenset[str]
+
+
+def compile_leg(leg: Leg) -> CompiledLeg:
+    """Write and compile the code of a leg."""
+    writer = Writer(dict(_GLOBALS))
+    writer(f"# {leg.source} -> {leg.target}")
+    for arguments, kept in ("(obj)", NOTHING_KEPT), ("_with_stash(obj, kept)", "kept"):
+        with writer.block(f"def convert{arguments}:"):
+            stage = Stage(writer, leg.direction, "obj")
+            schemas = {"source_schema": leg.source_schema, "target_schema": leg.target_schema}
+            new, lost = write_scope(stage, leg.rules, old="obj", kept=kept, **schemas)
+            writer(f"return {new}, {lost}")
+    namespace = writer.names
+    exec(compile(writer.source, f"<conversion {leg.source} to {leg.target}>", "exec"), namespace)  # noqa: S102 our own
+    return CompiledLeg(leg, namespace["convert"], namespace["convert_with_stash"], writer.source)
+
+
+def join_route(legs: Sequence[CompiledLeg], api_version: str, *, stash_key: str, budget: int) -> Route:
+    """Join compiled legs to a route whose results are of `api_version` (`group/version`)."""
+
+    def convert_with_stash(obj: Json) -> Json:
+        obj, stash = unseal(obj, stash_key)
+        for compiled in legs:
+            kept = None
+            if stash is not None:
+                kept = stash.take(compiled.leg.target)
+                stash.take(compiled.leg.source)
+            obj, lost = compiled.with_stash(obj, kept)
+            if lost:
+                stash = _put_away(stash, compiled.leg.source, lost)
+        obj["apiVersion"] = api_version
+        if stash is not None:
+            seal(obj, stash_key, stash, budget)
+        return obj
+
+    def convert(obj: Json) -> Json:
+        metadata = obj.get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        if isinstance(annotations, dict) and stash_key in annotations:
+            return convert_with_stash(obj)
+        stash = None
+        for name, function in steps:
+            obj, lost = function(obj)
+            if lost:
+                stash = _put_away(stash, name, lost)
+        obj["apiVersion"] = api_version
+        if stash is not None:
+            seal(obj, stash_key, stash, budget)
+        return obj
+
+    steps = [(compiled.leg.source, compiled.plain) for compiled in legs]
+    return Route(
+        source_version=legs[0].leg.source,
+        target_version=legs[-1].leg.target,
+        function=convert,
+        source="\n".join(compiled.source for compiled in legs),
+        touched=frozenset(name for compiled in legs for name in _touched(compiled.leg.rules)),
+    )
+
+
+def _put_away(stash: Stash | None, version: str, lost: Json) -> Stash:
+    stash = Stash() if stash is None else stash
+    stash.put(version, lost)
+    return stash
+
+
+def _touched(rules: Sequence[Rule]) -> set[str]:
+    """Return the top-level fields that rules of the root scope look into."""
+    names = {path[0] for rule in rules for side in ("spoke", "hub") for path in paths(rule, side)}
+    return names | {parse(text)[0] for text in _root_reads(rules)} | _own_reads(rules)
+
+
+def _own_reads(rules: Sequence[Rule]) -> set[str]:
+    reads = (text for rule in rules if isinstance(rule, Lens | Scope) for text in rule.reads)
+    return {parse(text)[0] for text in reads if not text.startswith(FROM_ROOT)}
+
+
+def _root_reads(rules: Sequence[Rule]) -> set[str]:
+    found: set[str] = set()
+    for rule in rules:
+        if isinstance(rule, Lens | Scope):
+            found |= {text.removeprefix(FROM_ROOT) for text in rule.reads if text.startswith(FROM_ROOT)}
+        if isinstance(rule, Scope):
+            found |= _root_reads(rule.rules)
+    return found

@@ -1,0 +1,147 @@
+"""A frozen set of conversions: every route compiled, nothing left to check, nothing that can change.
+
+`Graph.convert` is a pure function of the object: no clock, no cluster, no configuration; the same object gives the
+same bytes. It never changes its input, and shares with it whatever no rule touches.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+from types import MappingProxyType
+
+from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
+from restow.conversion.errors import ObjectError, UnknownKind, UnknownVersion
+from restow.conversion.rules.model import Rule
+from restow.conversion.values import Json
+from restow.crds import Schema
+
+__all__ = ["Graph", "KindGraph", "Spoke"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoke:
+    """A version and the rules between it and the hub; `schema` is None if no CRD was given."""
+
+    version: str
+    rules: tuple[Rule, ...]
+    schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KindGraph:
+    """The conversions of one kind. `routes` has every ordered pair of different versions, the hub's included.
+
+    `is_internal`: the hub is no version of the CRD, and no client ever sees it.
+    """
+
+    group: str
+    kind: str
+    hub: str
+    hub_schema: Schema | None = field(repr=False)
+    is_internal: bool
+    spokes: Mapping[str, Spoke] = field(repr=False)
+    stash_key: str
+    routes: Mapping[tuple[str, str], Route] = field(repr=False)
+
+    @classmethod
+    def compiled(
+        cls,
+        group: str,
+        kind: str,
+        *,
+        hub: str,
+        hub_schema: Schema | None,
+        is_internal: bool,
+        spokes: Mapping[str, Spoke],
+        stash_key: str,
+        stash_budget: int,
+    ) -> KindGraph:
+        """Compile every route."""
+        ups, downs = {}, {}
+        for name, spoke in spokes.items():
+            ups[name] = compile_leg(Leg("up", spoke.rules, name, hub, spoke.schema, hub_schema))
+            downs[name] = compile_leg(Leg("down", spoke.rules, hub, name, hub_schema, spoke.schema))
+        routes = {}
+        for source, target in permutations((*spokes, hub), 2):
+            legs = [*([ups[source]] if source != hub else []), *([downs[target]] if target != hub else [])]
+            routes[source, target] = join_route(legs, f"{group}/{target}", stash_key=stash_key, budget=stash_budget)
+        return cls(
+            group,
+            kind,
+            hub,
+            hub_schema,
+            is_internal,
+            MappingProxyType(dict(spokes)),
+            stash_key,
+            MappingProxyType(routes),
+        )
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Every version, the hub last."""
+        return (*self.spokes, self.hub)
+
+    @property
+    def visible_versions(self) -> tuple[str, ...]:
+        """The versions that clients can see: all but an internal hub."""
+        return tuple(self.spokes) if self.is_internal else self.versions
+
+    def schema(self, version: str) -> Schema | None:
+        """Return the schema of a version, None if no CRD was given."""
+        return self.hub_schema if version == self.hub else self.spokes[version].schema
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """The conversions of a provider, by (group, kind)."""
+
+    kinds: Mapping[tuple[str, str], KindGraph]
+
+    def kind(self, group: str, kind: str) -> KindGraph:
+        """Return the conversions of one kind. Raises UnknownKind."""
+        try:
+            return self.kinds[group, kind]
+        except KeyError:
+            known = ", ".join(f"{name}.{its_group}" for its_group, name in self.kinds)
+            reason = f"no conversion is registered for {kind[:100]}.{group[:100]}, only for {known or 'nothing'}"
+            raise UnknownKind(reason) from None
+
+    def route(self, kind: str, source: str, target: str, *, visible: bool = False) -> Route | None:
+        """Return the route of a kind between two apiVersions (`group/version`); None if they are the same.
+
+        With `visible`, an internal hub is unknown, as it is to every client. Raises UnknownKind, UnknownVersion.
+        """
+        group, _, version = source.rpartition("/")
+        wanted_group, _, wanted = target.rpartition("/")
+        conversions = self.kind(group, kind)
+        if group != wanted_group:
+            reason = f"{kind[:100]} is of the group {group[:100]} and cannot become one of {wanted_group[:100]}"
+            raise UnknownVersion(reason, version=source)
+        known = conversions.visible_versions if visible else conversions.versions
+        for name in (version, wanted):
+            if name not in known:
+                reason = f"{kind[:100]}.{group[:100]} has no version {name[:100]}, only {', '.join(known)}"
+                raise UnknownVersion(reason, version=source)
+        return None if version == wanted else conversions.routes[version, wanted]
+
+    def convert(self, obj: Json, api_version: str) -> Json:
+        """Return the object at another version (`group/version`); the object itself if it is there already.
+
+        Raises ObjectError (UnknownKind, UnknownVersion, RuleFailed).
+        """
+        source, kind = obj.get("apiVersion"), obj.get("kind")
+        if not isinstance(source, str) or not isinstance(kind, str):
+            reason = "the object has no apiVersion or no kind"
+            raise ObjectError(reason)
+        route = self.route(kind, source, api_version)
+        if route is None:
+            return obj
+        try:
+            return route.function(obj)
+        except ObjectError as error:
+            error.version = error.version or source
+            raise

@@ -1,0 +1,205 @@
+"""ConversionReviews, bytes to bytes: what a conversion webhook answers to an API server.
+
+Source of the protocol: apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go` (1.36). The server
+restores all metadata but labels and annotations from the object that it sent, and only compares name, namespace and
+uid: no more than these five is sent back, so nothing else is even decoded (managedFields least of all). Top-level
+fields that no rule looks into are passed on as the bytes they came in.
+
+One object that cannot be converted fails the whole review, as the protocol wants it; the message then names every
+such object, and never shows a value. Nothing fails as a whole but what is no review (`ReviewError`).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Generic, TypedDict, TypeVar
+
+import msgspec
+
+from restow.conversion.errors import ObjectError, ReviewError, RuleFailed
+from restow.conversion.graph import Graph
+from restow.conversion.values import Json
+
+__all__ = ["MAX_MESSAGE", "Review", "convert_review"]
+
+_VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
+_KIND: Final = "ConversionReview"
+
+#: The longest message of a failed review, in characters.
+MAX_MESSAGE: Final = 2048
+_MAX_FAILURE: Final = 512
+_MAX_NAME: Final = 253
+
+_MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+Fields = dict[str, msgspec.Raw]
+Item = TypeVar("Item")
+
+
+class _Request(msgspec.Struct, Generic[Item]):
+    uid: str
+    desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: list[Item] | None = None
+
+
+class _Envelope(msgspec.Struct, Generic[Item]):
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+    request: _Request[Item] | None = None
+
+
+class _Metadata(TypedDict, total=False):
+    """What the server looks at; all else is skipped unread."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    labels: Any
+    annotations: Any
+
+
+#: Decodes envelope and objects in one pass over the bytes; an object that is none fails it, so there is a second way.
+_envelope = msgspec.json.Decoder(_Envelope[Fields]).decode
+_envelope_of_anything = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
+_fields = msgspec.json.Decoder(Fields).decode
+_metadata = msgspec.json.Decoder(_Metadata | None).decode
+_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def convert_review(graph: Graph, body: bytes) -> bytes:
+    """Answer a ConversionReview (v1; v1beta1 likewise). Raises ReviewError if the body is none."""
+    review = Review(graph, body)
+    for _ in review:
+        pass
+    return review.answer()
+
+
+class Review:
+    """One review at work, object by object: iterate over it (a server may pause in between), then take `answer()`.
+
+    Each object is decoded, converted and encoded before the next one, so that only one is ever a tree in memory: that
+    bounds memory, and leaves the garbage collector nothing to look through.
+    """
+
+    def __init__(self, graph: Graph, body: bytes) -> None:
+        """Read the envelope. Raises ReviewError if the body is no ConversionReview with a request."""
+        envelope: _Envelope[Any]
+        try:
+            try:
+                envelope = _envelope(body)
+            except _MALFORMED:
+                envelope = _envelope_of_anything(body)
+        except _MALFORMED as error:
+            message = "the body is no ConversionReview: it is not JSON, or its envelope has fields of the wrong type"
+            raise ReviewError(message) from error
+        if envelope.kind != _KIND or envelope.api_version not in _VERSIONS:
+            message = f"the body is no {_KIND} of {' or '.join(_VERSIONS)}"
+            raise ReviewError(message)
+        if envelope.request is None:
+            message = "the ConversionReview has no request"
+            raise ReviewError(message)
+        self._graph = graph
+        self._api_version = envelope.api_version
+        self._request = envelope.request
+        self.objects: tuple[Fields | msgspec.Raw, ...] = tuple(envelope.request.objects or ())
+        self.failures: list[str] = []
+        self._converted: list[msgspec.Raw] = []
+
+    @property
+    def target(self) -> str:
+        """The apiVersion that is asked for."""
+        return self._request.desired_api_version
+
+    def __iter__(self) -> Iterator[int]:
+        """Convert the objects; yields each one's index once it is done."""
+        for index, obj in enumerate(self.objects):
+            fields: Fields = {}
+            try:
+                fields = obj if isinstance(obj, dict) else _read_fields(obj)
+                converted = _encode(self._convert(fields))
+            except ObjectError as error:
+                self._fail(index, fields, error)
+            except (*_MALFORMED, TypeError, OverflowError):
+                self._fail(index, fields, ObjectError("it is, or became, what JSON cannot say, or is nested too deeply"))
+            else:
+                if not self.failures:
+                    self._converted.append(msgspec.Raw(converted))
+            yield index
+
+    def answer(self) -> bytes:
+        """Return the answer, as JSON."""
+        response: Json = {"uid": self._request.uid}
+        if not self.failures:
+            response |= {"convertedObjects": self._converted, "result": {"status": "Success"}}
+            return _encode(self._enveloped(response))
+        response |= {"convertedObjects": [], "result": {"status": "Failure", "message": self._message()}}
+        return _encode(self._enveloped(response))
+
+    def _enveloped(self, response: Json) -> Json:
+        return {"apiVersion": self._api_version, "kind": _KIND, "response": response}
+
+    def _convert(self, fields: Fields) -> Any:
+        source, kind = _text(fields, "apiVersion"), _text(fields, "kind")
+        route = self._graph.route(kind, source, self.target, visible=True)
+        if route is None:
+            return fields if "metadata" in fields else {**fields, "metadata": {}}
+        obj: Json = {name: _any(value) if name in route.touched else value for name, value in fields.items()}
+        obj["apiVersion"], obj["kind"] = source, kind
+        if "metadata" in fields:
+            obj["metadata"] = _read_metadata(fields["metadata"])
+        converted = route.function(obj)
+        if converted.get("metadata") is None:
+            converted["metadata"] = {}
+        return converted
+
+    def _fail(self, index: int, fields: Fields, error: ObjectError) -> None:
+        rule = f" ({error.rule})" if isinstance(error, RuleFailed) and error.rule not in error.reason else ""
+        self._converted.clear()
+        self.failures.append(f"[{index}] {_identity(fields)}: {error}{rule}"[:_MAX_FAILURE])
+
+    def _message(self) -> str:
+        total, count = len(self.objects), len(self.failures)
+        head = f"{count} of {total} objects cannot be converted to {self.target[:_MAX_NAME]}"
+        message = "; ".join((f"{head}: {self.failures[0]}", *self.failures[1:]))
+        if len(message) <= MAX_MESSAGE:
+            return message
+        return message[: MAX_MESSAGE - 2] + " …"
+
+
+def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
+    value = _any(fields[name]) if name in fields else None
+    if not isinstance(value, str):
+        reason = f"the object has no {name}"
+        raise ObjectError(reason)
+    return value
+
+
+def _read_fields(text: msgspec.Raw) -> Fields:
+    try:
+        return _fields(text)
+    except msgspec.ValidationError:
+        reason = "it is no object"
+        raise ObjectError(reason) from None
+
+
+def _read_metadata(text: msgspec.Raw) -> Any:
+    try:
+        return _metadata(text)
+    except msgspec.ValidationError:
+        reason = "the metadata is no object"
+        raise ObjectError(reason, pointer="/metadata") from None
+
+
+def _identity(fields: Fields) -> str:
+    try:
+        metadata = _metadata(fields["metadata"]) or {}
+        kind, version = _text(fields, "kind"), _text(fields, "apiVersion")
+    except (ObjectError, KeyError, *_MALFORMED):
+        return "an object without a name"
+    texts = [metadata.get(name) for name in ("namespace", "name")]
+    names = [text[:_MAX_NAME] for text in texts if isinstance(text, str)]
+    return f"{kind[:_MAX_NAME]} {'/'.join(names) or 'without a name'} ({version[:_MAX_NAME]})"

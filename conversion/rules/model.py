@@ -1,0 +1,131 @@
+"""Rules as data: what an author declared, before anybody has checked it.
+
+A rule is a lens: it claims fields of the spoke and fields of the hub and says how each becomes the other. What
+no rule claims is the same in both versions and passes by itself, unknown fields included.
+
+Constructing a rule never fails, so that `Registry.freeze` can report every defect at once.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+__all__ = [
+    "Constant",
+    "Default",
+    "Direction",
+    "Lens",
+    "Loses",
+    "Move",
+    "Packing",
+    "Private",
+    "Rule",
+    "Scope",
+    "Side",
+]
+
+Side = Literal["spoke", "hub"]
+Direction = Literal["up", "down"]
+#: In which directions a lens may lose something that the stash then has to keep.
+Loses = Literal["nothing", "up", "down", "both"]
+#: How functions get the values of a side: one value, a dict by leaf path, or an object tree with these leaves only.
+Packing = Literal["value", "leaves", "tree"]
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A declaration; `name` is the constructor it came from, for messages."""
+
+    name: str
+    spoke: tuple[str, ...] = ()
+    hub: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """How messages name the rule: its constructor and its paths."""
+        paths = [", ".join(side) for side in (self.spoke, self.hub) if side]
+        return f"{self.name}({' <-> '.join(paths)})"
+
+    def claims(self, side: Side) -> tuple[str, ...]:
+        """Return the paths of that side which the rule reads and writes."""
+        return self.spoke if side == "spoke" else self.hub
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(Rule):
+    """The same value at another path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lens(Rule):
+    """Values computed from values, both ways. See `rules.pair` for the contract of the functions.
+
+    `exact` holds, per direction, the values known to come back unchanged (an enum's table); `singleton` is the side
+    that holds a list of one. Both only let the compiler leave out a check.
+    """
+
+    up: Function
+    down: Function
+    spoke_packing: Packing = "value"
+    hub_packing: Packing = "value"
+    loses: Loses = "nothing"
+    merge: Function | None = None
+    reads: tuple[str, ...] = ()
+    exact: Mapping[Direction, Mapping[str, Any]] | None = None
+    tables: Mapping[Direction, Mapping[Any, Any]] | None = None
+    singleton: Side | None = None
+
+    def packing(self, side: Side) -> Packing:
+        """Return how the functions get and give the values of that side."""
+        return self.spoke_packing if side == "spoke" else self.hub_packing
+
+    def may_lose(self, direction: Direction) -> bool:
+        """Say whether losing something in that direction was declared."""
+        return self.loses in ("both", direction)
+
+    def is_checked(self, direction: Direction) -> bool:
+        """Say whether a conversion in that direction is verified by its inverse.
+
+        An author's lens that declares a loss in the other direction only is left alone in this one: its reverse
+        function may depend on more than its argument (`reads`).
+        """
+        own = self.tables is None and self.singleton is None
+        return not own or self.loses in ("nothing", "both", direction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant(Rule):
+    """A field that one side alone has, with the value that objects of the other side mean."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Default(Rule):
+    """A field that the hub always has and whose absence in the spoke means `value`."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Private(Rule):
+    """A field that one side alone has: kept in the stash, or dropped if `acknowledge` says why that is no loss."""
+
+    acknowledge: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope(Rule):
+    """Rules inside of every item of a list, every value of a map, or one object."""
+
+    container: Literal["list", "map", "object"]
+    rules: tuple[Rule, ...] = field(default=())
+    keys: tuple[str, ...] | None = None
+    hide: Function | None = None
+    reads: tuple[str, ...] = ()

@@ -1,0 +1,199 @@
+"""The stash: what an object's version cannot say, in one annotation, as canonical JSON.
+
+    {"format": 1, "kept": {VERSION: {PATH: entry}}, "dropped": 2, "was": …}
+
+`VERSION` is the one that can say it; entries of versions that a conversion passes by travel along. `PATH` is in
+that version's own terms. `dropped` counts what did not fit into the budget; `was` is what the metadata looked
+like where the annotation had to make room for itself. The entries are those of `restow.conversion.compile.entries`.
+
+Whatever stands in the annotation, a conversion goes on: what is no stash is ignored and left alone until its place
+is needed; a stash of a format that this code does not know belongs to a newer release and is never touched.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.values import Json, canonical, depth
+
+__all__ = ["DEFAULT_BUDGET", "FORMAT", "Stash", "parse_stash", "seal", "unseal"]
+
+FORMAT: Final = 1
+
+#: Bytes that the annotation may have, of the 256 KiB that the API server grants all annotations together.
+DEFAULT_BUDGET: Final = 64 * 1024
+
+_ALL_ANNOTATIONS: Final = 256 * 1024
+
+#: Far below where JSON decoders give up; `_DEPTH_OF_UNITS` is how deep in a stash stands what can be dropped.
+_MAX_DEPTH: Final = 128
+_DEPTH_OF_UNITS: Final = 6
+
+Entries = dict[str, Json]
+
+
+@dataclass(slots=True)
+class Stash:
+    """The decoded annotation of one object, owned by one conversion. `foreign`: of an unknown format, hands off."""
+
+    kept: dict[str, Entries] = field(default_factory=dict)
+    dropped: int = 0
+    foreign: bool = False
+
+    def take(self, version: str) -> Entries | None:
+        """Remove and return what is kept for a version."""
+        return self.kept.pop(version, None)
+
+    def put(self, version: str, entries: Entries) -> None:
+        """Keep entries for a version."""
+        self.kept[version] = entries
+
+
+def parse_stash(text: object) -> tuple[Stash, Json] | None:
+    """Return what an annotation's text says, and what `was`; None if it is no stash."""
+    if not isinstance(text, str) or len(text) > _ALL_ANNOTATIONS:
+        return None
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    if not isinstance(document, dict) or _is_too_deep(text, document):
+        return None
+    number = document.get("format")
+    if number.__class__ is not int or number < min(_READERS):
+        return None
+    return _READERS[number](document) if number in _READERS else (Stash(foreign=True), {})
+
+
+def _read_1(document: Json) -> tuple[Stash, Json] | None:
+    kept, dropped, was = document.get("kept"), document.get("dropped", 0), document.get("was", {})
+    if not isinstance(kept, dict) or not all(isinstance(entries, dict) for entries in kept.values()):
+        return None
+    dropped = dropped if dropped.__class__ is int else 0
+    return Stash(kept, dropped), was if isinstance(was, dict) else {}
+
+
+#: How each format is read. A new one is added here, next to those that stored objects have.
+_READERS: Final[Mapping[int, Callable[[Json], tuple[Stash, Json] | None]]] = {1: _read_1}
+
+
+def unseal(obj: Json, key: str) -> tuple[Json, Stash | None]:
+    """Return the object as it was without its stash, and the stash. The object must have the annotation `key`."""
+    parsed = parse_stash(obj["metadata"]["annotations"][key])
+    if parsed is None:
+        return obj, None
+    stash, was = parsed
+    if stash.foreign:
+        return obj, stash
+    obj = {**obj, "metadata": {**obj["metadata"]}}
+    annotations = {name: text for name, text in obj["metadata"]["annotations"].items() if name != key}
+    _put_back(obj["metadata"], "annotations", annotations, was)
+    _put_back(obj, "metadata", obj["metadata"], was)
+    return obj, stash
+
+
+def _put_back(parent: Json, name: str, value: Json, was: Json) -> None:
+    if value:
+        parent[name] = value
+    elif name in was and not was[name]:
+        parent[name] = None if was[name] is None else {}
+    else:
+        del parent[name]
+
+
+def seal(obj: Json, key: str, stash: Stash, budget: int = DEFAULT_BUDGET) -> None:
+    """Write the stash into an object made by this conversion: its own dict, and only that, is changed.
+
+    Over the budget the largest entries go first, and are counted. A metadata that cannot hold annotations, or a stash
+    of a foreign format in the place, is left as it is.
+    """
+    if stash.foreign or not any(stash.kept.values()):
+        return
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict | None) or not isinstance(annotations, dict | None):
+        return
+    document: Json = {
+        "format": FORMAT,
+        "kept": {name: entries for name, entries in stash.kept.items() if entries},
+    }
+    if stash.dropped:
+        document["dropped"] = stash.dropped
+    was = _was(obj, metadata, annotations)
+    if was:
+        document["was"] = was
+    others = {name: text for name, text in (annotations or {}).items() if name != key}
+    try:
+        text = _within(document, min(budget, _ALL_ANNOTATIONS - len(key) - _size(others)))
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError):
+        return
+    if text is not None:
+        obj["metadata"] = {**(metadata or {}), "annotations": {**others, key: text}}
+
+
+def _was(obj: Json, metadata: Json | None, annotations: Json | None) -> Json:
+    if not metadata:
+        return {"metadata": metadata} if "metadata" in obj else {}
+    return {"annotations": annotations} if "annotations" in metadata and not annotations else {}
+
+
+def _size(annotations: Json) -> int:
+    return sum(len(name.encode()) + len(text.encode()) for name, text in annotations.items() if isinstance(text, str))
+
+
+def _within(document: Json, budget: int) -> str | None:
+    text = canonical(document)
+    if len(text) > budget or _is_too_deep(text.decode(), document):
+        _degrade(document, len(text) - budget)
+        text = canonical(document)
+    return text.decode() if len(text) <= budget else None
+
+
+def _is_too_deep(text: str, document: Json) -> bool:
+    """Say whether a stash is nested so deeply that reading it could fail; most texts have too few brackets for that."""
+    return text.count("{") + text.count("[") > _MAX_DEPTH and depth(document) > _MAX_DEPTH
+
+
+def _degrade(document: Json, excess: int) -> None:
+    """Take away what is nested too deeply, then the largest entries, until the document is smaller by `excess` bytes.
+
+    All of them are counted.
+    """
+    excess += len(',"dropped":') + len(str(2**63))
+    doomed: set[int] = set()
+    for size, unit in sorted(_units(document["kept"]), key=lambda sized: -sized[0]):
+        if excess > 0 or depth(unit) > _MAX_DEPTH - _DEPTH_OF_UNITS:
+            doomed.add(id(unit))
+            excess -= size
+    document["dropped"] = document.get("dropped", 0) + len(doomed)
+    kept = {
+        version: {path: _without(entry, doomed) for path, entry in entries.items() if id(entry) not in doomed}
+        for version, entries in document["kept"].items()
+    }
+    document["kept"] = {
+        version: {path: entry for path, entry in entries.items() if entry != {"items": []}}
+        for version, entries in kept.items()
+    }
+
+
+def _units(kept: dict[str, Entries]) -> Iterator[tuple[int, Any]]:
+    """Yield what can be dropped on its own, with its size: the items of a list one by one, else the whole entry."""
+    for _, entries in sorted(kept.items()):
+        for path, entry in sorted(entries.items()):
+            items = entry.get("items") if isinstance(entry, dict) else None
+            if isinstance(items, list):
+                yield from ((len(canonical(item)) + 1, item) for item in items)
+            else:
+                yield len(canonical(entry)) + len(path) + 4, entry
+
+
+def _without(entry: Any, doomed: set[int]) -> Any:
+    if not isinstance(entry, dict) or not isinstance(entry.get("items"), list):
+        return entry
+    return {**entry, "items": [item for item in entry["items"] if id(item) not in doomed]}

@@ -1,0 +1,26 @@
+"""The laws of conversion as tests for an author's own repository (needs hypothesis).
+
+One line in a test module:
+
+    TestProfile = roundtrip_suite(graph, crd)
+
+gives one test for each law and version, over objects generated from the CRD's own schemas. The parts are public too:
+`strategies` generates objects, `laws` has each law as a plain check of one object that raises `LawBroken`, and
+`golden` compares recorded ConversionReviews.
+"""
+
+from restow.conversion.testing.golden import check_golden, golden_reviews
+from restow.conversion.testing.laws import LawBroken, Laws
+from restow.conversion.testing.strategies import Generator, objects, partial_objects
+from restow.conversion.testing.suite import roundtrip_suite
+
+__all__ = [
+    "Generator",
+    "LawBroken",
+    "Laws",
+    "check_golden",
+    "golden_reviews",
+    "objects",
+    "partial_objects",
+    "roundtrip_suite",
+]

@@ -1,0 +1,58 @@
+"""Golden ConversionReviews: recorded requests beside the answers that they must get.
+
+A folder of `NAME.request.json` and `NAME.response.json`; answers are compared as JSON, so indentation is free.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from restow.conversion.graph import Graph
+from restow.conversion.review import convert_review
+from restow.conversion.testing.laws import LawBroken
+from restow.conversion.values import same
+
+__all__ = ["check_golden", "golden_reviews"]
+
+_REQUEST = ".request.json"
+
+
+def golden_reviews(folder: Path) -> list[Path]:
+    """Return the recorded requests of a folder, sorted by name, as parameters for a test. Raises if there are none."""
+    found = sorted(folder.glob(f"*{_REQUEST}"))
+    if not found:
+        message = f"{folder} has no recorded reviews (NAME{_REQUEST})"
+        raise FileNotFoundError(message)
+    return found
+
+
+def check_golden(graph: Graph, request: Path, *, record: bool = False) -> None:
+    """Answer a recorded request and compare; with `record`, write down the answer as the expected one.
+
+    Raises LawBroken with the first place that differs.
+    """
+    expected_path = request.with_name(request.name.removesuffix(_REQUEST) + ".response.json")
+    answer = convert_review(graph, request.read_bytes())
+    if record:
+        expected_path.write_bytes(msgspec.json.format(answer) + b"\n")
+        return
+    actual, expected = msgspec.json.decode(answer), msgspec.json.decode(expected_path.read_bytes())
+    if not same(actual, expected):
+        message = f"the answer to {request.name} is not {expected_path.name}: see {_difference(actual, expected)}"
+        raise LawBroken("golden", message)
+
+
+def _difference(actual: object, expected: object, place: str = "") -> str:
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        for name in sorted({*actual, *expected}):
+            if name not in actual or name not in expected:
+                return f"{place}/{name}"
+            if not same(actual[name], expected[name]):
+                return _difference(actual[name], expected[name], f"{place}/{name}")
+    if isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
+        for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
+            if not same(left, right):
+                return _difference(left, right, f"{place}/{index}")
+    return place or "/"

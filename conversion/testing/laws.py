@@ -1,0 +1,232 @@
+"""The laws of conversion, each a plain check of one object: `Laws(graph.kind(…)).round_trip(obj, "v1beta1")`.
+
+A broken law raises `LawBroken` with what was seen; run under Hypothesis it shrinks to the smallest such object.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from restow.conversion.graph import KindGraph
+from restow.conversion.rules.model import Lens, Rule, Scope
+from restow.conversion.stash import parse_stash
+from restow.conversion.structure import violations
+from restow.conversion.testing.forgiven import (
+    forgiven,
+    has_hub_drops,
+    has_judgement,
+    undeclared_losses,
+)
+from restow.conversion.testing.purity import impure_calls
+from restow.conversion.testing.support import empties, support
+from restow.conversion.values import Json, canonical, same
+from restow.crds import pruned_paths
+
+__all__ = ["LawBroken", "Laws"]
+
+
+class LawBroken(AssertionError):
+    """A conversion broke a law; `law` is its name, as of the method of `Laws`."""
+
+    def __init__(self, law: str, message: str) -> None:
+        self.law = law
+        super().__init__(f"{law}: {message}")
+
+
+@dataclass(frozen=True, slots=True)
+class Laws:
+    """The laws of one kind's conversions. Versions are names (`v1beta1`); objects are JSON trees."""
+
+    kind: KindGraph
+
+    def convert(self, obj: Json, target: str) -> Json:
+        """Convert as the graph does."""
+        source = obj["apiVersion"].rpartition("/")[2]
+        return obj if source == target else self.kind.routes[source, target].function(obj)
+
+    def round_trip(self, obj: Json, via: str) -> None:
+        """Going to another version and back gives the same object, but for what rules dropped knowingly.
+
+        And nothing is lost on the way that no rule declared: a stash entry of a lossless rule is a wrong inverse.
+        """
+        source = _version(obj)
+        there = self.convert(obj, via)
+        back = self.convert(there, source)
+        expected = obj
+        if self.kind.hub not in (via, source) and has_hub_drops(self._rules(via)):
+            lifted = forgiven(self.convert(obj, self.kind.hub), self._rules(via), "hub")
+            expected = self.convert(lifted, source)
+        for rules, side in self._droppers(source, via):
+            expected, back = forgiven(expected, rules, side), forgiven(back, rules, side)
+        _equal("round_trip", expected, back, f"{source} -> {via} -> {source}", there)
+        for passing, route in self._lossy_legs(source, via):
+            for label in undeclared_losses(self._stash(there).get(passing, {}), *route):
+                message = f"{label} lost something from {source} to {via} without declaring it (loses=…)"
+                raise LawBroken("round_trip", message)
+
+    def path_independence(self, obj: Json, via: str, target: str) -> None:
+        """A detour over a third version ends where the straight way does."""
+        if via in self.kind.spokes and has_hub_drops(self._rules(via)):
+            return
+        straight = self.convert(obj, target)
+        _equal(
+            "path_independence",
+            straight,
+            self.convert(self.convert(obj, via), target),
+            f"over {via}",
+            straight,
+        )
+
+    def determinism(self, obj: Json, target: str) -> None:
+        """The same object gives the same bytes, whatever the order of its fields, and nothing but the object counts."""
+        first = self.convert(obj, target)
+        for again in (copy.deepcopy(obj), _reordered(obj)):
+            if canonical(self.convert(again, target)) != canonical(first):
+                message = f"converting the same object to {target} twice gave different bytes"
+                raise LawBroken("determinism", message)
+        calls = impure_calls(lambda: self.convert(obj, target))
+        if calls:
+            message = f"the conversion to {target} calls {', '.join(sorted(calls))}"
+            raise LawBroken("determinism", message)
+
+    def unchanged_input(self, obj: Json, target: str) -> None:
+        """A conversion does not change what it is given."""
+        before = copy.deepcopy(obj)
+        self.convert(obj, target)
+        if not same(before, obj):
+            message = f"the conversion to {target} changed its input"
+            raise LawBroken("unchanged_input", message)
+
+    def partial(self, whole: Json, part: Json, target: str) -> None:
+        """Of a partial object, nothing comes out that the whole would not give, nor any new null, {} or [].
+
+        Where a lens ties several fields together, a part of them may mean something else than all: within what such
+        lenses write, only the second half holds.
+        """
+        schema = self.kind.schema(target)
+        full, some = self.convert(whole, target), self.convert(part, target)
+        joint, key = self._joint_leaves(_version(whole), target), self.kind.stash_key
+        extra = sorted(
+            path
+            for path in support(_without_stash(some, key), schema) - support(_without_stash(full, key), schema)
+            if not any(path.startswith(leaf) for leaf in joint)
+        )
+        if extra:
+            message = f"a part of an object converted to {target} has {extra[0]}, which the whole object has not"
+            raise LawBroken("partial", message)
+        invented = empties(some, schema) - empties(part, None)
+        if invented:
+            message = f"the conversion to {target} invented {', '.join(sorted(invented.elements()))}"
+            raise LawBroken("partial", message)
+
+    def validity(self, obj: Json, target: str) -> None:
+        """What is valid in one version has the other's types, required fields and enums, and no undeclared fields."""
+        schema = self.kind.schema(target)
+        if schema is None:
+            return
+        converted = self.convert(obj, target)
+        found = next(iter(violations(converted, schema)), None)
+        if found is None and (self.kind.hub != target or not self.kind.is_internal):
+            pruned = next(iter(pruned_paths(converted, schema)), None)
+            found = None if pruned is None else f"{pruned} is not declared there, so the server would prune it"
+        if found is not None:
+            message = f"an object converted to {target} does not fit its schema: {found}"
+            raise LawBroken("validity", message)
+
+    def edits_win(self, obj: Json, edited: Json) -> None:
+        """What a client writes at a version is what it reads back there, whatever a stash remembers of before.
+
+        `obj` is an object of another version, `edited` what the client sends instead of what it was shown, with the
+        stash that it was given. Kinds whose rules judge edits (`merge`, `hide`) are exempt: there the author decides.
+        """
+        version = _version(edited)
+        source = _version(obj)
+        if any(has_judgement(self._rules(name)) for name in (version, source) if name in self.kind.spokes):
+            return
+        text = _annotation(self.convert(obj, version), self.kind.stash_key)
+        if text is None:
+            return
+        metadata = edited.get("metadata") or {}
+        annotations = {**(metadata.get("annotations") or {}), self.kind.stash_key: text}
+        sent = {**edited, "metadata": {**metadata, "annotations": annotations}}
+        read = self.convert(self.convert(sent, source), version)
+        left, right = _without_stash(sent, self.kind.stash_key), _without_stash(read, self.kind.stash_key)
+        for rules, side in self._droppers(version, source):
+            left, right = forgiven(left, rules, side), forgiven(right, rules, side)
+        _equal("edits_win", left, right, f"an edit at {version}", sent)
+
+    def _rules(self, version: str) -> tuple[Rule, ...]:
+        spoke = self.kind.spokes.get(version)
+        return () if spoke is None else spoke.rules
+
+    def _droppers(self, source: str, via: str) -> Iterator[tuple[tuple[Rule, ...], Any]]:
+        if source == self.kind.hub:
+            yield self._rules(via), "hub"
+        else:
+            yield self._rules(source), "spoke"
+
+    def _lossy_legs(self, source: str, via: str) -> Iterator[tuple[str, tuple[tuple[Rule, ...], Any]]]:
+        if source != self.kind.hub:
+            yield source, (self._rules(source), "up")
+        if via != self.kind.hub:
+            yield self.kind.hub, (self._rules(via), "down")
+
+    def _stash(self, obj: Json) -> dict[str, Any]:
+        parsed = parse_stash(_annotation(obj, self.kind.stash_key))
+        return {} if parsed is None else dict(parsed[0].kept)
+
+    def _joint_leaves(self, source: str, target: str) -> list[str]:
+        """Where, in the target, lenses over several leaves write: paths up to the first list."""
+        found: list[str] = []
+        for version in (source, target):
+            found += _joint(self._rules(version), "hub" if target == self.kind.hub else "spoke", "")
+            if version not in (target, self.kind.hub):
+                found += _joint(self._rules(version), "hub", "")
+        return found
+
+
+def _joint(rules: Sequence[Rule], side: Any, prefix: str) -> list[str]:
+    found = []
+    for rule in rules:
+        if isinstance(rule, Scope):
+            marker = {"list": "[", "map": "", "object": ""}[rule.container]
+            found += [f"{prefix}.{rule.claims(side)[0].lstrip('.')}{marker}"] if _joint(rule.rules, side, "") else []
+        elif isinstance(rule, Lens) and rule.tables is None and rule.singleton is None:
+            found += [f"{prefix}.{text.lstrip('.')}" for text in rule.claims(side)]
+    return found
+
+
+def _version(obj: Json) -> str:
+    return str(obj["apiVersion"]).rpartition("/")[2]
+
+
+def _equal(law: str, expected: Json, actual: Json, way: str, middle: Json) -> None:
+    if not same(expected, actual):
+        message = f"{way} changed the object\n  before: {expected}\n  after:  {actual}\n  there:  {middle}"
+        raise LawBroken(law, message)
+
+
+def _annotation(obj: Json, key: str) -> str | None:
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations.get(key) if isinstance(annotations, dict) else None
+
+
+def _without_stash(obj: Json, key: str) -> Json:
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations"), dict):
+        return obj
+    annotations = {name: text for name, text in metadata["annotations"].items() if name != key}
+    rest = {name: value for name, value in metadata.items() if name != "annotations"}
+    return {**obj, "metadata": {**rest, **({"annotations": annotations} if annotations else {})}}
+
+
+def _reordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _reordered(value[name]) for name in reversed(value)}
+    if isinstance(value, list):
+        return [_reordered(item) for item in value]
+    return value

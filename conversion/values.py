@@ -1,0 +1,95 @@
+"""JSON values: the mark for a field that is not there, equality as JSON means it, and the canonical bytes.
+
+Python's `==` says that 1, 1.0 and True are the same; in JSON and in the API server they are not, and a
+conversion that took one for the other would churn stored bytes.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Final, Literal
+
+import msgspec
+
+__all__ = ["ABSENT", "Absent", "Json", "alike", "canonical", "depth", "plain", "same"]
+
+Json = dict[str, Any]
+
+
+class Absent(Enum):
+    """The type of `ABSENT`."""
+
+    ABSENT = "absent"
+
+    def __bool__(self) -> Literal[False]:
+        return False
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+#: A field that is not there, which null is not. Falsy.
+ABSENT: Final = Absent.ABSENT
+
+_SCALARS: Final = frozenset({str, int, bool, float, type(None), Absent})
+_NUMBERS: Final = frozenset({int, float})
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def same(left: Any, right: Any) -> bool:
+    """Say whether two values are the same JSON: equal, with integers, floats and booleans told apart."""
+    if left is right:
+        return True
+    if left.__class__ in _SCALARS:
+        return left.__class__ is right.__class__ and bool(left == right)
+    if isinstance(left, dict):
+        if not isinstance(right, dict) or len(left) != len(right):
+            return False
+        for name, value in left.items():
+            other = right.get(name, ABSENT)
+            if other is not value and not same(value, other):
+                return False
+        return True
+    if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
+        return False
+    for value, other in zip(left, right, strict=True):  # noqa: SIM110 no generators on the hot path
+        if other is not value and not same(value, other):
+            return False
+    return True
+
+
+def alike(left: Any, right: Any) -> bool:
+    """Say whether two values are the same but for how a number is spelled: the API server turns 1.0 into 1."""
+    if left.__class__ in _NUMBERS and right.__class__ in _NUMBERS:
+        return bool(left == right)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(alike(value, right[name]) for name, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(alike, left, right))
+    return same(left, right)
+
+
+def canonical(value: Any) -> bytes:
+    """Return the one JSON text of a value: keys sorted, no spaces. Raises what msgspec raises on what is no JSON."""
+    return _encode(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a value with its numbers as the API server spells them: 1 instead of 1.0."""
+    if isinstance(value, dict):
+        return {name: plain(child) for name, child in value.items()}
+    if isinstance(value, list):
+        return [plain(child) for child in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def depth(value: Any) -> int:
+    """Return how many objects and lists stand in each other. No recursion: it is asked about what may be too deep."""
+    deepest, level = 0, [value]
+    while level:
+        containers = [each for each in level if isinstance(each, dict | list)]
+        level = [child for each in containers for child in (each.values() if isinstance(each, dict) else each)]
+        deepest += bool(containers)
+    return deepest

@@ -1,0 +1,160 @@
+"""The CustomResourceDefinitions around the schemas: names, versions, columns, and how versions are converted.
+
+Conversion is declared as strategy Webhook with restow's Service, and without a CA bundle, which only an installation
+knows. Where nothing answers, v1beta2 (the storage version) works, and every request at v1beta1 that would need a
+conversion fails and says so. Strategy None would be obeyed instead: stages would be pruned in silence.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from restow.crds.api.nodes import Node
+from restow.crds.api.profiles import cloud_profile, namespaced_cloud_profile
+from restow.crds.api.shoots import shoot
+from restow.crds.api.uses import API_VERSIONS, ApiVersion
+
+__all__ = ["manifests"]
+
+_GROUP: Final = "core.gardener.cloud"
+_STORAGE: Final[ApiVersion] = "v1beta2"
+_SERVICE: Final = {"name": "restow-webhook", "namespace": "restow-system", "port": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A kind: its names, what it is for, its fields at a version, its columns, what it can be selected by.
+
+    What can be selected by must differ between the versions: the API server (1.36) moves equal `selectableFields` out
+    of the versions, and then refuses them there for want of a schema.
+    """
+
+    kind: str
+    short_names: Sequence[str]
+    namespaced: bool
+    description: str
+    fields: Callable[[ApiVersion], dict[str, Node]]
+    columns: Sequence[tuple[str, str]]
+    instead: str
+    selectable: Mapping[ApiVersion, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def plural(self) -> str:
+        return f"{self.kind.lower()}s"
+
+
+_RESOURCES: Final = (
+    _Resource(
+        kind="CloudProfile",
+        short_names=["cprofile", "cpfl"],
+        namespaced=False,
+        description="CloudProfile tells what an infrastructure provider offers to every project.",
+        fields=cloud_profile,
+        columns=[("Provider", ".spec.type")],
+        instead="lifecycle takes the place of classification and expirationDate",
+    ),
+    _Resource(
+        kind="NamespacedCloudProfile",
+        short_names=["nscpfl", "nsprofile"],
+        namespaced=True,
+        description="NamespacedCloudProfile is a CloudProfile with the additions and overrides of one project.",
+        fields=namespaced_cloud_profile,
+        columns=[("Parent Name", ".spec.parent.name"), ("Parent Kind", ".spec.parent.kind")],
+        instead="lifecycle takes the place of classification and expirationDate",
+        selectable={"v1beta1": [".spec.parent.name"], "v1beta2": [".spec.parent.name", ".spec.parent.kind"]},
+    ),
+    _Resource(
+        kind="Shoot",
+        short_names=[],
+        namespaced=True,
+        description="Shoot is a cluster that is made from a profile.",
+        fields=shoot,
+        columns=[
+            ("CloudProfile", ".spec.cloudProfile.name"),
+            ("Provider", ".spec.provider.type"),
+            ("Region", ".spec.region"),
+            ("K8S Version", ".spec.kubernetes.version"),
+        ],
+        instead="cloudProfile takes the place of cloudProfileName",
+        selectable={
+            "v1beta1": [".spec.cloudProfile.name", ".spec.cloudProfile.kind", ".spec.cloudProfileName"],
+            "v1beta2": [".spec.cloudProfile.name", ".spec.cloudProfile.kind"],
+        },
+    ),
+)
+
+
+def manifests() -> dict[str, Node]:
+    """Return the documents by the name of their file."""
+    return {f"{_GROUP}_{resource.plural}.yaml": _definition(resource) for resource in _RESOURCES}
+
+
+def _definition(resource: _Resource) -> Node:
+    name = f"{resource.plural}.{_GROUP}"
+    names: dict[str, Any] = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": resource.kind.lower(),
+    }
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {
+            "group": _GROUP,
+            "names": names,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "conversion": {
+                "strategy": "Webhook",
+                "webhook": {
+                    "clientConfig": {"service": {**_SERVICE, "path": f"/convert/{name}"}},
+                    "conversionReviewVersions": ["v1"],
+                },
+            },
+            "versions": [_version(resource, api) for api in reversed(API_VERSIONS)],
+        },
+    }
+
+
+def _version(resource: _Resource, api: ApiVersion) -> Node:
+    columns = [{"name": name, "type": "string", "jsonPath": path} for name, path in resource.columns]
+    deprecated = {
+        "deprecated": True,
+        "deprecationWarning": f"{_GROUP}/{api} {resource.kind} is deprecated; use {_GROUP}/{_STORAGE}, where "
+        f"{resource.instead}",
+    }
+    selectable = {"selectableFields": [{"jsonPath": path} for path in resource.selectable.get(api, ())]}
+    return {
+        "name": api,
+        "served": True,
+        "storage": api == _STORAGE,
+        **({} if api == _STORAGE else deprecated),
+        "additionalPrinterColumns": [
+            *columns,
+            {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        ],
+        **(selectable if resource.selectable else {}),
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": _root(resource, api)},
+    }
+
+
+def _root(resource: _Resource, api: ApiVersion) -> Node:
+    return {
+        "description": resource.description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"description": "The version of the API that this object is written in.", "type": "string"},
+            "kind": {"description": "The kind of this object.", "type": "string"},
+            "metadata": {"type": "object"},
+            **resource.fields(api),
+        },
+    }

@@ -1,0 +1,115 @@
+"""How a version of Kubernetes or of a machine image moves from one classification to the next.
+
+v1beta2 writes the stages down (`lifecycle`, GEP-32); v1beta1 has what was there before, `classification` and
+`expirationDate`. Each version declares the fields of the other only to refuse them with a message: undeclared ones
+would be pruned, and a version whose expiration was dropped in silence never expires.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from restow.crds.api.nodes import Node, keyed, moment, record, refused, rule, text
+from restow.crds.api.uses import ApiVersion, Use
+
+__all__ = ["CLASSIFICATIONS", "classified", "expirable"]
+
+CLASSIFICATIONS: Final = ["unavailable", "preview", "supported", "deprecated", "expired"]
+
+_RANKS: Final = {classification: rank for rank, classification in enumerate(CLASSIFICATIONS)}
+
+_ORDER: Final = rule(
+    f"self.map(stage, {_RANKS}[?stage.classification].orValue({len(_RANKS)})).isSorted()",
+    "stages must stand in the order unavailable, preview, supported, deprecated, expired: put each in its place",
+)
+_LEADING: Final = rule(
+    "self.map(stage, has(stage.startTime)).isSorted()",
+    "only the first stages can do without startTime, for they have started already: give every later stage one",
+    "FieldValueRequired",
+)
+_MONOTONIC: Final = rule(
+    "self.map(stage, has(stage.startTime), stage.startTime).isSorted()",
+    "a stage cannot start before the one in front of it: give it the same startTime or a later one",
+)
+_NOT_EXPIRED: Final = rule(
+    "self != 'expired'",
+    "expired is not written, it follows from the date: set expirationDate, and leave classification as it was",
+    "FieldValueForbidden",
+)
+_NOT_RECLASSIFIED: Final = rule(
+    "false",
+    "an override moves the dates of a Kubernetes version and cannot reclassify it: remove classification",
+    "FieldValueForbidden",
+)
+_NO_STAGES: Final = rule(
+    "size(self) == 0",
+    "lifecycle is a field of core.gardener.cloud/v1beta2: write the manifest at that version (`restow convert --to "
+    "v1beta2` rewrites it), or classification and expirationDate instead",
+    "FieldValueForbidden",
+)
+
+
+def expirable(api: ApiVersion, use: Use, *, of_kubernetes: bool) -> dict[str, Node]:
+    """Return the fields by which a version says when it is in which stage."""
+    return _v1beta2() if api == "v1beta2" else _v1beta1(use, of_kubernetes=of_kubernetes)
+
+
+def classified(what: str) -> Node:
+    """Return the list in which a status shows the current stage of every version of `what`."""
+    fields = {
+        "version": text("The version, as in the spec."),
+        "classification": text("The stage that the version is in.", enum=CLASSIFICATIONS),
+    }
+    item = record("", fields, required=["version", "classification"])
+    return keyed(
+        f"Every version of {what} with its current stage, also those that v1beta1 does not show.", "version", item
+    )
+
+
+def _v1beta2() -> dict[str, Node]:
+    stage = record(
+        "",
+        {
+            "classification": text("The classification from the start of this stage on.", enum=CLASSIFICATIONS),
+            "startTime": moment(
+                "When the stage starts (RFC 3339); without one it has started already, which only the first stages can "
+                "say."
+            ),
+        },
+    )
+    return {
+        "lifecycle": keyed(
+            "The stages of the version, in the order unavailable, preview, supported, deprecated, expired; any of them "
+            "can be left out. Of the stages that have started the last one counts; if none has, the version is "
+            "unavailable. A version without stages is supported. A NamespacedCloudProfile names the stages it moves.",
+            "classification",
+            stage,
+            most=len(CLASSIFICATIONS),
+            rules=[_ORDER, _LEADING, _MONOTONIC],
+        ),
+        "classification": refused("classification", "write it here as the first stage of lifecycle, without startTime"),
+        "expirationDate": refused("expirationDate", "write it here as the startTime of a stage expired in lifecycle"),
+    }
+
+
+def _v1beta1(use: Use, *, of_kubernetes: bool) -> dict[str, Node]:
+    forbidden = _NOT_RECLASSIFIED if use == "override" and of_kubernetes else _NOT_EXPIRED
+    return {
+        "classification": text(
+            "The stage that the version is in, until expirationDate has passed; without one it is supported. "
+            "Deprecated: lifecycle of v1beta2 takes its place.",
+            enum=CLASSIFICATIONS[1:],
+            rules=[forbidden],
+        ),
+        "expirationDate": moment(
+            "When the version expires (RFC 3339). Deprecated: lifecycle of v1beta2 takes its place."
+        ),
+        "lifecycle": {
+            "description": "Not a field of this version: it belongs to v1beta2, and is refused here.",
+            "type": "array",
+            "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "x-kubernetes-validations": [_NO_STAGES],
+        },
+    }

@@ -1,0 +1,155 @@
+"""Shoot: which profile a cluster is made from, and the versions that it uses of it.
+
+Gardener's Shoot has far more fields: they are kept as they are, undeclared.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from restow.crds.api.machines import ARCHITECTURES
+from restow.crds.api.nodes import Node, Rule, count, flag, keyed, record, refused, rule_unless_broken_before, text
+from restow.crds.api.uses import ApiVersion
+
+__all__ = ["shoot"]
+
+_TIME_OF_DAY = r"^([01][0-9]|2[0-3])([0-5][0-9]){2}[+-][0-9]{4}$"
+
+
+def shoot(api: ApiVersion) -> dict[str, Node]:
+    """Return the spec and the status of a Shoot."""
+    fields = {
+        **_profile(api),
+        "kubernetes": _kubernetes("The version of the control plane; a short one means the latest supported of it."),
+        "maintenance": _maintenance(),
+        "provider": _provider(),
+        "region": text("One of the regions of the profile."),
+    }
+    rules, required = (_one_profile(), []) if api == "v1beta1" else ([], ["cloudProfile"])
+    spec = record("The cluster that is wanted.", fields, required=required, rules=rules, open_=True)
+    status = record("The cluster that is there.", {"lastMaintenance": _last_maintenance()}, open_=True)
+    return {"spec": spec, "status": status}
+
+
+def _profile(api: ApiVersion) -> dict[str, Node]:
+    reference = record(
+        "The profile that the cluster is made from; a NamespacedCloudProfile is one of the Shoot's own namespace.",
+        {
+            "kind": text(
+                "The kind of the profile.", enum=["CloudProfile", "NamespacedCloudProfile"], default="CloudProfile"
+            ),
+            "name": text("The name of the profile.", minLength=1, maxLength=253),
+        },
+        required=["name"],
+    )
+    if api == "v1beta2":
+        name = refused("cloudProfileName", "write it here as the name of cloudProfile")
+        return {"cloudProfile": reference, "cloudProfileName": name}
+    name = text(
+        "The name of the CloudProfile that the cluster is made from. Deprecated: cloudProfile takes its place.",
+        minLength=1,
+        maxLength=253,
+    )
+    return {"cloudProfile": reference, "cloudProfileName": name}
+
+
+def _one_profile() -> list[Rule]:
+    return [
+        rule_unless_broken_before(
+            "has({0}.cloudProfile) || has({0}.cloudProfileName)",
+            "name the profile that the cluster is made from",
+            "FieldValueRequired",
+            at=".cloudProfile",
+        ),
+        rule_unless_broken_before(
+            "!has({0}.cloudProfile) || !has({0}.cloudProfileName) || "
+            "({0}.cloudProfile.kind == 'CloudProfile' && {0}.cloudProfile.name == {0}.cloudProfileName)",
+            "cloudProfile and cloudProfileName name different profiles: let them agree, or remove cloudProfileName",
+            at=".cloudProfileName",
+        ),
+    ]
+
+
+def _kubernetes(description: str) -> Node:
+    version = text(description, maxLength=63, pattern=r"^([0-9]+(\.[0-9]+){0,2})?$")
+    return record("Kubernetes.", {"version": version}, open_=True)
+
+
+def _maintenance() -> Node:
+    update = record(
+        "What is updated then.",
+        {
+            "kubernetesVersion": flag("Whether Kubernetes is.", default=True),
+            "machineImageVersion": flag("Whether the machine images are; yes, if nothing is said."),
+        },
+        open_=True,
+    )
+    window = record(
+        "The time of day.",
+        {
+            "begin": text("When it begins, as HHMMSS and the offset from UTC, e.g. 220000+0100.", pattern=_TIME_OF_DAY),
+            "end": text("When it ends, in the same form.", pattern=_TIME_OF_DAY),
+        },
+        required=["begin", "end"],
+    )
+    return record("When and how the cluster is updated.", {"autoUpdate": update, "timeWindow": window}, open_=True)
+
+
+def _provider() -> Node:
+    workers = keyed("The worker pools.", "name", _worker())
+    fields = {"type": text("The provider, e.g. aws."), "workers": workers}
+    return record("The provider and the worker pools.", fields, open_=True)
+
+
+def _worker() -> Node:
+    image = record(
+        "The image of the machines.",
+        {"name": text("The name of the image."), "version": text("Its version; a short one means the latest of it.")},
+        open_=True,
+    )
+    machine = record(
+        "The machines.",
+        {
+            "type": text("The machine type."),
+            "image": image,
+            "architecture": text("The processor architecture.", enum=ARCHITECTURES),
+        },
+        open_=True,
+    )
+    runtime = record("", {"type": text("Its type.")}, open_=True)
+    interface = record(
+        "The container runtime interface.",
+        {
+            "name": text("Its name."),
+            "containerRuntimes": keyed("The container runtimes.", "type", runtime),
+        },
+        open_=True,
+    )
+    fields = {
+        "name": text("The name of the pool.", minLength=1),
+        "kubernetes": _kubernetes("The version of the pool, where it differs from that of the control plane."),
+        "machine": machine,
+        "cri": interface,
+        "minimum": count("The lowest number of machines.", minimum=0),
+        "maximum": count("The highest number of machines.", minimum=0),
+        "updateStrategy": text(
+            "How machines are updated: replaced one by one, or in place.",
+            enum=["AutoRollingUpdate", "AutoInPlaceUpdate", "ManualInPlaceUpdate"],
+            default="AutoRollingUpdate",
+        ),
+        "volume": record("The root volume.", {"type": text("The volume type.")}, open_=True),
+    }
+    return record("", fields, open_=True)
+
+
+def _last_maintenance() -> Node:
+    return record(
+        "The last maintenance.",
+        {
+            "description": text("What was done, and why."),
+            "triggeredTime": text("When it began.", format="date-time"),
+            "state": text("How it stands.", enum=["Processing", "Succeeded", "Failed"]),
+            "failureReason": text("Why it failed."),
+        },
+        open_=True,
+    )

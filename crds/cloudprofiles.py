@@ -1,0 +1,27 @@
+"""The packaged CustomResourceDefinitions of the CloudProfile family: crds/manifests/, as `kubectl apply` takes them.
+
+The one module of this room that reads a file, and only its own.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+import yaml
+
+__all__ = ["documents"]
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # whichever there is
+
+
+def documents() -> dict[str, dict[str, Any]]:
+    """Return the documents by the name of the CRD, e.g. `shoots.core.gardener.cloud`; made anew with every call.
+
+    They declare strategy Webhook with the Service of an ordinary installation and no CA bundle: an installation adds
+    its own, and may put a `url` in the place of the Service.
+    """
+    folder = resources.files("restow.crds").joinpath("manifests")
+    files = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda file: file.name)
+    found = [yaml.load(file.read_text(encoding="utf-8"), _LOADER) for file in files]  # noqa: S506  # a safe loader
+    return {document["metadata"]["name"]: document for document in found}

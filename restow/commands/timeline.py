@@ -1,0 +1,174 @@
+"""``restow timeline``: at which release which step of a version's life is due, missing or unsafe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from restow import options
+from restow.crds import Crd
+from restow.exits import Exit
+from restow.migrator import list_crds
+from restow.migrator.timeline import (
+    Finding,
+    Policy,
+    PolicyError,
+    Schedule,
+    check,
+    columns,
+    notes,
+    observe,
+    parse_policy,
+    schedule,
+)
+from restow.printing import print_data, print_table, say
+from restow.registries import load_crds
+from restow.session import Session, run
+
+_MANIFESTS = (".yaml", ".yml", ".json")
+_STYLES = {"unsafe": "bold red", "due": "yellow", "missing": "red"}
+
+
+@click.command("timeline")
+@click.argument("manifests", metavar="[RELEASE=FILE|FOLDER]...", nargs=-1)
+@click.option(
+    "-f",
+    "--filename",
+    "policy_file",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="POLICY",
+    help="The policy: releases, promises, versions. docs/timeline.md describes it.",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Check the CRDs of the cluster that have a version of the policy."
+)
+@click.option("--at", "release", metavar="RELEASE", help="With --all: the release that runs in the cluster.")
+@click.option("--since", metavar="RELEASE", help="Show the timeline from this release on.")
+@options.output
+@options.connection
+def command(
+    manifests: tuple[str, ...],
+    policy_file: Path,
+    everything: bool,
+    release: str | None,
+    since: str | None,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Plan the removal of API versions over the releases of a project.
+
+    Shows the timeline that follows from the policy, and checks against it the plan itself, the CRD manifests of
+    releases (v1.13=config/crd), or the CRDs of a live cluster. Exits with 1 if there is any finding.
+    """
+    if everything != (release is not None):
+        msg = "--all and --at RELEASE belong together"
+        raise click.UsageError(msg)
+    try:
+        planned = schedule(_read(policy_file))
+        first = 0 if since is None else planned.policy.index(since)
+        at = None if release is None else planned.policy.index(release)
+        known = [(planned.policy.index(name), crd) for name, crd in _manifests(manifests)]
+    except PolicyError as error:
+        raise options.InputError(f"{policy_file}: {error}") from error
+    if at is None:
+        raise SystemExit(int(_finish(planned, known, first, output)))
+
+    async def live(session: Session) -> Exit:
+        names = {version.name for version in planned.policy.versions}
+        found = [crd for crd in await list_crds(session.cluster) if names & {version.name for version in crd.versions}]
+        return _finish(planned, [*known, *((at, crd) for crd in found)], first, output)
+
+    run(live, kubeconfig=kubeconfig, context=context)
+
+
+def _read(file: Path) -> Policy:
+    try:
+        with click.open_file(str(file), encoding="utf-8") as text:
+            return parse_policy(yaml.safe_load(text))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise options.InputError(f"{file} cannot be read as YAML ({str(error).splitlines()[0]})") from error
+
+
+def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:
+    found = []
+    for argument in arguments:
+        release, equals, path = argument.partition("=")
+        if not equals or not Path(path).exists():
+            msg = f"{argument!r} is no RELEASE=FILE or RELEASE=FOLDER, or the path does not exist"
+            raise click.UsageError(msg)
+        root = Path(path)
+        files = sorted(each for each in root.rglob("*") if each.suffix in _MANIFESTS) if root.is_dir() else [root]
+        found += [(release, crd) for crd in load_crds(files)]
+    return found
+
+
+def _finish(planned: Schedule, known: list[tuple[int, Crd]], first: int, form: str) -> Exit:
+    findings = check(planned, observe(known))
+    show(planned, findings, first, form)
+    return Exit.FAILURES if findings else Exit.DONE
+
+
+def show(planned: Schedule, findings: Sequence[Finding], first: int, form: str) -> None:
+    """Print the timeline as a table with the findings below it; or as JSON or YAML."""
+    shown = columns(planned, first)
+    releases = list(enumerate(planned.policy.releases))[first:]
+    if form != "table":
+        print_data(_data(planned, findings, first), form)
+        return
+    dated = any(release.date for _, release in releases)
+    print_table(
+        ("release", *(["date"] if dated else []), *(column.title for column in shown), "notes"),
+        [
+            (
+                release.name,
+                *([release.date] if dated else []),
+                *(column.cells[index - first] for column in shown),
+                notes(planned, index),
+            )
+            for index, release in releases
+        ],
+    )
+    for finding in findings:
+        where = " ".join(part for part in (finding.crd, finding.release) if part)
+        say(f"{finding.level}: {where}: {finding.problem}. {finding.fix}.", style=_STYLES[finding.level])
+
+
+def _data(planned: Schedule, findings: Sequence[Finding], first: int) -> Any:
+    return {
+        "releases": [
+            {
+                "name": release.name,
+                "date": release.date,
+                "versions": {
+                    name: {"served": place.served, "storage": place.storage}
+                    for name in (version.name for version in planned.policy.versions)
+                    if (place := planned.place(name, index)).there
+                },
+                "notes": notes(planned, index),
+            }
+            for index, release in enumerate(planned.policy.releases)
+            if index >= first
+        ],
+        "steps": [
+            {"version": step.version, "step": step.what, "release": planned.name(step.release)}
+            for steps in planned.steps.values()
+            for step in steps.values()
+        ],
+        "findings": [
+            {
+                "level": finding.level,
+                "crd": finding.crd,
+                "release": finding.release,
+                "version": finding.version,
+                "problem": finding.problem,
+                "fix": finding.fix,
+            }
+            for finding in findings
+        ],
+    }

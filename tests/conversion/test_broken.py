@@ -1,0 +1,162 @@
+"""The helpers catch what they are for: one deliberately broken rule for every law."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import time
+from typing import Any
+
+import pytest
+
+from restow.conversion import rules
+from restow.conversion.testing import LawBroken, roundtrip_suite
+from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
+
+NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
+SPEC = obj({"spec": obj({"a": NUMBER, "b": TEXT})})
+
+
+def suite_of(rule: rules.Rule, hub: dict[str, Any] = SPEC, spoke: dict[str, Any] = SPEC, **options: Any) -> type:
+    document = crd({"v2": hub, "v1": spoke})
+    return roundtrip_suite(freeze({"v1": [rule]}, document), document, **options)
+
+
+def same_type(up: Any, down: Any, **more: Any) -> rules.Rule:
+    return rules.pair("spec.a", "spec.a", up=up, down=down, **more)
+
+
+def unchanged(value: Any) -> Any:
+    return value
+
+
+def mutating(tree: dict[str, Any]) -> dict[str, Any]:
+    box = tree["spec"]["box"]
+    box.setdefault("seen", 1)
+    return {"spec": {"box": dict(box)}}
+
+
+COUNTER = itertools.count()
+BOX = obj({"spec": obj({"box": obj({"x": NUMBER, "seen": NUMBER}), "c": NUMBER})})
+
+#: the broken rule (and schemas), the test of the suite that must fail, the law it names.
+BROKEN: list[Any] = [
+    pytest.param(same_type(lambda v: v // 2, lambda v: v * 2), "round_trip_from_v1", "round_trip", id="wrong inverse"),
+    pytest.param(
+        same_type(lambda v: v // 2, lambda v: v * 2, loses="down"),
+        "round_trip_from_v1",
+        "round_trip",
+        id="unchecked loss",
+    ),
+    pytest.param(same_type(unchanged, lambda v: v + next(COUNTER)), "determinism_from_v2", "determinism", id="counter"),
+    pytest.param(
+        same_type(lambda v: v + 0 * int(time.time()), unchanged),
+        "determinism_from_v1",
+        "determinism",
+        id="clock",
+    ),
+    pytest.param(
+        same_type(unchanged, lambda v: v + 0 * dt.datetime.now(dt.UTC).year),
+        "determinism_from_v2",
+        "determinism",
+        id="datetime",
+    ),
+    pytest.param(same_type(str, lambda v: int(v) if v else 0), "validity_from_v1", "validity", id="wrong type"),
+    pytest.param(
+        rules.pair(("spec.a", "spec.b"), ("spec.a", "spec.b"), up=lambda f: {"spec.b": "", **f}, down=unchanged),
+        "partial_objects_from_v1",
+        "round_trip",
+        id="invented default",
+    ),
+    pytest.param(
+        same_type(lambda _: None, unchanged, loses="both"),
+        "partial_objects_from_v1",
+        "partial",
+        id="invented null",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "test", "law"), BROKEN)
+def test_the_suite_catches(rule: rules.Rule, test: str, law: str) -> None:
+    """A provider's broken rule fails the test of the law that it breaks; else the suite proves nothing."""
+    with pytest.raises(LawBroken) as caught:
+        getattr(suite_of(rule)(), f"test_{test}")()
+    assert caught.value.law == law
+
+
+def test_the_suite_catches_a_mutated_input() -> None:
+    """A function that changes what it was given breaks the caller's object."""
+    rule = rules.functions(spoke=["spec.box"], hub=["spec.box"], up=mutating, down=unchanged, loses="both")
+    with pytest.raises(LawBroken) as caught:
+        suite_of(rule, BOX, BOX)().test_unchanged_input_from_v1()
+    assert caught.value.law == "unchanged_input"
+
+
+def test_the_suite_catches_a_forgotten_field() -> None:
+    """A function that does not carry a part of its object loses it, declared or not by the schema."""
+    rule = rules.pair(
+        "spec.box",
+        "spec.box",
+        up=lambda box: {"x": box["x"]} if "x" in box else {},
+        down=unchanged,
+        loses="down",
+    )
+    with pytest.raises(LawBroken) as caught:
+        suite_of(rule, BOX, BOX)().test_round_trip_from_v1()
+    assert caught.value.law == "round_trip"
+
+
+def test_the_suite_catches_a_detour_that_costs() -> None:
+    """A rule that loses in silence shows as a path that matters."""
+    plain = obj({"spec": obj({"a": NUMBER})})
+    document = crd({"v2": plain, "v1": plain, "v0": plain})
+    narrow = rules.pair("spec.a", "spec.a", up=unchanged, down=lambda v: v % 10, loses="up")
+    suite = roundtrip_suite(freeze({"v1": [narrow], "v0": []}, document), document)
+    with pytest.raises(LawBroken) as caught:
+        suite().test_path_independence_from_v0()
+    assert caught.value.law == "path_independence"
+
+
+def test_the_suite_catches_an_ignored_edit() -> None:
+    """An inverse that always gives the same value undoes what a client writes."""
+    rule = same_type(lambda v: min(v, 5), unchanged, loses="down")
+    with pytest.raises(LawBroken) as caught:
+        suite_of(rule)().test_round_trip_from_v1()
+    assert caught.value.law == "round_trip"
+    wide = obj({"spec": obj({"a": NUMBER, "b": TEXT, "c": TEXT})})
+    document = crd({"v2": wide, "v1": SPEC})
+    suite = roundtrip_suite(freeze({"v1": [rule, rules.stash(hub="spec.c")]}, document), document)
+    with pytest.raises(LawBroken) as caught:
+        suite().test_edits_at_v1_win_over_v2()
+    assert caught.value.law == "edits_win"
+
+
+def test_a_sound_rule_passes_everything() -> None:
+    """The suite accepts what is right; else nobody would keep it."""
+    suite = suite_of(same_type(lambda v: -v, lambda v: -v))
+    tests = [name for name in vars(suite) if name.startswith("test_")]
+    assert len(tests) == 14
+    for name in tests:
+        getattr(suite(), name)()
+
+
+def test_generated_objects_reach_the_corners() -> None:
+    """Whole objects have required fields and unique keys; else the laws are never tried where they break."""
+    from hypothesis import find
+
+    from restow.conversion.testing import objects, partial_objects
+
+    schema = crd({"v1": SPEC}).storage.schema
+    whole = objects(schema, f"{GROUP}/v1", KIND)
+    assert find(whole, lambda thing: thing.get("spec", {}).get("a") == 2**63 - 1)
+    assert find(whole, lambda thing: "spec" not in thing)
+    assert find(whole, lambda thing: not thing.get("spec", {}).get("b", "x").isascii())
+    assert find(
+        objects(schema, f"{GROUP}/v1", KIND, unknown=True),
+        lambda thing: "zzUndeclared" in thing.get("spec", {}),
+    )
+    assert find(
+        partial_objects(schema, f"{GROUP}/v1", KIND),
+        lambda pair: "a" in pair[0].get("spec", {}) and "metadata" not in pair[1],
+    )

@@ -1,0 +1,93 @@
+"""Every law, over random kinds: schemas and rules are generated together, then objects of them."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from restow.conversion import Graph
+from restow.conversion.testing import Laws, objects, partial_objects
+from restow.crds import Schema
+from tests.conversion.randomkinds import GROUP, KIND, families
+
+RELAXED = settings(suppress_health_check=list(HealthCheck))
+
+
+@st.composite
+def samples(draw: st.DrawFn, *, unknown: bool = False) -> tuple[Laws, Any, str]:
+    """Draw a kind's laws, an object of one version, and another version."""
+    graph, schemas = draw(families())
+    source, target = draw(st.sampled_from([*permutations(schemas, 2)]))
+    return (
+        Laws(graph.kind(GROUP, KIND)),
+        draw(objects(schemas[source], f"{GROUP}/{source}", KIND, unknown=unknown)),
+        target,
+    )
+
+
+@RELAXED
+@given(samples())
+def test_round_trip(sample: tuple[Laws, Any, str]) -> None:
+    """There and back is the identity, whatever the rules; else data is lost on every write at an old version."""
+    laws, obj, target = sample
+    laws.round_trip(obj, target)
+
+
+@RELAXED
+@given(samples(unknown=True))
+def test_unknown_fields_survive(sample: tuple[Laws, Any, str]) -> None:
+    """Fields that no schema declares come back; else preserve-unknown-fields kinds lose data."""
+    laws, obj, target = sample
+    laws.round_trip(obj, target)
+
+
+@RELAXED
+@given(samples(), st.data())
+def test_path_independence(sample: tuple[Laws, Any, str], data: st.DataObject) -> None:
+    """A detour over a third version costs nothing; else the storage version decides what an old client sees."""
+    laws, obj, target = sample
+    others = [version for version in laws.kind.versions if version not in (target, obj["apiVersion"].split("/")[1])]
+    laws.path_independence(obj, data.draw(st.sampled_from(others)), target)
+
+
+@RELAXED
+@given(samples())
+def test_determinism_and_purity(sample: tuple[Laws, Any, str]) -> None:
+    """The same object gives the same bytes and stays as it was; else watch caches and no-op detection break."""
+    laws, obj, target = sample
+    laws.determinism(obj, target)
+    laws.unchanged_input(obj, target)
+
+
+@RELAXED
+@given(samples())
+def test_validity(sample: tuple[Laws, Any, str]) -> None:
+    """Valid in one version is valid in the other; else the server prunes or stores what nobody may write."""
+    laws, obj, target = sample
+    laws.validity(obj, target)
+
+
+@RELAXED
+@given(families(), st.data())
+def test_partial_objects(family: tuple[Graph, dict[str, Schema]], data: st.DataObject) -> None:
+    """A manager's part of an object gains no field by conversion; else server-side apply makes up owners."""
+    graph, schemas = family
+    source, target = data.draw(st.sampled_from([*permutations(schemas, 2)]))
+    whole, part = data.draw(partial_objects(schemas[source], f"{GROUP}/{source}", KIND))
+    laws = Laws(graph.kind(GROUP, KIND))
+    laws.partial(whole, part, target)
+    laws.round_trip(part, target)
+
+
+@RELAXED
+@given(families(), st.data())
+def test_edits_win(family: tuple[Graph, dict[str, Schema]], data: st.DataObject) -> None:
+    """What a client wrote is what it reads back; else a stale stash undoes its edit."""
+    graph, schemas = family
+    source, target = data.draw(st.sampled_from([*permutations(schemas, 2)]))
+    before = data.draw(objects(schemas[source], f"{GROUP}/{source}", KIND))
+    edited = data.draw(objects(schemas[target], f"{GROUP}/{target}", KIND))
+    Laws(graph.kind(GROUP, KIND)).edits_win(before, edited)

@@ -1,0 +1,227 @@
+"""ConversionReviews, bytes to bytes, by the protocol table of the API server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from docs.examples.provider.conversions import graph as example
+from restow.conversion import Registry, ReviewError, convert_review, rules
+from restow.conversion.review import MAX_MESSAGE
+
+GROUP = "review.example.dev"
+V1, V2 = f"{GROUP}/v1", f"{GROUP}/v2"
+
+
+def _failing(value: Any) -> Any:
+    if value == "bad":
+        raise ValueError(value)
+    return value
+
+
+registry = Registry()
+kind = registry.kind(GROUP, "Thing", hub="v2")
+kind.spoke("v1")(lambda: [rules.rename("spec.a", "spec.b"), rules.pair("spec.p", "spec.p", up=_failing, down=_failing)])
+GRAPH = registry.freeze()
+
+
+def review(*objects: Any, to: str = V2, version: str = "v1", **more: Any) -> bytes:
+    request = {"uid": "u-1", "desiredAPIVersion": to, "objects": list(objects)}
+    return json.dumps(
+        {
+            "apiVersion": f"apiextensions.k8s.io/{version}",
+            "kind": "ConversionReview",
+            "request": request,
+            **more,
+        }
+    ).encode()
+
+
+def thing(name: str = "n", **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": V1,
+        "kind": "Thing",
+        "metadata": {"name": name, "namespace": "ns", "uid": "x"},
+        **more,
+    }
+
+
+def answer(body: bytes) -> dict[str, Any]:
+    return dict(json.loads(convert_review(GRAPH, body)))
+
+
+def test_success() -> None:
+    """The answer echoes apiVersion and uid, keeps the order and converts; else the server refuses it."""
+    answered = answer(review(thing("a", spec={"a": 1}), thing("b", spec={})))
+    assert answered == {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "ConversionReview",
+        "response": {
+            "uid": "u-1",
+            "convertedObjects": [
+                {**thing("a", spec={"b": 1}), "apiVersion": V2},
+                {**thing("b", spec={}), "apiVersion": V2},
+            ],
+            "result": {"status": "Success"},
+        },
+    }
+
+
+def test_v1beta1_is_echoed() -> None:
+    """A v1beta1 review gets a v1beta1 answer."""
+    assert answer(review(thing(), version="v1beta1"))["apiVersion"] == "apiextensions.k8s.io/v1beta1"
+
+
+def test_the_stub_response_and_unknown_fields_are_ignored() -> None:
+    """The server itself sends a stub response; later ones may send more."""
+    stub: dict[str, Any] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
+    assert answer(review(thing(), response=stub, extra={"a": 1}))["response"]["result"] == {"status": "Success"}
+
+
+def test_only_five_metadata_fields_go_back() -> None:
+    """The server restores the others itself; sending managedFields back is wasted."""
+    metadata = {
+        "name": "n",
+        "uid": "x",
+        "labels": {"a": "b"},
+        "annotations": {"c": "d"},
+        "generation": 3,
+        "managedFields": [{}],
+    }
+    obj = {**thing(), "metadata": metadata}
+    (converted,) = answer(review(obj))["response"]["convertedObjects"]
+    assert converted["metadata"] == {"name": "n", "uid": "x", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"metadata": None}, {"metadata": {}}], ids=["absent", "null", "empty"])
+def test_metadata_is_always_there(metadata: dict[str, Any]) -> None:
+    """The server fails an object without a metadata key, even if it sent none."""
+    (converted,) = answer(review({"apiVersion": V1, "kind": "Thing", **metadata}))["response"]["convertedObjects"]
+    assert converted == {"apiVersion": V2, "kind": "Thing", "metadata": {}}
+
+
+def test_untouched_fields_are_passed_on_as_bytes() -> None:
+    """What no rule looks into is not even decoded: numbers, escapes and order stay as they came."""
+    other = b'"other":{"z":1.0,"a":1e3,"big":123456789012345678901234567890,"s":"\\u003c"}'
+    raw = b'{"apiVersion":"%s","kind":"Thing","metadata":{},%s}' % (V1.encode(), other)
+    body = review().replace(b'"objects": []', b'"objects": [' + raw + b"]")
+    assert other in convert_review(GRAPH, body)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [9223372036854775807, -9223372036854775808, 2**64, 1.5, 0, False, "", "\u2028é\U0001f6a2", [], {}, None],
+)
+def test_values_are_kept(value: Any) -> None:
+    """Limits of int64, empty values and Unicode survive decoding and encoding."""
+    (converted,) = answer(review(thing(spec={"a": value})))["response"]["convertedObjects"]
+    assert converted["spec"] == {"b": value}
+    assert type(converted["spec"]["b"]) is type(value)
+
+
+def test_an_object_at_the_version_already_is_untouched() -> None:
+    """Other frameworks fail here; the same bytes go back."""
+    obj = {**thing(), "apiVersion": V2}
+    assert answer(review(obj))["response"]["convertedObjects"] == [obj]
+
+
+def test_no_objects() -> None:
+    """An empty review succeeds."""
+    assert answer(review())["response"]["convertedObjects"] == []
+
+
+def test_every_failure_is_named_and_no_value_shown() -> None:
+    """One message for all objects, with namespace, name, place and rule; else operators fix them one by one."""
+    bad = [
+        thing("b1", spec={"p": "bad"}),
+        {**thing("b2"), "kind": "Other"},
+        {**thing("b3"), "apiVersion": f"{GROUP}/v9"},
+        None,
+        {"spec": 1},
+    ]
+    answered = answer(review(thing("ok"), *bad))["response"]
+    message = answered["result"]["message"]
+    assert answered["result"]["status"] == "Failure"
+    assert answered["uid"] == "u-1"
+    assert answered["convertedObjects"] == []
+    assert message.startswith(f"5 of 6 objects cannot be converted to {V2}: [1] Thing ns/b1 ({V1}): /spec/p: pair(")
+    for part in (
+        "ValueError",
+        "[2] Other ns/b2",
+        "[3] Thing ns/b3",
+        "no version v9",
+        "[4] ",
+        "[5] ",
+        "no apiVersion",
+    ):
+        assert part in message
+    assert "bad" not in message.replace("[1]", "")
+
+
+def test_the_message_is_bounded() -> None:
+    """Hundreds of failures make no message that the server would have to cut."""
+    message = answer(review(*[thing("n" * 300, spec={"p": "bad"})] * 500))["response"]["result"]["message"]
+    assert len(message) <= MAX_MESSAGE
+    assert message.startswith("500 of 500")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"\xff",
+        b"NaN",
+        b'{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1"}',
+        b'{"kind":"Other","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":"","desiredAPIVersion":"","objects":[]}}',
+        b'{"kind":"ConversionReview","apiVersion":"v2","request":{"uid":"","desiredAPIVersion":"","objects":[]}}',
+        b'{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","request":{"uid":1}}',
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_review_is_refused(body: bytes) -> None:
+    """There is no uid to answer to: the server shell answers 400."""
+    with pytest.raises(ReviewError):
+        convert_review(GRAPH, body)
+
+
+@pytest.mark.parametrize(
+    ("field", "ok"),
+    [
+        (b'"spec":{"a":1,"a":2}', True),
+        (b'"spec":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", False),
+        (b'"spec":{"a":NaN}', False),
+        (b'"spec":{"a":1e999}', False),
+        (b'"spec":{"a":"\\ud800"}', False),
+        (b'"spec":' + b'{"x":' * 300 + b"1" + b"}" * 300, True),
+    ],
+    ids=[
+        "duplicate keys: the last counts, as for the server",
+        "deep",
+        "NaN",
+        "not finite",
+        "lone surrogate",
+        "300 deep",
+    ],
+)
+def test_odd_json(field: bytes, *, ok: bool) -> None:
+    """Odd objects fail by themselves or pass; none takes the process or the envelope down."""
+    raw = b'{"apiVersion":"%s","kind":"Thing","metadata":{"name":"odd"},' % V1.encode() + field + b"}"
+    body = review().replace(b'"objects": []', b'"objects": [' + raw + b"]")
+    try:
+        status = answer(body)["response"]["result"]["status"]
+    except ReviewError:
+        status = "Refused"
+    assert (status == "Success") is ok
+
+
+def test_an_internal_hub_is_no_target() -> None:
+    """Nobody may ask for a version that no client can see."""
+    body = review(
+        {"apiVersion": "edge.example.dev/v1", "kind": "Cache", "metadata": {}}, to="edge.example.dev/internal"
+    )
+    assert json.loads(convert_review(example, body))["response"]["result"]["status"] == "Failure"
