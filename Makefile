@@ -8,10 +8,10 @@ READY  := $(VENV)/.ready
 ROOMS  := cloudprofile controlplane conversion crds kube migrator
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure lint format bench lock manifests binaries clean view
+.PHONY: help demo test test-pure lint format bench bench-migration bench-conversion lock manifests binaries clean view
 
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, in under a minute
 	$(BIN)/restow demo
@@ -32,8 +32,13 @@ format: $(READY) ## Format the sources
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(READY) binaries ## Measure the migrator beside its alternatives, on the same API server
+bench: bench-conversion bench-migration ## Measure everything beside its alternatives (about 25 minutes)
+
+bench-migration: $(READY) binaries ## The migrator beside its alternatives, on the same API server
 	$(BIN)/python -m benchmarks.migration $(BENCH_ARGS)
+
+bench-conversion: $(READY) ## The webhook beside one that does nothing
+	$(BIN)/python -m benchmarks.conversion $(BENCH_ARGS)
 
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager

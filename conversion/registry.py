@@ -16,10 +16,11 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from restow.conversion.definition.checks import check_rules
 from restow.conversion.definition.coverage import check_coverage
@@ -34,6 +35,11 @@ from restow.crds import Crd, Schema
 from restow.crds.paths import ROOT
 
 __all__ = ["Kind", "Registry"]
+
+#: Source: apimachinery `validation.IsQualifiedName`.
+_ANNOTATION: Final = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+)
 
 Rules = Callable[[], Sequence[Rule]]
 
@@ -121,12 +127,12 @@ def _diagnostic(kind: str, version: str, problem: str, fix: str) -> Diagnostic:
 
 def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph | None, list[Diagnostic]]:
     title = f"{kind.kind}.{kind.group}"
-    found = _check_versions(kind, crd, title)
+    found = [*_check_versions(kind, crd, title), *_check_stash(kind, title)]
     if crd is None and wants_crd:
         found.append(_diagnostic(title, "", "has no CRD among those given", "Pass its CRD to freeze, or none at all"))
     findings = {version: Findings(title, version, kind.hub) for version, _ in kind.spokes}
     rules = {
-        version: check_rules(tuple(declare()), findings[version], stash_key=kind.stash)
+        version: check_rules(_declared(declare(), findings[version]), findings[version], stash_key=kind.stash)
         for version, declare in kind.spokes
     }
     hub_schema = _hub_schema(kind, crd, rules)
@@ -151,6 +157,24 @@ def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph 
         stash_key=kind.stash,
         stash_budget=kind.stash_budget,
     ), []
+
+
+def _declared(rules: Any, findings: Findings) -> tuple[Any, ...]:
+    if isinstance(rules, list | tuple):
+        return tuple(rules)
+    problem = f"its function returns a {type(rules).__name__} instead of rules"
+    findings.add("spoke", (), problem, "Return a list of rules; an empty one if nothing differs")
+    return ()
+
+
+def _check_stash(kind: Kind, title: str) -> list[Diagnostic]:
+    found = []
+    if not _ANNOTATION.fullmatch(kind.stash):
+        fix = "Name an annotation such as example.dev/conversion-stash"
+        found.append(_diagnostic(title, "", f"has the stash {kind.stash!r}, which no annotation can be named", fix))
+    if kind.stash_budget < 0:
+        found.append(_diagnostic(title, "", "has a negative stash_budget", "Give a number of bytes"))
+    return found
 
 
 def _check_versions(kind: Kind, crd: Crd | None, title: str) -> list[Diagnostic]:

@@ -124,7 +124,9 @@ class Review:
             except ObjectError as error:
                 self._fail(index, fields, error)
             except (*_MALFORMED, TypeError, OverflowError):
-                self._fail(index, fields, ObjectError("it is, or became, what JSON cannot say, or is nested too deeply"))
+                self._fail(
+                    index, fields, ObjectError("it is, or became, what JSON cannot say, or is nested too deeply")
+                )
             else:
                 if not self.failures:
                     self._converted.append(msgspec.Raw(converted))

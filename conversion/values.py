@@ -9,11 +9,12 @@ Pure.
 from __future__ import annotations
 
 from enum import Enum
+from math import isfinite
 from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = ["ABSENT", "Absent", "Json", "alike", "canonical", "depth", "plain", "same"]
+__all__ = ["ABSENT", "Absent", "Json", "alike", "canonical", "depth", "is_json", "plain", "same"]
 
 Json = dict[str, Any]
 
@@ -74,6 +75,15 @@ def alike(left: Any, right: Any) -> bool:
 def canonical(value: Any) -> bytes:
     """Return the one JSON text of a value: keys sorted, no spaces. Raises what msgspec raises on what is no JSON."""
     return _encode(value)
+
+
+def is_json(value: Any) -> bool:
+    """Say whether a value is made of what JSON can say, and of Python's own types for it."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and is_json(child) for name, child in value.items())
+    if isinstance(value, list):
+        return all(map(is_json, value))
+    return value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
 
 
 def plain(value: Any) -> Any:

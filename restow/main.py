@@ -19,6 +19,13 @@ COMMANDS = {
     "prune": "Trim status.storedVersions after proving that it is safe.",
     "ready": "Tell whether a version may be unserved or removed now.",
     "timeline": "Plan the removal of versions over releases, and check CRDs against it.",
+    "convert": "Convert manifests to another version of their kinds, comments and order kept.",
+    "explain": "Tell where each field of a converted object came from.",
+    "check": "Check conversions against CRDs: is every field of every version accounted for?",
+    "roundtrip": "Convert objects there and back, from files or a cluster, and tell what changed.",
+    "review": "Answer a ConversionReview from a file, as the webhook would.",
+    "serve": "Serve conversions and admission over HTTPS.",
+    "profile": "Evaluate, draw, render, validate and manage CloudProfiles.",
     "demo": "Walk through the life of an API version on a local control plane.",
 }
 """Subcommands in the order of the journey, with their one-line help."""

@@ -45,7 +45,7 @@ def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
     if isinstance(found, Graph):
         return found
     if not isinstance(found, Registry):
-        raise InputError(f"--registry {spec} is a {type(found).__name__}, and neither a Registry nor a Graph")
+        raise InputError(f"--registry {spec} is of the type {type(found).__name__}, neither a Registry nor a Graph")
     try:
         return found.freeze(crds)
     except DefinitionError as error:

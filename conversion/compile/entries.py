@@ -101,7 +101,7 @@ def note(source: Any, *, required: bool) -> Json | None:
 def emptied(kept: Kept, path: str, schema: Schema | None, *, required: bool) -> Any:
     """Return what becomes of an object that lost all its fields: `{}`, ABSENT, or what was noted."""
     entry = kept_leaf(kept, path, schema)
-    if entry is None or _GONE in entry:
+    if entry is None:
         return {} if required else ABSENT
     noted = entry.get(_IS, ABSENT)
     return {} if isinstance(noted, dict) else noted

@@ -81,12 +81,13 @@ class Leaves:
             node.path: f"{node.value if step.inverse is not None else target} is not A" for node in takes
         }
         self._writer(f"{entry} = None")
-        with self._writer.block(f"if {value} is A and not {self.frame.kept}:"):
+        unless = f" and not {self.frame.kept}" if self.frame.has_kept else ""
+        with self._writer.block(f"if {value} is A{unless}:"):
             self._writer(f"{target} = A")
         fast = self._fast(rule, value, target)
         if fast:
             condition, line = fast
-            with self._writer.block(f"elif {condition}:"):
+            with self._writer.block(f"elif {condition}{unless}:"):
                 self._writer(line)
         with self._writer.block("else:"):
             self._call(rule, step, takes[0], puts[0], value, target, entry)
@@ -132,16 +133,14 @@ class Leaves:
         return value
 
     def _fast(self, rule: Lens, value: str, target: str) -> tuple[str, str] | None:
-        kept = self.frame.kept
         if rule.exact is not None:
             table = self._writer.constant("table", rule.exact[self.frame.stage.direction])
-            found = f"({target} := {table}.get({value})) is not None"
-            return f"not {kept} and {value}.__class__ is str and {found}", "pass"
+            return f"{value}.__class__ is str and ({target} := {table}.get({value})) is not None", "pass"
         if rule.singleton == self.frame.stage.target_side:
-            return f"not {kept} and {value} is not None", f"{target} = [{value}]"
+            return f"{value} is not None", f"{target} = [{value}]"
         if rule.singleton == self.frame.stage.source_side:
             one = f"isinstance({value}, list) and len({value}) == 1 and {value}[0] is not None"
-            return f"not {kept} and {one}", f"{target} = {value}[0]"
+            return one, f"{target} = {value}[0]"
         return None
 
     def _call(self, rule: Lens, step: LensStep, place: Node, put: Node, value: str, target: str, entry: str) -> None:
@@ -150,10 +149,10 @@ class Leaves:
         name, forward = w.constant("step", step), w.constant("function", step.forward)
         with w.block("try:"):
             reads = self.frame.stage.reads(rule.reads, self.frame.root.old)
-            with w.block(f"if {self.frame.kept}:"):
+            if self.frame.has_kept:
                 around = self.presence.shown_before(self.frame.parent(put))
                 w(f"{target}, {entry} = {name}({value}, {self.frame.kept}, {around}{reads})")
-            with w.block("else:"):
+            else:
                 w(f"{target} = {forward}({value}{reads})")
                 if step.gives != "value":
                     w(f"{target} = {w.constant('checked', step.checked)}({target})")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from restow.conversion.compile.entries import is_shown
@@ -28,7 +29,8 @@ class LensStep:
     """A lens compiled for one direction; called by generated code. See `rules.pair` for the contract.
 
     `paths` and `schemas` are those of the target's leaves, in its terms; `back` is where the stash keeps what the
-    other direction lost.
+    other direction lost. `trusts` the stash: the inverse depends on more than its argument, so it can check what the
+    forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
     """
 
     label: str
@@ -42,6 +44,8 @@ class LensStep:
     paths: tuple[Path, ...]
     schemas: tuple[Schema | None, ...]
     back: str
+    trusts: bool
+    forget: Callable[[Any], bool] | None
 
     @classmethod
     def of(
@@ -49,12 +53,12 @@ class LensStep:
     ) -> LensStep:
         """Compile a lens; `paths` and `schema` are those of the target side."""
         upward = direction == "up"
-        forward, inverse = (lens.up, lens.down) if upward else (lens.down, lens.up)
+        forward, inverse = (lens.up, _reading_nothing(lens)) if upward else (lens.down, lens.up)
         return cls(
             label=lens.label,
             forward=forward,
             inverse=inverse if lens.is_checked(direction) else None,
-            merge=lens.merge if lens.may_lose("down" if upward else "up") else None,
+            merge=lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads) else None,
             takes=lens.packing("spoke" if upward else "hub"),
             gives=lens.packing("hub" if upward else "spoke"),
             leaves=lens.hub if upward else lens.spoke,
@@ -62,6 +66,8 @@ class LensStep:
             paths=paths,
             schemas=tuple(at(schema, path) for path in paths),
             back=back,
+            trusts=upward and bool(lens.reads),
+            forget=lens.forget if upward else None,
         )
 
     def __call__(self, value: Any, kept: Json | None, around: tuple[bool, ...], *reads: Any) -> tuple[Any, Json | None]:
@@ -74,23 +80,24 @@ class LensStep:
             target = _given(entry.get("is", ABSENT), self.gives)
             if not self._shows(target, value):
                 target = ABSENT if value is ABSENT else self.checked(self.forward(value, *reads))
-        elif value is ABSENT:
+        elif value is ABSENT and (entry is None or self.merge is None or self.takes == "value"):
             target = ABSENT
         elif entry is not None and self.merge is not None:
-            target = self.checked(self.merge(value, entry.get("shown", ABSENT), entry.get("is", ABSENT)))
+            edited = {} if value is ABSENT else value
+            target = self.checked(self.merge(edited, entry.get("shown", ABSENT), entry.get("is", ABSENT)))
         else:
             target = self.checked(self.forward(value, *reads))
-        if self.inverse is None:
+        if self.inverse is None or (self.trusts and entry is not None):
             return target, None
         back = ABSENT if target is ABSENT else _given(self.inverse(target), self.takes)
-        if same(back, value):
+        if same(back, value) or (self.forget is not None and value is not ABSENT and self.forget(value)):
             return target, None
         lost = {} if value is ABSENT else {"is": value}
         return target, lost if target is ABSENT else {**lost, "shown": target}
 
     def _shows(self, target: Any, value: Any) -> bool:
         """Say whether what the stash has is really shown as what is there: anybody may have written the stash."""
-        if self.inverse is None or target is ABSENT:
+        if self.inverse is None or self.trusts or target is ABSENT:
             return True
         try:
             return alike(_given(self.inverse(target), self.takes), value)
@@ -136,6 +143,15 @@ class LensStep:
         if self.gives == "leaves":
             return tuple(target.get(leaf, ABSENT) for leaf in self.leaves)
         return tuple(dig(target, path) for path in self.paths)
+
+
+def _reading_nothing(lens: Lens) -> Callable[..., Any]:
+    """Return the function of a lens going down, as it is for an object that has nothing to read."""
+    return partial(_with_nothing, lens.down, (ABSENT,) * len(lens.reads)) if lens.reads else lens.down
+
+
+def _with_nothing(function: Callable[..., Any], nothing: tuple[Any, ...], value: Any) -> Any:
+    return function(value, *nothing)
 
 
 def tree(paths: Sequence[Path], *values: Any) -> Any:

@@ -10,7 +10,7 @@ Pure.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -60,18 +60,26 @@ def with_hidden(
     shown_keys: Sequence[str],
     keys: Sequence[str],
     schema: Schema | None,
+    merge: Callable[[Any, Any], Any] | None = None,
 ) -> list[Any]:
     """Return the list with its hidden items in their places again; where the item before is gone, at the end.
 
-    A hidden item whose key somebody has used in the meantime stays away: the edit wins.
+    A hidden item whose key somebody has used in the meantime stays away: the edit wins, or `merge` judges it.
     """
     taken = {_key(item, keys) for item in converted} if keys else set()
     places: dict[Id | None, list[Any]] = {}
+    covered: dict[str | None, Any] = {}
     for entry in hidden:
-        if fits(entry["hidden"], schema) and not (keys and _key(entry["hidden"], keys) in taken):
+        if not fits(entry["hidden"], schema):
+            continue
+        if keys and (key := _key(entry["hidden"], keys)) in taken:
+            covered[key] = entry["hidden"]
+        else:
             places.setdefault(_read(entry, "after"), []).append(entry["hidden"])
     result = places.pop(None, [])
     for identity, item in zip(_ids(shown, shown_keys), converted, strict=True):
+        if merge is not None and covered and (key := _key(item, keys)) in covered:
+            item = merge(item, covered[key])  # noqa: PLW2901 the same item, as the author judges it
         result.append(item)
         result.extend(places.pop(identity, ()))
     for left in places.values():

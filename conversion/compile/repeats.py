@@ -54,6 +54,7 @@ class Repeat:
                 self._write_list() if kind == "list" else self._write_map()
             with self._writer.block("else:"):
                 self._writer(f"{self.target} = {self.take.value}")
+                self._write_all_hidden()
             self.frame.carried[self.take.path] = f"{self.take.value} is not A"
         self.frame.put_present(self.put, self.target)
 
@@ -138,7 +139,7 @@ class Repeat:
                 w(f"{target}.append({item})")
                 w("continue")
             place = f"POINTER((INDEX({items}, {item}),), {pointer(self.take.path)!r})"
-            with self._located(place, is_code=True):
+            with self._located(place, is_code=True), self._inside(item, keys):
                 self._write_hiding(item, all_lost)
                 source, wanted = self._schemas()
                 new, lost = self._write_inner(item, kept, source and source.items, wanted and wanted.items)
@@ -160,7 +161,25 @@ class Repeat:
         with w.block(f"if {hidden}:"):
             wanted = self._schemas()[1]
             schema = w.constant("schema", wanted and wanted.items)
-            w(f"{target} = WITH_HIDDEN({target}, {hidden}, {items}, {keys!r}, {new_keys!r}, {schema})")
+            if self.rule.merge is None:
+                w(f"{target} = WITH_HIDDEN({target}, {hidden}, {items}, {keys!r}, {new_keys!r}, {schema})")
+                return
+            merge = w.constant("merge", self.rule.merge)
+            with w.block("try:"):
+                w(f"{target} = WITH_HIDDEN({target}, {hidden}, {items}, {keys!r}, {new_keys!r}, {schema}, {merge})")
+            with w.block("except Exception as error:"):
+                w(f"raise FAILURE(error, {self.rule.label + ' merge'!r}, {pointer(self.take.path)!r})")
+
+    def _write_all_hidden(self) -> None:
+        """Write that hidden items outlive the list: a client for which it was empty may well leave it out."""
+        if self.rule.hide is None or not self.frame.has_kept or self.frame.stage.direction == "down":
+            return
+        w, hidden, around = self._writer, self._writer.fresh("hidden"), self.frame.parent(self.put)
+        with w.block(f"if {self.take.value} is A and {self.frame.kept} and all({self.presence.shown_before(around)}):"):
+            w(f"{hidden} = KEPT_ITEMS({self.frame.kept}, {self.put.address!r}, (), ())[1]")
+            wanted = self._schemas()[1]
+            keys, schema = key_names(self.rule, "hub"), w.constant("schema", wanted and wanted.items)
+            w(f"{self.target} = WITH_HIDDEN((), {hidden}, (), (), {keys!r}, {schema}) or A")
 
     def _write_hiding(self, item: str, all_lost: str) -> None:
         if self.rule.hide is None or self.frame.stage.direction == "up":
@@ -200,6 +219,13 @@ class Repeat:
             source_schema=source_schema,
             target_schema=target_schema,
         )
+
+    @contextmanager
+    def _inside(self, item: str, keys: tuple[str, ...]) -> Iterator[None]:
+        """Let reads by key know the item that they stand in."""
+        self.frame.stage.items.append((item, keys))
+        yield
+        self.frame.stage.items.pop()
 
     @contextmanager
     def _located(self, place: str, *, is_code: bool = False) -> Iterator[None]:

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from restow.conversion.compile import entries, lists
 from restow.conversion.compile.frame import NOTHING_KEPT
+from restow.conversion.compile.keyed import found, indexed
 from restow.conversion.compile.lens import dig, failure, tree
 from restow.conversion.compile.scope import write_scope
-from restow.conversion.compile.stage import FROM_ROOT, Stage, paths
+from restow.conversion.compile.stage import FROM_ROOT, Stage, paths, read_steps
 from restow.conversion.compile.writer import Writer
 from restow.conversion.errors import RuleFailed
 from restow.conversion.path import parse, pointer
@@ -39,8 +40,10 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "EMPTIED": entries.emptied,
     "FAILED": RuleFailed,
     "FAILURE": failure,
+    "FOUND": found,
     "HIDDEN_INSIDE": entries.hidden_inside,
     "INDEX": _index,
+    "INDEXED": indexed,
     "INSIDE": entries.inside,
     "IS_SHOWN": entries.is_shown,
     "KEPT_INSIDE": entries.kept_inside,
@@ -169,7 +172,7 @@ def _put_away(stash: Stash | None, version: str, lost: Json) -> Stash:
 def _touched(rules: Sequence[Rule]) -> set[str]:
     """Return the top-level fields that rules of the root scope look into."""
     names = {path[0] for rule in rules for side in ("spoke", "hub") for path in paths(rule, side)}
-    return names | {parse(text)[0] for text in _root_reads(rules)} | _own_reads(rules)
+    return names | {read_steps(text)[0][0] for text in _root_reads(rules)} | _own_reads(rules)
 
 
 def _own_reads(rules: Sequence[Rule]) -> set[str]:
@@ -178,10 +181,10 @@ def _own_reads(rules: Sequence[Rule]) -> set[str]:
 
 
 def _root_reads(rules: Sequence[Rule]) -> set[str]:
-    found: set[str] = set()
+    reads: set[str] = set()
     for rule in rules:
         if isinstance(rule, Lens | Scope):
-            found |= {text.removeprefix(FROM_ROOT) for text in rule.reads if text.startswith(FROM_ROOT)}
+            reads |= {text for text in rule.reads if text.startswith(FROM_ROOT)}
         if isinstance(rule, Scope):
-            found |= _root_reads(rule.rules)
-    return found
+            reads |= _root_reads(rule.rules)
+    return reads

@@ -89,17 +89,21 @@ class ScopeWriter(Frame):
         takes = [child for child in node.children.values() if child.take]
         for child in takes:
             child.value = self.writer.fresh("v", child.name)
-        if takes:
-            with self.writer.block("if True:" if node is self.root else f"if {node.new} is not None:"):
-                for child in takes:
-                    verb = "get" if child.in_place else "pop"
-                    self.writer(f"{child.value} = {node.new}.{verb}({child.name!r}, A)")
-            if node is not self.root:
-                with self.writer.block("else:"):
-                    self.writer(" = ".join(child.value for child in takes) + " = A")
+        if takes and node is not self.root:
+            with self.writer.block(f"if {node.new} is None:"):
+                self.writer(" = ".join(child.value for child in takes) + " = A")
+            with self.writer.block("else:"):
+                self._take_each(node, takes)
+        else:
+            self._take_each(node, takes)
         for child in node.objects:
             if child.take is None:
                 self._take(child)
+
+    def _take_each(self, node: Node, takes: Sequence[Node]) -> None:
+        for child in takes:
+            verb = "get" if child.in_place else "pop"
+            self.writer(f"{child.value} = {node.new}.{verb}({child.name!r}, A)")
 
     def _clear(self, node: Node, presence: Presence) -> None:
         """Take out what stands undeclared at a path that a rule is about to put something at."""

@@ -7,28 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from restow.conversion.compile.writer import Writer
 from restow.conversion.path import Path, parse
 from restow.conversion.rules.model import Direction, Rule, Scope, Side
 
-__all__ = ["FROM_ROOT", "Stage", "key_names", "paths"]
+__all__ = ["FROM_ROOT", "Stage", "key_names", "paths", "read_steps"]
 
 #: How a read from the root of the object, not of the scope, begins.
 FROM_ROOT: Final = "$."
 
+#: In such a read: the item that has the keys of the item that the rule stands in.
+_SAME_KEYS: Final = "[]"
+
+#: The variable of a list item, and its key fields.
+Item = tuple[str, tuple[str, ...]]
+
 
 @dataclass(slots=True)
 class Stage:
-    """The stage under construction; `root` is the variable of the whole source object."""
+    """The stage under construction; `root` is the variable of the whole source object.
+
+    `items` are the list items that the code being written stands in, outermost first.
+    """
 
     writer: Writer
     direction: Direction
     root: str
+    items: list[Item] = field(default_factory=list)
     _start: int = 0
     _depth: int = 0
-    _reads: dict[Path, str] = field(default_factory=dict)
+    _reads: dict[Any, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._start, self._depth = self.writer.position(), self.writer.depth
@@ -49,22 +59,33 @@ class Stage:
             return ""
         arguments = []
         for text in texts:
-            if text.startswith(FROM_ROOT):
-                arguments.append(self._read_once(parse(text.removeprefix(FROM_ROOT))))
-            else:
+            if not text.startswith(FROM_ROOT):
                 arguments.append(f"DIG({scope}, {parse(text)!r})")
+                continue
+            steps = read_steps(text)
+            items = self.items[: len(steps) - 1]
+            name = self._read_once(steps, tuple(keys for _, keys in items))
+            found = "".join(f"({item}, {keys!r}), " for item, keys in items)
+            arguments.append(f"FOUND({name}, ({found}))" if items else name)
         return "".join(f", {argument}" for argument in arguments)
 
-    def _read_once(self, path: Path) -> str:
-        if path not in self._reads:
-            name = self._reads[path] = self.writer.fresh("read")
-            self.writer.insert(self._start, f"{name} = DIG({self.root}, {path!r})", self._depth)
-        return self._reads[path]
+    def _read_once(self, steps: tuple[Path, ...], keys: tuple[tuple[str, ...], ...]) -> str:
+        if (steps, keys) not in self._reads:
+            name = self._reads[steps, keys] = self.writer.fresh("read")
+            read = f"INDEXED({self.root}, {steps!r}, {keys!r})" if keys else f"DIG({self.root}, {steps[0]!r})"
+            self.writer.insert(self._start, f"{name} = {read}", self._depth)
+        return self._reads[steps, keys]
 
 
 def paths(rule: Rule, side: Side) -> tuple[Path, ...]:
     """Return the parsed claims of a rule."""
     return tuple(parse(text) for text in rule.claims(side))
+
+
+def read_steps(text: str) -> tuple[Path, ...]:
+    """Return the paths of a read from the root: to a list, from its item on, and so on. Raises PathError."""
+    first, *others = text.removeprefix(FROM_ROOT).split(_SAME_KEYS)
+    return (parse(first), *(parse(other) if other else () for other in others))
 
 
 def key_names(scope: Scope, side: Side) -> tuple[str, ...]:

@@ -24,7 +24,8 @@ def pair(
     down: Callable[..., Any],
     loses: Loses = "nothing",
     merge: Callable[[Any, Any, Any], Any] | None = None,
-    reads: Sequence[str] = (),
+    forget: Callable[[Any], bool] | None = None,
+    reads: str | Sequence[str] = (),
 ) -> Rule:
     """Convert a group of leaves by two functions.
 
@@ -37,30 +38,37 @@ def pair(
     the laws of `restow.conversion.testing` fail where that happens undeclared.
 
     `merge(edited, shown, kept)` decides what an edit of the lossy side means: `shown` is what its client was shown,
-    `edited` what it sent instead, `kept` the stashed value of the richer side. Without it the edit is converted
-    plainly and the stashed value forgotten.
+    `edited` what it sent instead (of a group that it took away, `{}`), `kept` the stashed value of the richer side.
+    Without it the edit is converted plainly and the stashed value forgotten.
+
+    `forget(value)` says which values of the spoke need not come back as they were, for `up` said all that they mean:
+    a spelling that the spoke's schema refuses, for instance, and that offline conversion is to put right.
 
     `reads` names further hub fields (relative to the scope; `$.status.x` from the root of the object) whose values
-    `down` gets as further arguments, ABSENT where missing. Up-conversion has no such thing, so `loses` is "down".
+    `down` gets as further arguments, ABSENT where missing. `$.status.items[].x`, inside of `each`, is what that list
+    says of the item with the same keys (each `[]` stands for one `each`, outermost first). Up-conversion has no such
+    thing: `loses` is "down", or "both" if `down` undoes `up` for an object in which nothing of that is found (up is
+    then checked by such a `down`); `merge` judges edits of the spoke only.
     """
     return Lens(
         name="pair",
-        spoke=_paths(spoke),
-        hub=_paths(hub),
+        spoke=_all(spoke),
+        hub=_all(hub),
         up=up,
         down=down,
         spoke_packing=_packing(spoke),
         hub_packing=_packing(hub),
         loses=loses,
         merge=merge,
-        reads=tuple(reads),
+        forget=forget,
+        reads=_all(reads),
     )
 
 
 def functions(
     *,
-    spoke: Sequence[str],
-    hub: Sequence[str],
+    spoke: str | Sequence[str],
+    hub: str | Sequence[str],
     up: Callable[[dict[str, Any]], dict[str, Any]],
     down: Callable[[dict[str, Any]], dict[str, Any]],
     loses: Loses = "nothing",
@@ -72,8 +80,8 @@ def functions(
     """
     return Lens(
         name="functions",
-        spoke=tuple(spoke),
-        hub=tuple(hub),
+        spoke=_all(spoke),
+        hub=_all(hub),
         up=up,
         down=down,
         spoke_packing="tree",
@@ -82,8 +90,8 @@ def functions(
     )
 
 
-def _paths(side: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (side,) if isinstance(side, str) else tuple(side)
+def _all(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _packing(side: str | tuple[str, ...]) -> Packing:

@@ -76,6 +76,7 @@ class Lens(Rule):
     hub_packing: Packing = "value"
     loses: Loses = "nothing"
     merge: Function | None = None
+    forget: Function | None = None
     reads: tuple[str, ...] = ()
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Mapping[Any, Any]] | None = None
@@ -128,4 +129,5 @@ class Scope(Rule):
     rules: tuple[Rule, ...] = field(default=())
     keys: tuple[str, ...] | None = None
     hide: Function | None = None
+    merge: Function | None = None
     reads: tuple[str, ...] = ()

@@ -6,6 +6,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from restow.conversion.rules.model import Rule, Scope
 
@@ -19,7 +20,8 @@ def each(
     hub: str | None = None,
     key: str | Sequence[str] | None = None,
     hide: Callable[..., bool] | None = None,
-    reads: Sequence[str] = (),
+    merge: Callable[[Any, Any], Any] | None = None,
+    reads: str | Sequence[str] = (),
 ) -> Rule:
     """Apply rules to every item of a list of objects; paths of `rules` start at the item.
 
@@ -27,7 +29,11 @@ def each(
     never by position, the stash finds an item again. An item of a list without keys is found by what was shown of it.
 
     `hide(item)` says which hub items the spoke does not show at all; the stash keeps them and their places. It gets
-    the values of `reads` as further arguments, as in `pair`.
+    the values of `reads` as further arguments, as in `pair`. A hidden item outlives the list itself: to a client that
+    was shown none of the items, an empty list and none are the same.
+
+    `merge(item, hidden)` decides what becomes of an item, already in the hub's terms, that an edit of the spoke gave
+    the key of a hidden one. Without it the edit wins, and what was hidden is forgotten.
     """
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return Scope(
@@ -38,7 +44,8 @@ def each(
         rules=tuple(rules),
         keys=keys,
         hide=hide,
-        reads=tuple(reads),
+        merge=merge,
+        reads=(reads,) if isinstance(reads, str) else tuple(reads),
     )
 
 

@@ -6,12 +6,13 @@ A broken law raises `LawBroken` with what was seen; run under Hypothesis it shri
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.graph import KindGraph
-from restow.conversion.rules.model import Lens, Rule, Scope
+from restow.conversion.rules.model import Rule, Side
 from restow.conversion.stash import parse_stash
 from restow.conversion.structure import violations
 from restow.conversion.testing.forgiven import (
@@ -20,8 +21,9 @@ from restow.conversion.testing.forgiven import (
     has_judgement,
     undeclared_losses,
 )
+from restow.conversion.testing.joint import emptied_lists, has_joint, is_joint
 from restow.conversion.testing.purity import impure_calls
-from restow.conversion.testing.support import empties, support
+from restow.conversion.testing.support import empties, fields, shown_steps
 from restow.conversion.values import Json, canonical, same
 from restow.crds import pruned_paths
 
@@ -103,23 +105,28 @@ class Laws:
     def partial(self, whole: Json, part: Json, target: str) -> None:
         """Of a partial object, nothing comes out that the whole would not give, nor any new null, {} or [].
 
-        Where a lens ties several fields together, a part of them may mean something else than all: within what such
-        lenses write, only the second half holds.
+        Where a rule ties several fields together, or `hide` judges an item by its fields, a part of them may mean
+        something else than all: within what such rules write, only the second half holds; and a list whose items are
+        all hidden is empty.
         """
+        source, hub = _version(whole), self.kind.hub
+        self._check_part(whole, part, hub if source != hub and has_joint(self._rules(source)) else target)
         schema = self.kind.schema(target)
-        full, some = self.convert(whole, target), self.convert(part, target)
-        joint, key = self._joint_leaves(_version(whole), target), self.kind.stash_key
-        extra = sorted(
-            path
-            for path in support(_without_stash(some, key), schema) - support(_without_stash(full, key), schema)
-            if not any(path.startswith(leaf) for leaf in joint)
-        )
-        if extra:
-            message = f"a part of an object converted to {target} has {extra[0]}, which the whole object has not"
-            raise LawBroken("partial", message)
-        invented = empties(some, schema) - empties(part, None)
+        some = self.convert(part, target)
+        hidden = Counter({"[]": emptied_lists(some, self._rules(target), "spoke")})
+        invented = empties(some, schema) - empties(part, None) - hidden
         if invented:
             message = f"the conversion to {target} invented {', '.join(sorted(invented.elements()))}"
+            raise LawBroken("partial", message)
+
+    def _check_part(self, whole: Json, part: Json, target: str) -> None:
+        schema, key = self.kind.schema(target), self.kind.stash_key
+        full, some = (fields(_without_stash(self.convert(each, target), key), schema) for each in (whole, part))
+        side: Side = "hub" if target == self.kind.hub else "spoke"
+        rules = self._rules(_version(whole) if side == "hub" else target)
+        extra = sorted(steps for steps in some - full if not is_joint(steps, rules, side))
+        if extra:
+            message = f"a part of an object converted to {target} has {shown_steps(extra[0])}, which the whole has not"
             raise LawBroken("partial", message)
 
     def validity(self, obj: Json, target: str) -> None:
@@ -177,26 +184,6 @@ class Laws:
     def _stash(self, obj: Json) -> dict[str, Any]:
         parsed = parse_stash(_annotation(obj, self.kind.stash_key))
         return {} if parsed is None else dict(parsed[0].kept)
-
-    def _joint_leaves(self, source: str, target: str) -> list[str]:
-        """Where, in the target, lenses over several leaves write: paths up to the first list."""
-        found: list[str] = []
-        for version in (source, target):
-            found += _joint(self._rules(version), "hub" if target == self.kind.hub else "spoke", "")
-            if version not in (target, self.kind.hub):
-                found += _joint(self._rules(version), "hub", "")
-        return found
-
-
-def _joint(rules: Sequence[Rule], side: Any, prefix: str) -> list[str]:
-    found = []
-    for rule in rules:
-        if isinstance(rule, Scope):
-            marker = {"list": "[", "map": "", "object": ""}[rule.container]
-            found += [f"{prefix}.{rule.claims(side)[0].lstrip('.')}{marker}"] if _joint(rule.rules, side, "") else []
-        elif isinstance(rule, Lens) and rule.tables is None and rule.singleton is None:
-            found += [f"{prefix}.{text.lstrip('.')}" for text in rule.claims(side)]
-    return found
 
 
 def _version(obj: Json) -> str:

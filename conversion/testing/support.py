@@ -8,14 +8,26 @@ from typing import Any
 
 from restow.conversion.values import Json, canonical
 from restow.crds import ANY, Schema
-from restow.crds.paths import ROOT, field_path
 
-__all__ = ["empties", "support"]
+__all__ = ["Steps", "empties", "fields", "shown_steps", "support"]
+
+#: The way to a field: names, and for the items of a list-map their keys, as JSON in brackets.
+Steps = tuple[str, ...]
 
 
 def support(obj: Json, schema: Schema | None) -> set[str]:
     """Return the paths of all fields of an object; an atomic list is one field."""
-    return {path for path, _ in _fields(obj, schema or ANY, ROOT)}
+    return {shown_steps(steps) for steps in fields(obj, schema)}
+
+
+def fields(obj: Json, schema: Schema | None) -> set[Steps]:
+    """Return the same as steps."""
+    return set(_fields(obj, schema or ANY, ()))
+
+
+def shown_steps(steps: Steps) -> str:
+    """Return how a person is told of a field: `.spec.items[["a"]].name`."""
+    return "".join(step if step.startswith("[") else f".{step}" for step in steps)
 
 
 def empties(obj: Json, schema: Schema | None) -> Counter[str]:
@@ -29,17 +41,17 @@ def empties(obj: Json, schema: Schema | None) -> Counter[str]:
     return counts
 
 
-def _fields(value: Any, schema: Schema, path: str) -> Iterator[tuple[str, Any]]:
-    if path != ROOT:
-        yield path, value
+def _fields(value: Any, schema: Schema, steps: Steps) -> Iterator[Steps]:
+    if steps and not steps[-1].startswith("["):
+        yield steps
     if isinstance(value, dict):
         for name, child in value.items():
-            yield from _fields(child, schema.field(name) or ANY, field_path(path, name))
+            yield from _fields(child, schema.field(name) or ANY, (*steps, name))
     elif isinstance(value, list) and schema.list_type == "map":
         for item in value:
             if isinstance(item, dict):
                 key = canonical([item.get(name) for name in schema.list_keys]).decode()
-                yield from _fields(item, schema.items or ANY, f"{path}[{key}]")
+                yield from _fields(item, schema.items or ANY, (*steps, f"[{key}]"))
 
 
 def _empty_values(value: Any, schema: Schema | None) -> Iterator[Any]:

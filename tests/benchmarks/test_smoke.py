@@ -38,3 +38,18 @@ def test_quick_run(tmp_path):
     assert all(run["seconds"] > 0 and run["server_cpu"] > 0 for run in found["runs"])
     for claim in claims:
         assert claim["claim"] in done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_quick_run_of_conversions(tmp_path):
+    """A webhook that does not start, answers wrongly, or a broken section would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.conversion", "--quick", "--json", str(file)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+    found = json.loads(file.read_bytes())
+    assert list(found["sections"]) == ["sparse", "dense", "levels"]
+    claims = [claim for section in found["sections"].values() for claim in section["claims"]]
+    assert len(claims) == 5
+    assert all(claim["figure"] > 0 and claim["claim"] in done.stdout for claim in claims)

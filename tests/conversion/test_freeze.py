@@ -233,6 +233,41 @@ DEFECTS: list[Any] = [
     pytest.param([rules.stash("spec..a")], spec(), spec(a=TEXT), "v1 .", ["is no path"], id="no-path"),
     pytest.param([rules.stash()], spec(), spec(), "v1 .", ["one field"], id="nothing-claimed"),
     pytest.param(["spec.a"], spec(), spec(), "v1 .", ["str is no rule"], id="no-rule"),
+    pytest.param(
+        [rules.pair("spec.a", "spec.a", up=str, down="s")],  # type: ignore[arg-type]
+        spec(a=TEXT),
+        spec(a=TEXT),
+        "v1 .",
+        ["a str for down="],
+        id="no-function",
+    ),
+    pytest.param(
+        [rules.pair("spec.a", "spec.a", up=str, down=str, loses="all")],  # type: ignore[arg-type]
+        spec(a=TEXT),
+        spec(a=TEXT),
+        "v1 .",
+        ["loses='all'", "'nothing', 'up', 'down', 'both'"],
+        id="no-direction",
+    ),
+    pytest.param(
+        [rules.constant(hub="spec.a", value={1})], spec(a={}), spec(), "v2 .spec.a", ["no JSON"], id="constant-no-json"
+    ),
+    pytest.param(
+        [rules.default("spec.a", float("nan"))],
+        spec(a={"type": "number"}),
+        spec(a={"type": "number"}),
+        "v2 .spec.a",
+        ["no JSON"],
+        id="default-no-json",
+    ),
+    pytest.param(
+        [rules.each("spec.a", [rules.pair("x", "x", up=str, down=str, loses="down", reads="$.s[].a[].b")], key="id")],
+        spec(a=keyed(obj({"id": TEXT, "x": TEXT}))),
+        spec(a=keyed(obj({"id": TEXT, "x": TEXT}))),
+        "v2 .spec.a[]",
+        ["in 1 lists only", "Write as many []"],
+        id="reads-too-deep",
+    ),
 ]
 
 
@@ -293,6 +328,54 @@ def test_versions() -> None:
         "Other.random.example.dev  .: has no CRD",
     ):
         assert part in text
+
+
+def test_the_stash_has_a_name_that_annotations_can_have() -> None:
+    """The server refuses objects with such an annotation: every write at an old version would fail."""
+    document = crd({"v2": spec(), "v1": spec()})
+    with pytest.raises(DefinitionError, match="no annotation can be named"):
+        freeze({"v1": []}, document, stash="my stash")
+    with pytest.raises(DefinitionError, match="negative stash_budget"):
+        freeze({"v1": []}, document, stash_budget=-1)
+
+
+def test_a_function_that_returns_no_rules() -> None:
+    """A forgotten return is a defect like others; else it hides all of them."""
+    registry = Registry()
+    kind = registry.kind("random.example.dev", "Thing", hub="v2")
+    kind.spoke("v1")(lambda: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(DefinitionError, match="returns a NoneType instead of rules"):
+        registry.freeze()
+
+
+def test_an_internal_hub_requires_what_all_spokes_do() -> None:
+    """A field that every version requires is required in between; else no such kind could have an internal hub."""
+
+    def with_spec(*required: str, **fields: Any) -> dict[str, Any]:
+        return obj({"spec": obj(fields, required=[*required])}, required=["spec"])
+
+    sizes = {"type": "string", "enum": ["s", "m"]}, {"type": "string", "enum": ["S", "M", "L"]}
+    document = crd({"v2": with_spec("size", size=sizes[1]), "v1": with_spec("kind", kind=sizes[0])})
+    size = rules.enum("spec.kind", {"s": "S", "m": "M"}, hub="spec.size", down={"L": "m"})
+    hub = freeze({"v2": [], "v1": [size]}, document, hub="hub").kind(document.group, document.kind).hub_schema
+    assert hub is not None
+    assert hub.required == {"spec"}
+    assert hub.node["properties"]["spec"]["required"] == ["size"]
+    with pytest.raises(DefinitionError, match=r"v2 \.spec\.size: is required, but hub may leave it out"):
+        freeze(
+            {"v2": [], "v1": [size]},
+            crd({"v2": with_spec("size", size=sizes[1]), "v1": with_spec(kind=sizes[0])}),
+            hub="hub",
+        )
+
+
+def test_an_internal_hub_knows_every_value_that_a_version_does() -> None:
+    """A value of one version needs an answer in every other; else it would be stored where nobody admits it."""
+    sizes = [{"type": "string", "enum": ["s", "m"]}, {"type": "string", "enum": ["S", "M", "L"]}]
+    document = crd({"v2": spec(size=sizes[1]), "v1": spec(size=sizes[0])})
+    size = rules.enum("spec.size", {"s": "S", "m": "M"})
+    with pytest.raises(DefinitionError, match=r"1 defect:\n.*hub \.spec\.size: .* has no entry for 'L'"):
+        freeze({"v1": [size], "v2": []}, document, hub="hub")
 
 
 def test_an_internal_hub_covers_what_spokes_bring() -> None:

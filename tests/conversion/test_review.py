@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docs.examples.provider.conversions import graph as example
-from restow.conversion import Registry, ReviewError, convert_review, rules
+from restow.conversion import ObjectError, Registry, ReviewError, convert_review, rules
 from restow.conversion.review import MAX_MESSAGE
 
 GROUP = "review.example.dev"
@@ -189,34 +189,126 @@ def test_what_is_no_review_is_refused(body: bytes) -> None:
         convert_review(GRAPH, body)
 
 
+def with_object(text: bytes) -> bytes:
+    return review().replace(b'"objects": []', b'"objects": [' + text + b"]")
+
+
+def with_field(field: bytes) -> bytes:
+    return with_object(b'{"apiVersion":"%s","kind":"Thing","metadata":{"name":"odd"},' % V1.encode() + field + b"}")
+
+
+DEEP = b"[" * 5000 + b"]" * 5000
+
+
 @pytest.mark.parametrize(
-    ("field", "ok"),
+    ("field", "converted"),
     [
-        (b'"spec":{"a":1,"a":2}', True),
-        (b'"spec":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}", False),
-        (b'"spec":{"a":NaN}', False),
-        (b'"spec":{"a":1e999}', False),
-        (b'"spec":{"a":"\\ud800"}', False),
-        (b'"spec":' + b'{"x":' * 300 + b"1" + b"}" * 300, True),
-    ],
-    ids=[
-        "duplicate keys: the last counts, as for the server",
-        "deep",
-        "NaN",
-        "not finite",
-        "lone surrogate",
-        "300 deep",
+        pytest.param(
+            b'"spec":{"a":1,"a":2}', b'"spec":{"b":2}', id="duplicate keys: the last counts, as for the server"
+        ),
+        pytest.param(b'"spec":1,"spec":{"a":2}', b'"spec":{"b":2}', id="a duplicate field"),
+        pytest.param(b'"spec":{"a":18446744073709551616}', b'"spec":{"b":18446744073709551616}', id="2**64"),
+        pytest.param(b'"spec":{"a":-' + b"9" * 400 + b"}", b'"spec":{"b":-' + b"9" * 400 + b"}", id="400 digits"),
+        pytest.param(b'"other":' + b"9" * 5000, b'"other":' + b"9" * 5000, id="5000 digits that nobody reads"),
+        pytest.param(b'"spec":{"a":1.0}', b'"spec":{"b":1.0}', id="a float stays one"),
+        pytest.param(b'"spec":{"a":-0.0}', b'"spec":{"b":-0.0}', id="negative zero"),
+        pytest.param(b'"other":1e2', b'"other":1e2', id="a spelling that nobody reads"),
+        pytest.param(b'"spec":null,"status":null', b'"spec":null,"status":null', id="null everywhere"),
+        pytest.param(b'"spec":{"a":null,"p":null}', b'"spec":{"p":null,"b":null}', id="null inside"),
+        pytest.param(b'"spec":[]', b'"spec":[]', id="a list for an object"),
+        pytest.param(b'"spec":"text"', b'"spec":"text"', id="a text for an object"),
+        pytest.param(b'"spec":{"a":[],"p":{}}', b'"spec":{"p":{},"b":[]}', id="empty ones"),
+        pytest.param(
+            b'"spec":{"a":' + b"[" * 300 + b"]" * 300 + b"}", b'"spec":{"b":' + b"[" * 300 + b"]" * 300, id="300 deep"
+        ),
     ],
 )
-def test_odd_json(field: bytes, *, ok: bool) -> None:
-    """Odd objects fail by themselves or pass; none takes the process or the envelope down."""
-    raw = b'{"apiVersion":"%s","kind":"Thing","metadata":{"name":"odd"},' % V1.encode() + field + b"}"
-    body = review().replace(b'"objects": []', b'"objects": [' + raw + b"]")
-    try:
-        status = answer(body)["response"]["result"]["status"]
-    except ReviewError:
-        status = "Refused"
-    assert (status == "Success") is ok
+def test_odd_values_pass(field: bytes, converted: bytes) -> None:
+    """What JSON can say passes as it is, however odd; else one object takes its version down."""
+    text = convert_review(GRAPH, with_field(field))
+    assert b'"status":"Success"' in text
+    assert converted in text
+
+
+@pytest.mark.parametrize(
+    ("field", "words"),
+    [
+        pytest.param(b'"spec":{"a":' + b"9" * 5000 + b"}", "what JSON cannot say", id="5000 digits"),
+        pytest.param(b'"spec":{"a":1e999}', "what JSON cannot say", id="not finite"),
+        pytest.param(b'"kind":1', "no kind", id="a kind that is no text"),
+        pytest.param(b'"apiVersion":null', "no apiVersion", id="an apiVersion that is null"),
+        pytest.param(b'"metadata":[]', "/metadata: the metadata is no object", id="metadata that is a list"),
+        pytest.param(b'"metadata":"m"', "/metadata: the metadata is no object", id="metadata that is a text"),
+        pytest.param(
+            b'"spec":{"p":"bad"},"metadata":{"name":{"s3cret":1},"namespace":["s3cret"]}',
+            "Thing without a name",
+            id="names that are no texts",
+        ),
+    ],
+)
+def test_what_cannot_be_converted_fails_its_object(field: bytes, words: str) -> None:
+    """Such an object is named, shortly and without its values; none takes the process down."""
+    answered = answer(with_field(field))["response"]
+    assert (answered["uid"], answered["result"]["status"]) == ("u-1", "Failure")
+    assert words in answered["result"]["message"]
+    assert len(answered["result"]["message"]) < 300
+    assert "s3cret" not in answered["result"]["message"]
+
+
+@pytest.mark.parametrize("text", [b"null", b"1", b"true", b'"text"', b"[]", b"[{}]"])
+def test_what_is_no_object(text: bytes) -> None:
+    """Items that are no objects fail by themselves, the others are told of as well."""
+    message = answer(with_object(text + b", " + text))["response"]["result"]["message"]
+    assert message.count("it is no object") == 2
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        b'"spec":{"a":NaN}',
+        b'"other":NaN',
+        b'"other":-Infinity',
+        b'"other":tru',
+        b'"x":01',
+        b'"spec":{"a":"\\ud800"}',
+        b'"spec":{"a":' + DEEP + b"}",
+        b'"other":' + DEEP,
+    ],
+    ids=[
+        "NaN",
+        "NaN that nobody reads",
+        "infinity",
+        "a word",
+        "an octal",
+        "half a surrogate",
+        "deep",
+        "deep elsewhere",
+    ],
+)
+def test_what_is_no_json_is_refused(field: bytes) -> None:
+    """No API server sends what is no JSON, or nested so deeply that it could not be read: the body is refused."""
+    with pytest.raises(ReviewError):
+        convert_review(GRAPH, with_field(field))
+
+
+def test_odd_labels_and_annotations_are_sent_back_as_they_came() -> None:
+    """The server restores what is not changed, and says best itself what is wrong with it."""
+    body = with_field(b'"metadata":{"annotations":[1],"labels":3}')
+    assert answer(body)["response"]["convertedObjects"][0]["metadata"] == {"annotations": [1], "labels": 3}
+
+
+def test_a_long_reason_is_cut() -> None:
+    """An author's own message is bounded too; else one object would fill the answer."""
+
+    def complain(_: Any) -> Any:
+        raise ObjectError("no " * 1000)
+
+    registry = Registry()
+    registry.kind(GROUP, "Thing", hub="v2").spoke("v1")(lambda: [rules.pair("a", "b", up=complain, down=complain)])
+    body = review(*[thing(a=1)] * 3)
+    message = json.loads(convert_review(registry.freeze(), body))["response"]["result"]["message"]
+    assert len(message) < MAX_MESSAGE
+    assert "[2] Thing ns/n" in message
 
 
 def test_an_internal_hub_is_no_target() -> None:

@@ -13,10 +13,10 @@ GROUP = "rules.example.dev"
 KEY = f"{GROUP}/conversion-stash"
 
 
-def graph_of(*declared: rules.Rule) -> Graph:
+def graph_of(*declared: rules.Rule | list[rules.Rule]) -> Graph:
     registry = Registry()
     kind = registry.kind(GROUP, "Thing", hub="v2")
-    kind.spoke("v1")(lambda: declared)
+    kind.spoke("v1")(lambda: [rule for each in declared for rule in (each if isinstance(each, list) else [each])])
     return registry.freeze()
 
 
@@ -48,6 +48,12 @@ DEFAULT = rules.default("spec.replicas", 1)
 EACH = rules.each("items", [rules.rename("old", "new"), rules.stash(hub="extra")], key="id")
 EACH_VALUE = rules.each_value("pools", [rules.rename("old", "new")], hub="groups")
 INSIDE = rules.inside("net", [rules.rename("cidr", "range")], hub="network")
+INSIDE_SECRET = rules.inside("net", [rules.rename("cidr", "range"), rules.stash(hub="secret")], hub="network")
+BOXED = [
+    rules.move("image", "box.image"),
+    rules.constant(hub="box.kind", value="fixed"),
+    rules.default("count", 1, hub="box.count"),
+]
 GROUPED = rules.pair(
     ("x", "y"),
     "point",
@@ -97,6 +103,13 @@ PLAIN = [
     pytest.param(EACH_VALUE, {"pools": {"a.b": {"old": 1}}}, {"groups": {"a.b": {"new": 1}}}, id="each-value"),
     pytest.param(INSIDE, {"net": {"cidr": 1, "z": 2}}, {"network": {"range": 1, "z": 2}}, id="inside"),
     pytest.param(INSIDE, {"net": None}, {"network": None}, id="inside-null"),
+    pytest.param(INSIDE, {"net": {}}, {"network": {}}, id="inside-empty"),
+    pytest.param(BOXED, {"image": "i"}, {"box": {"image": "i", "kind": "fixed", "count": 1}}, id="implied-in-a-box"),
+    pytest.param(
+        BOXED, {"image": "i", "count": 2}, {"box": {"image": "i", "kind": "fixed", "count": 2}}, id="box-said"
+    ),
+    pytest.param(BOXED, {"count": 2}, {"box": {"kind": "fixed", "count": 2}}, id="box-for-what-is-said"),
+    pytest.param(BOXED, {"a": 1}, {"a": 1}, id="no-box-for-what-is-implied"),
     pytest.param(GROUPED, {"x": 1, "y": 2}, {"point": [1, 2]}, id="pair-group"),
     pytest.param(GROUPED, {"y": 2}, {"point": [None, 2]}, id="pair-group-part"),
     pytest.param(FUNCTIONS, {"spec": {"low": 1, "high": 2}}, {"spec": {"range": {"from": 1, "to": 2}}}, id="functions"),
@@ -105,7 +118,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("rule", "spoke", "hub"), PLAIN)
-def test_plain_both_ways(rule: rules.Rule, spoke: dict[str, Any], hub: dict[str, Any]) -> None:
+def test_plain_both_ways(rule: rules.Rule | list[rules.Rule], spoke: dict[str, Any], hub: dict[str, Any]) -> None:
     """A value that both versions can say maps plainly, without a stash; else every object carries an annotation."""
     graph = graph_of(rule)
     assert up(graph, spoke) == {"apiVersion": f"{GROUP}/v2", "kind": "Thing", **hub}
@@ -124,6 +137,14 @@ LOSSY_DOWN = [
     pytest.param(DEFAULT, {"spec": {"a": 1}}, {"spec": {"a": 1}}, id="default-missing"),
     pytest.param(rules.stash(hub="spec.x"), {"spec": {"x": 1}}, {}, id="stash-alone"),
     pytest.param(rules.stash(hub="spec.x"), {"spec": {"x": None, "a": 1}}, {"spec": {"a": 1}}, id="stash-null"),
+    pytest.param(INSIDE_SECRET, {"network": {"secret": 1}}, {}, id="inside-hidden"),
+    pytest.param(
+        INSIDE_SECRET, {"network": {"secret": 1, "range": 2}}, {"net": {"cidr": 2}}, id="inside-partly-hidden"
+    ),
+    pytest.param(BOXED, {"box": {"kind": "fixed"}}, {}, id="only-what-is-implied"),
+    pytest.param(BOXED, {"box": {"kind": "fixed", "count": 1}}, {}, id="only-what-is-implied-twice"),
+    pytest.param(BOXED, {"box": {}}, {"box": {}}, id="box-without-what-is-implied"),
+    pytest.param(BOXED, {"box": {"image": "i", "kind": "other"}}, {"image": "i"}, id="box-with-another-value-and-none"),
     pytest.param(
         MOVE,
         {"spec": {"box": {"image": "i"}, "image": 5}},
@@ -148,7 +169,9 @@ LOSSY_DOWN = [
 
 
 @pytest.mark.parametrize(("rule", "hub", "spoke"), LOSSY_DOWN)
-def test_what_the_spoke_cannot_say_comes_back(rule: rules.Rule, hub: dict[str, Any], spoke: dict[str, Any]) -> None:
+def test_what_the_spoke_cannot_say_comes_back(
+    rule: rules.Rule | list[rules.Rule], hub: dict[str, Any], spoke: dict[str, Any]
+) -> None:
     """The stash brings back exactly what was lost and is gone again; else an old client's update destroys data."""
     graph = graph_of(rule)
     shown = down(graph, hub)
@@ -169,6 +192,12 @@ LOSSY_UP = [
         id="move-into-an-empty-object",
     ),
     pytest.param(
+        rules.move("spec.image.at.name", "spec.image"),
+        {"spec": {"image": {"at": {"name": "i", "tag": "t", "more": {}}, "x": [1]}}},
+        {"spec": {"image": "i"}},
+        id="nested-objects-become-a-value",
+    ),
+    pytest.param(
         rules.move("spec.image.name", "spec.image"),
         {"spec": {"image": {"name": "i", "tag": "t"}}},
         {"spec": {"image": "i"}},
@@ -185,6 +214,14 @@ def test_what_the_hub_cannot_say_comes_back(rule: rules.Rule, spoke: dict[str, A
     assert fields_of(stored) == hub
     assert set(stash_of(stored)) == {"v1"}
     assert graph.convert(stored, f"{GROUP}/v1") == {"apiVersion": f"{GROUP}/v1", "kind": "Thing", **spoke}
+
+
+def test_a_number_is_no_truth_value() -> None:
+    """A function that gives back True for 1 loses something, though Python calls them equal."""
+    graph = graph_of(rules.pair("x", "y", up=lambda v: v, down=bool, loses="both"))
+    stored = up(graph, {"x": 1})
+    assert stash_of(stored) == {"v1": {".x": {"is": 1, "shown": 1}}}
+    assert repr(graph.convert(stored, f"{GROUP}/v1")["x"]) == "1"
 
 
 def test_drop_is_final() -> None:
@@ -250,6 +287,96 @@ def test_reads_reach_the_scope_and_the_root() -> None:
     }
     assert [item["shown"] for item in down(graph_of(rule), obj)["items"]] == ["b", "a"]
     assert [item["shown"] for item in down(graph_of(rule), {"items": obj["items"]})["items"]] == ["a", "a"]
+
+
+PHASED = rules.each(
+    "images",
+    [
+        rules.each(
+            "versions",
+            [
+                rules.pair(
+                    "shown",
+                    "stages",
+                    up=lambda shown: [shown],
+                    down=lambda stages, phase: phase or stages[0],
+                    loses="both",
+                    reads="$.status.images[].versions[].phase",
+                )
+            ],
+            key="version",
+        )
+    ],
+    key="name",
+)
+
+
+def test_reads_by_key() -> None:
+    """What another list says is found by the keys of the items around, not by position."""
+    obj = {
+        "images": [
+            {"name": "a", "versions": [{"version": "1", "stages": ["x"]}, {"version": "2", "stages": ["x"]}]},
+            {"name": "b", "versions": [{"version": "1", "stages": ["x"]}, {"stages": ["x"]}, None]},
+            None,
+        ],
+        "status": {
+            "images": [
+                {"name": "b", "versions": [{"version": "1", "phase": "b1"}]},
+                {"name": "a", "versions": [{"version": "2", "phase": "a2"}, {"version": "2", "phase": "other"}, 5]},
+                7,
+            ]
+        },
+    }
+    shown = down(graph_of(PHASED), obj)
+    assert [[v and v["shown"] for v in i["versions"]] for i in shown["images"][:2]] == [["x", "a2"], ["b1", "x", None]]
+    assert fields_of(graph_of(PHASED).convert(shown, f"{GROUP}/v2")) == obj
+
+
+def judged(item: dict[str, Any], hidden: dict[str, Any]) -> dict[str, Any]:
+    if "fail" in item:
+        raise KeyError("s3cret")
+    return {**hidden, **item}
+
+
+JUDGED = rules.each("items", [], key="id", hide=lambda item: item.get("secret", False), merge=judged)
+
+
+def test_merge_judges_an_item_that_takes_the_key_of_a_hidden_one() -> None:
+    """A client that adds what it was not shown edits it; else the hidden item would be lost or doubled."""
+    shown = down(graph_of(JUDGED), {"items": [{"id": "1", "secret": True, "a": 1}, {"id": "2"}]})
+    edited = graph_of(JUDGED).convert({**shown, "items": [{"id": "2"}, {"id": "1", "b": 2}]}, f"{GROUP}/v2")
+    assert edited["items"] == [{"id": "2"}, {"id": "1", "secret": True, "a": 1, "b": 2}]
+    with pytest.raises(RuleFailed, match=r"^/items: each\(items <-> items\) merge raised KeyError$"):
+        graph_of(JUDGED).convert({**shown, "items": [{"id": "1", "fail": 1}]}, f"{GROUP}/v2")
+
+
+@pytest.mark.parametrize("sent", [{"items": []}, {}], ids=["an empty list", "no list"])
+def test_hidden_items_outlive_their_list(sent: dict[str, Any]) -> None:
+    """To a client that was shown none of the items, an empty list and none are the same."""
+    stored = {"spec": {"items": [{"id": "1", "secret": True}], "a": 1}}
+    graph = graph_of(rules.each("spec.items", [], key="id", hide=lambda item: item.get("secret", False)))
+    shown = down(graph, stored)
+    assert shown["spec"] == {"items": [], "a": 1}
+    assert graph.convert({**shown, "spec": {"a": 1, **sent}}, f"{GROUP}/v2")["spec"] == stored["spec"]
+    assert "spec" not in graph.convert({name: shown[name] for name in shown if name != "spec"}, f"{GROUP}/v2")
+
+
+def test_merge_is_told_of_a_group_that_was_taken_away() -> None:
+    """Removing all fields of a group is an edit too, and the author judges it."""
+    graph = graph_of(
+        rules.pair(
+            ("old", "since"),
+            "stages",
+            up=lambda leaves: [leaves.get("old")],
+            down=lambda stages: {"old": stages[0]},
+            loses="both",
+            merge=lambda edited, _shown, kept: kept[1:] if not edited else [edited.get("old"), *kept[1:]],
+        )
+    )
+    shown = down(graph, {"stages": ["a", "b"]})
+    assert fields_of(shown) == {"old": "a"}
+    bare = {name: value for name, value in shown.items() if name != "old"}
+    assert graph.convert(bare, f"{GROUP}/v2")["stages"] == ["b"]
 
 
 def test_a_failing_function_is_named_with_its_place() -> None:

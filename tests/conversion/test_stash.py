@@ -152,6 +152,27 @@ def test_what_is_hidden_goes_with_the_next_object_that_was_shown() -> None:
     assert graph.convert({**shown, "spec": {"x": 1}}, V2)["spec"] == {"x": 1}
 
 
+def test_what_was_not_shown_goes_with_the_object_around_it() -> None:
+    """An empty list that is shown as nothing does not outlive its object."""
+    graph = graph_of(rules.wrap("spec.box.image", "spec.box.images[]"))
+    shown = graph.convert(thing({"box": {"images": [], "a": 1}, "x": 1}), V1)
+    assert shown["spec"] == {"box": {"a": 1}, "x": 1}
+    assert graph.convert(edited(shown, box={"a": 2}), V2)["spec"] == {"box": {"a": 2, "images": []}, "x": 1}
+    assert graph.convert({**shown, "spec": {"x": 1}}, V2)["spec"] == {"x": 1}
+
+
+def test_numbers_may_be_spelled_as_the_server_does() -> None:
+    """The server turns 1.0 into 1: what was shown as the one is found again as the other."""
+    graph = graph_of(
+        rules.each("loose", [rules.stash(hub="extra")]), rules.each("keyed", [rules.stash(hub="extra")], key="id")
+    )
+    stored = {**thing({}), "loose": [{"a": 1.0, "extra": 1}], "keyed": [{"id": 2.0, "extra": 1}]}
+    shown = graph.convert(stored, V1)
+    as_server = {**shown, "loose": [{"a": 1}], "keyed": [{"id": 2}]}
+    assert graph.convert(as_server, V2)["loose"] == [{"a": 1, "extra": 1}]
+    assert graph.convert(as_server, V2)["keyed"] == [{"id": 2, "extra": 1}]
+
+
 def test_a_stash_cannot_hide_what_a_client_wrote() -> None:
     """An entry that would not be shown as what is there is no entry; else an annotation could overwrite a field."""
     text = json.dumps({"format": 1, "kept": {"v2": {".spec.images": {"is": ["evil", "b"], "shown": "a"}}}})
@@ -164,7 +185,9 @@ def test_what_is_nested_too_deeply_is_not_kept() -> None:
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
-    shown = graph_of(rules.stash(hub="deep"), rules.stash(hub="flat")).convert({**thing({}), "deep": deep, "flat": 1}, V1)
+    shown = graph_of(rules.stash(hub="deep"), rules.stash(hub="flat")).convert(
+        {**thing({}), "deep": deep, "flat": 1}, V1
+    )
     assert json.loads(text_of(shown)) == {"format": 1, "dropped": 1, "kept": {"v2": {".flat": {"is": 1}}}}
 
 
@@ -263,6 +286,14 @@ def test_a_newer_format_is_not_touched() -> None:
     text = '{"format":2,"kept":"whatever"}'
     shown = GRAPH.convert(thing({"box": {"weight": 1}}, annotations={KEY: text}), V1)
     assert text_of(shown) == text
+
+
+@pytest.mark.parametrize("text", ['{"format":0,"kept":{}}', '{"format":-1,"kept":{}}', "{}", "text"])
+def test_what_is_no_stash_makes_way_for_one(text: str) -> None:
+    """Nobody can keep the stash from its place by writing something else there; else that would lose data."""
+    stored = thing({"box": {"weight": 1}}, annotations={KEY: text})
+    shown = GRAPH.convert(stored, V1)
+    assert GRAPH.convert(shown, V2)["spec"] == stored["spec"]
 
 
 FORGED: list[Any] = [

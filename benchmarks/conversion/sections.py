@@ -1,0 +1,185 @@
+"""What is measured: volleys against both webhooks by turns, so that whatever the machine does hits both alike."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+
+import msgspec
+
+from benchmarks.claims import Claim, at_least, at_most
+from benchmarks.conversion.kinds import DENSE, SPARSE, Workload, review
+from benchmarks.conversion.load import Load, Volley, fire
+from benchmarks.conversion.webhooks import Certificate, Webhook, floor, restow
+from benchmarks.tables import Table
+
+__all__ = ["SECTIONS", "Plan", "Result"]
+
+_BUDGET = 40_000_000  # bytes that a volley sends at most
+_LEVELS = {1: 0.050, 1_500: 1.0, 10_000: 6.0}  # KEP-95: objects of a request, seconds at the 99th percentile
+_PAIR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much: objects per review, kilobytes per object, rounds, and requests of a volley at most."""
+
+    counts: Sequence[int]
+    sizes: Sequence[int]
+    rounds: int
+    requests: int
+    levels: Sequence[int]
+    kilobytes_of_levels: int = 2
+
+
+@dataclass(slots=True)
+class Result:
+    """What a section found."""
+
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One comparison: a workload's reviews of so many objects of such a size, over so many connections."""
+
+    workload: Workload
+    count: int
+    kilobytes: int
+    connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The two webhooks on one cell: medians over the rounds of p50, p99 (seconds) and objects per second.
+
+    `over` is the median of the rounds' ratios of p50s, restow's to the floor's: the volleys of a round are neighbours
+    in time, so the machine's speed cancels out.
+    """
+
+    cell: Cell
+    p50: tuple[float, float]
+    p99: tuple[float, float]
+    rate: tuple[float, float]
+    over: float
+
+
+async def _measure(cell: Cell, pair: Sequence[Webhook], trust: ssl.SSLContext, plan: Plan) -> Measured:
+    body = review(cell.workload, cell.count, cell.kilobytes)
+    requests = max(cell.connections * 2, min(plan.requests, _BUDGET // len(body)))
+    rounds: list[list[Volley]] = []
+    for number in range(plan.rounds):
+        volleys: list[Volley] = [None] * _PAIR  # type: ignore[list-item]
+        for index in (0, 1) if number % 2 else (1, 0):
+            webhook = pair[index]
+            volleys[index] = await fire(Load(webhook.port, webhook.path, body, requests, cell.connections), trust)
+            _check(volleys[index].answer, cell, webhook)
+        rounds.append(volleys)
+
+    def both(figure: Callable[[Volley], float]) -> tuple[float, float]:
+        return median(figure(each[0]) for each in rounds), median(figure(each[1]) for each in rounds)
+
+    return Measured(
+        cell,
+        p50=both(_p50),
+        p99=both(_p99),
+        rate=both(lambda volley: len(volley.latencies) * cell.count / volley.seconds),
+        over=median(_p50(each[1]) / _p50(each[0]) for each in rounds),
+    )
+
+
+def _p50(volley: Volley) -> float:
+    return median(volley.latencies)
+
+
+def _p99(volley: Volley) -> float:
+    return quantiles(volley.latencies, n=100, method="inclusive")[98]
+
+
+def _check(answer: bytes, cell: Cell, webhook: Webhook) -> None:
+    """A webhook cannot be fast by doing less."""
+    response = msgspec.json.decode(answer)["response"]
+    done = len(response.get("convertedObjects") or ())
+    if response["result"]["status"] != "Success" or done != cell.count:
+        message = f"{webhook.name} converted {done} of {cell.count} objects: {response['result']}"
+        raise RuntimeError(message)
+
+
+def _rows(measured: Sequence[Measured]) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        (
+            f"{each.cell.count} x {each.cell.kilobytes} kB",
+            *(f"{seconds * 1000:.2f}" for seconds in (*each.p50, *each.p99)),
+            *(f"{rate:.0f}" for rate in each.rate),
+            f"{each.over:.2f}",
+        )
+        for each in measured
+    )
+
+
+_COLUMNS = ("review", "p50 floor, ms", "p50 restow", "p99 floor", "p99 restow", "objects/s floor", "objects/s restow")
+
+
+async def _reviews(made: Certificate, plan: Plan, workload: Workload, bound: float) -> Result:
+    result = Result(f"{workload.name.capitalize()} kind: {workload.what}")
+    for workers, connections in ((1, 1), (2, 4)):
+        async with (
+            floor(made, workers) as bare,
+            restow(made, workers, registry=workload.registry, crd_name=workload.crd_name) as ours,
+        ):
+            found = [
+                await _measure(Cell(workload, count, size, connections), (bare, ours), made.trust, plan)
+                for size in plan.sizes
+                for count in plan.counts
+            ]
+        noun = "worker" if workers == 1 else "workers"
+        heading = f"{workers} {noun}, {connections} connection{'s' if connections > 1 else ''}"
+        result.tables.append(Table(heading, (*_COLUMNS, "time over floor"), _rows(found)))
+        if workers == 1:
+            for each in found:
+                if (each.cell.count, each.cell.kilobytes) == (100, 8):
+                    claim = f"{workload.name}: 100 objects of 8 kB, time over the floor"
+                    result.claims.append(at_most(claim, each.over, bound))
+                elif each.cell.count == 1 and workload is SPARSE:
+                    claim = f"{workload.name}: one object of {each.cell.kilobytes} kB, p50 over the floor"
+                    result.claims.append(at_most(claim, each.over, 1.3))
+    return result
+
+
+async def _sparse(made: Certificate, plan: Plan) -> Result:
+    return await _reviews(made, plan, SPARSE, 1.3)
+
+
+async def _dense(made: Certificate, plan: Plan) -> Result:
+    return await _reviews(made, plan, DENSE, 2.5)
+
+
+async def _service_levels(made: Certificate, plan: Plan) -> Result:
+    result = Result("KEP-95's service levels, one worker, sparse kind")
+    rows = []
+    async with restow(made, 1, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
+        for count in plan.levels:
+            body = review(SPARSE, count, plan.kilobytes_of_levels)
+            requests = max(10, min(plan.requests, 3 * _BUDGET // len(body)))
+            volley = await fire(Load(ours.port, ours.path, body, requests, 1), made.trust)
+            p99, level = _p99(volley), _LEVELS[count]
+            rows.append((f"{count}", f"{requests}", f"{p99 * 1000:.1f}", f"{level * 1000:.0f}", f"{level / p99:.1f}"))
+            result.claims.append(at_least(f"KEP-95: {count} objects, level / p99", level / p99, 3.0))
+        one_by_one = review(SPARSE, 1, plan.kilobytes_of_levels)
+        volley = await fire(Load(ours.port, ours.path, one_by_one, max(plan.levels[1:2] or (10,)), 1), made.trust)
+        rows.append((f"{len(volley.latencies)}, one by one", "1", f"{volley.seconds * 1000:.1f}", "-", "-"))
+    columns = ("objects", "requests", "p99, ms", "level, ms", "margin")
+    result.tables.append(Table(f"Objects of {plan.kilobytes_of_levels} kB", columns, tuple(rows)))
+    return result
+
+
+SECTIONS: dict[str, Callable[[Certificate, Plan], Awaitable[Result]]] = {
+    "sparse": _sparse,
+    "dense": _dense,
+    "levels": _service_levels,
+}
+"""The sections by name, in the order in which they are measured."""

@@ -1,0 +1,120 @@
+"""The two webhooks, each a process of its own: restow's, and the floor."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+
+__all__ = ["Certificate", "Webhook", "certificate", "floor", "restow"]
+
+_ROOT = Path(__file__).parent.parent.parent
+_READY = re.compile(rb"(?:listening on|at) port (\d+)")
+_PATIENCE = 30.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A serving certificate, and what clients trust."""
+
+    cert: Path
+    key: Path
+    trust: ssl.SSLContext
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook at work: its port, the path of its reviews, its (first) process."""
+
+    name: str
+    port: int
+    path: str
+    pid: int
+
+
+def certificate(folder: Path) -> Certificate:
+    """Make a certificate for localhost in `folder`; its key is ECDSA, as restow's own are."""
+    authority = trustme.CA()
+    leaf = authority.issue_cert("localhost", "127.0.0.1")
+    cert, key = folder / "tls.crt", folder / "tls.key"
+    cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
+    key.write_bytes(leaf.private_key_pem.bytes())
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+    return Certificate(cert, key, trust)
+
+
+@asynccontextmanager
+async def floor(made: Certificate, workers: int) -> AsyncIterator[Webhook]:
+    """Run the floor."""
+    command = [sys.executable, "-m", "benchmarks.conversion.floor", "--cert", str(made.cert), "--key", str(made.key)]
+    async with _process("floor", [*command, "--workers", str(workers)], "/convert") as webhook:
+        yield webhook
+
+
+@asynccontextmanager
+async def restow(made: Certificate, workers: int, *, registry: str, crd_name: str) -> AsyncIterator[Webhook]:
+    """Run `restow serve` with a registry, as anybody would."""
+    program = [str(Path(sys.executable).with_name("restow")), "serve", "--registry", registry]
+    pair = ["--cert", str(made.cert), "--key", str(made.key)]
+    options = ["--bind", "127.0.0.1", "--port", "0", "--metrics-port", "0", "--workers", str(workers)]
+    drain = ["--drain-seconds", "0"]
+    async with _process("restow serve", [*program, *pair, *options, *drain], f"/convert/{crd_name}") as webhook:
+        yield webhook
+
+
+@asynccontextmanager
+async def _process(name: str, command: list[str], path: str) -> AsyncIterator[Webhook]:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=_ROOT,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(_end, process)
+        assert process.stdout is not None
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                line = await process.stdout.readline()
+                if found := _READY.search(line):
+                    break
+                if not line:
+                    message = f"{name} ended before it was ready"
+                    raise RuntimeError(message)
+        stack.enter_context(_Reading(process.stdout))
+        yield Webhook(name, int(found[1]), path, process.pid)
+
+
+class _Reading:
+    """Reads on, so that a full pipe never stops the process."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._task: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> None:
+        self._task = asyncio.ensure_future(self._read())
+
+    async def _read(self) -> None:
+        while await self._stream.readline():
+            pass
+
+    def __exit__(self, *_error: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+        await process.wait()

@@ -1,0 +1,219 @@
+"""AdmissionReviews as data, and the step that gives an object the stash back that a client of an old version dropped.
+
+Sources: k8s.io/api `admission/v1` for the envelope; apiserver `admission/plugin/webhook/mutating/dispatcher.go` for
+what a webhook registered with matchPolicy Equivalent is shown.
+
+**Restoring a stash.** Register the step for UPDATE at one version, best the hub's, with matchPolicy Equivalent (the
+default). A client that replaces an object at another version, and leaves the stash annotation out, loses what its
+version cannot say. The API server asks for the step before it stores that; it has both objects converted to the
+registered version first, by this very webhook:
+
+- `oldObject` went there with its stash: it has all values, and no stash for what the registered version can say;
+- `object` went there without: what was kept is gone, and nothing in it says so.
+
+So both are converted back to the version of the request. There the old object has the stash that its client was shown,
+and the new one, because a round trip is the identity, has exactly what the client sent: no stash means that the client
+sent none. Then the old stash is put onto it, and it is converted to the registered version once more. The guards of the
+stash let every edit of the client win, so the result is what the same edit with the annotation in place would have
+given. The difference is the patch.
+
+Where `status` is a subresource, the server overwrites the status of such a request with the stored one after admission;
+so the stored one is what must be converted here, or the part of the stash that belongs to it would be lost.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.errors import ConversionError, UnknownKind
+from restow.conversion.graph import Graph
+from restow.conversion.stash import parse_stash
+from restow.conversion.values import Json, same
+
+__all__ = [
+    "AdmissionError",
+    "AdmissionRequest",
+    "AdmissionReview",
+    "GroupVersionKind",
+    "GroupVersionResource",
+    "UserInfo",
+    "Verdict",
+    "json_patch",
+    "restore_stash",
+]
+
+_VERSION: Final = "admission.k8s.io/v1"
+_KIND: Final = "AdmissionReview"
+
+
+class AdmissionError(ConversionError):
+    """The bytes are no AdmissionReview; there is no uid to answer to (HTTP 400)."""
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """A kind at a version."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class GroupVersionResource(msgspec.Struct, frozen=True):
+    """A resource at a version; `resource` is its plural."""
+
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    """Who asks."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: dict[str, list[str]] = {}
+
+
+class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """What is to be admitted: the fields of admission.k8s.io/v1.
+
+    `kind`, `resource` and `sub_resource` are what the webhook is registered for, and the version of `object` and
+    `old_object`; `request_kind` and so on are what the client asked for. The objects are JSON trees, None where the
+    operation has none.
+    """
+
+    uid: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    operation: str
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    request_kind: GroupVersionKind | None = None
+    request_resource: GroupVersionResource | None = None
+    request_sub_resource: str = ""
+    user_info: UserInfo = UserInfo()
+    object: Json | None = None
+    old_object: Json | None = None
+    options: Json | None = None
+    dry_run: bool | None = None
+
+
+class AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
+    """The envelope. Read one with `AdmissionReview.of`, and answer it with `answer`."""
+
+    api_version: str
+    kind: str
+    request: AdmissionRequest
+
+    @classmethod
+    def of(cls, body: bytes) -> AdmissionReview:
+        """Read an AdmissionReview of admission.k8s.io/v1. Raises AdmissionError if the body is none."""
+        try:
+            review = _decode(body)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            message = "the body is no AdmissionReview: it is not JSON, or its envelope has fields of the wrong type"
+            raise AdmissionError(message) from error
+        if (review.api_version, review.kind) != (_VERSION, _KIND):
+            message = f"the body is no {_KIND} of {_VERSION}"
+            raise AdmissionError(message)
+        return review
+
+    def answer(self, verdict: Verdict) -> bytes:
+        """Return the answer, as JSON."""
+        response: Json = {"uid": self.request.uid, "allowed": verdict.allowed}
+        if not verdict.allowed or verdict.message:
+            code = HTTPStatus.OK if verdict.allowed else verdict.code
+            response["status"] = {"message": verdict.message, "code": int(code)}
+        if verdict.warnings:
+            response["warnings"] = verdict.warnings
+        if verdict.patch and verdict.allowed:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(_encode(verdict.patch)).decode()
+        return _encode({"apiVersion": self.api_version, "kind": self.kind, "response": response})
+
+
+_decode = msgspec.json.Decoder(AdmissionReview).decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a step decided. `code` is the HTTP status that the client of the API server gets of a refusal.
+
+    `warnings` reach the client in either case (keep each below 120 characters); `patch` is a JSON patch (RFC 6902),
+    as operations.
+    """
+
+    allowed: bool = True
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    patch: tuple[Json, ...] = ()
+    code: int = HTTPStatus.FORBIDDEN
+
+
+_ALLOWED: Final = Verdict()
+
+
+def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: bool) -> Verdict:
+    """Give the object of an update at another version the stash back that its client left out.
+
+    `stored_status` says that the kind's status is a subresource at the request's version. Kinds that the graph does
+    not know, and everything but an update of a whole object, pass. Raises ObjectError if an object cannot be
+    converted.
+    """
+    new, old, asked = request.object, request.old_object, request.request_kind or request.kind
+    if request.operation != "UPDATE" or request.sub_resource or asked == request.kind or new is None or old is None:
+        return _ALLOWED
+    try:
+        key = graph.kind(request.kind.group, request.kind.kind).stash_key
+    except UnknownKind:
+        return _ALLOWED
+    here, there = (f"{kind.group}/{kind.version}" for kind in (request.kind, asked))
+    shown, sent = graph.convert(old, there), graph.convert(new, there)
+    stash = _annotations(shown).get(key)
+    if parse_stash(stash) is None or parse_stash(_annotations(sent).get(key)) is not None:
+        return _ALLOWED
+    if stored_status:
+        sent = _with_status_of(shown, sent)
+    restored = graph.convert(_annotated(sent, key, stash), here)
+    return Verdict(patch=tuple(json_patch(new, restored)))
+
+
+def _annotations(obj: Json) -> Json:
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
+
+
+def _annotated(obj: Json, key: str, text: Any) -> Json:
+    metadata = {**(obj.get("metadata") or {}), "annotations": {**_annotations(obj), key: text}}
+    return {**obj, "metadata": metadata}
+
+
+def _with_status_of(stored: Json, obj: Json) -> Json:
+    others = {name: value for name, value in obj.items() if name != "status"}
+    return {**others, "status": stored["status"]} if "status" in stored else others
+
+
+def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Json]:
+    """Yield the operations of RFC 6902 that turn one object into the other; a list that differs is replaced whole."""
+    for name in sorted(before.keys() | after.keys()):
+        place = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        if name not in after:
+            yield {"op": "remove", "path": place}
+        elif name not in before:
+            yield {"op": "add", "path": place, "value": after[name]}
+        elif isinstance(before[name], dict) and isinstance(after[name], dict):
+            yield from json_patch(before[name], after[name], place)
+        elif not same(before[name], after[name]):
+            yield {"op": "replace", "path": place, "value": after[name]}

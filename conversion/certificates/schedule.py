@@ -1,0 +1,157 @@
+"""What is due for a webhook's certificates, one step at a time, and when to look again.
+
+The law: at no moment does the certificate that a replica serves fail to verify against the bundle of a CRD. Hence the
+order of a CA's rotation, each step taken only once the one before it can be *seen* in the CRDs:
+
+1. the successor joins the bundle; the wiring brings it into every CRD;
+2. when every CRD has had it for `settle`, it is promoted: leaves are signed by it, the leaf first of all;
+3. when the leaf has been signed by it for `margin`, the wiring takes the old CA out of every CRD;
+4. when no CRD has it any more, it is forgotten.
+
+A leaf is issued at once where there is none to serve; otherwise only by a CA that every CRD trusts already.
+
+Pure: the clock is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from restow.conversion.certificates.authority import Leaf, is_signed_by
+from restow.conversion.certificates.lifetimes import Lifetimes
+from restow.conversion.certificates.trust import Trust
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle
+
+__all__ = ["Decision", "Sighting", "Step", "decide"]
+
+
+class Step(StrEnum):
+    """A change of what is stored."""
+
+    ESTABLISH = "establish the CA"
+    ISSUE = "issue a leaf"
+    ANNOUNCE = "announce the next CA"
+    PROMOTE = "promote the next CA"
+    FORGET = "forget the previous CA"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The bundle of one CRD as it was read, and when the CRD's spec was last changed.
+
+    Only CRDs that are converted by this webhook count, and whose bundle is not somebody else's business.
+    """
+
+    bundle: Bundle
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The step that is due, if any; and if none, how long nothing will be, by the clock alone.
+
+    Attributes:
+        step, reason: what to do and why.
+        wanted: certificates that the CRDs should have in their bundles.
+        dropped: certificates that they should not have any more.
+        hosts: names and addresses of the leaf to issue.
+        after: time until something is due by the clock; CRDs may change before.
+    """
+
+    step: Step | None
+    reason: str
+    wanted: Bundle = NO_BUNDLE
+    dropped: Bundle = NO_BUNDLE
+    hosts: frozenset[str] = frozenset()
+    after: timedelta = timedelta(0)
+
+
+def decide(
+    trust: Trust | None,
+    leaf: Leaf | None,
+    seen: Iterable[Sighting],
+    *,
+    hosts: Iterable[str],
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> Decision:
+    """Decide on the next step.
+
+    Args:
+        trust, leaf: as stored; None where there is none.
+        seen: the CRDs.
+        hosts: names and addresses that the leaf must have. A leaf with more is left alone until it ends, and a new
+            one keeps them: replicas of two releases, with two lists, would replace each other's for ever.
+        now: with a time zone.
+        lifetimes: durations.
+    """
+    if trust is None:
+        return Decision(Step.ESTABLISH, "there is no CA yet")
+    seen, needed = tuple(seen), frozenset(hosts)
+    dropped = _retired(trust, leaf, now, lifetimes)
+    wanted = trust.bundle - dropped
+
+    def due(step: Step, reason: str) -> Decision:
+        kept = leaf.hosts if leaf is not None and not leaf.hosts >= needed else frozenset()
+        return Decision(step, reason, wanted, dropped, needed | kept)
+
+    if trust.signing.not_after <= now:  # nothing can be signed, and nothing verifies any more: no reason to wait
+        return due(Step.ANNOUNCE if trust.successor is None else Step.PROMOTE, "the CA has ended")
+    reason = _why_issue(trust, leaf, needed, now, lifetimes)
+    if reason and (leaf is None or leaf.not_after <= now or _trusted(trust.signing.der, seen)):
+        return due(Step.ISSUE, reason)
+    if trust.successor is None:
+        if trust.signing.not_after - now <= lifetimes.authority_renewal:
+            return due(Step.ANNOUNCE, f"the CA ends {_day(trust.signing.not_after)}")
+    elif _settled(trust.successor.der, seen, now, lifetimes.settle):
+        return due(Step.PROMOTE, f"every CRD has trusted it for {lifetimes.settle}")
+    if dropped and not any(dropped & sighting.bundle for sighting in seen):
+        return due(Step.FORGET, "nothing was signed by it any more, and no CRD has it")
+    return Decision(None, "", wanted, dropped, needed, _next_moment(trust, leaf, now, lifetimes))
+
+
+def _why_issue(trust: Trust, leaf: Leaf | None, hosts: frozenset[str], now: datetime, lifetimes: Lifetimes) -> str:
+    if leaf is None:
+        return "there is no leaf yet"
+    if leaf.not_after - now <= lifetimes.leaf_renewal and leaf.not_after < trust.signing.not_after:
+        return f"the leaf ends {_day(leaf.not_after)}"
+    if not leaf.hosts >= hosts:
+        return f"the leaf lacks {' and '.join(sorted(hosts - leaf.hosts))}"
+    if not is_signed_by(leaf, trust.signing.der):
+        return "the leaf is signed by another CA"
+    return ""
+
+
+def _trusted(certificate: bytes, seen: tuple[Sighting, ...]) -> bool:
+    return all(certificate in sighting.bundle.certificates for sighting in seen)
+
+
+def _settled(certificate: bytes, seen: tuple[Sighting, ...], now: datetime, settle: timedelta) -> bool:
+    """Whether every CRD has had a certificate for so long. managedFields times are whole seconds, cut off."""
+    cut_off = timedelta(seconds=1)
+    return _trusted(certificate, seen) and all(now - sighting.changed_at >= settle + cut_off for sighting in seen)
+
+
+def _retired(trust: Trust, leaf: Leaf | None, now: datetime, lifetimes: Lifetimes) -> Bundle:
+    """The certificates by which nothing is served any more."""
+    if leaf is None or not is_signed_by(leaf, trust.signing.der) or now - leaf.made_at < lifetimes.margin:
+        return NO_BUNDLE
+    return trust.previous
+
+
+def _next_moment(trust: Trust, leaf: Leaf | None, now: datetime, lifetimes: Lifetimes) -> timedelta:
+    moments = [trust.signing.not_after - lifetimes.authority_renewal] if trust.successor is None else []
+    if trust.successor is not None:
+        moments.append(now + lifetimes.settle)
+    if leaf is not None:
+        moments.append(leaf.not_after - lifetimes.leaf_renewal)
+        moments += [leaf.made_at + lifetimes.margin] if trust.previous else []
+    later = [moment - now for moment in moments if moment > now]
+    return min(later, default=lifetimes.settle)
+
+
+def _day(moment: datetime) -> str:
+    return f"on {moment:%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,202 @@
+"""What an explanation consists of: where each leaf of a result came from, and what became of each leaf of the source.
+
+Places are steps from the root of the object (`("spec", "ports", 0, "name")`), shown as JSON pointers. A leaf is what
+holds nothing: a scalar, null, `{}`, `[]`.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from restow.conversion.path import pointer
+from restow.conversion.values import ABSENT, Json
+
+__all__ = [
+    "Defaulted",
+    "Ending",
+    "Explanation",
+    "Fate",
+    "How",
+    "Leaf",
+    "Link",
+    "Links",
+    "Origin",
+    "Steps",
+    "leaves",
+    "value_at",
+]
+
+Steps = tuple[str | int, ...]
+
+
+class How(StrEnum):
+    """How a leaf of the result came about."""
+
+    COPIED = "copied"
+    """It is in the source, at the same place."""
+    MOVED = "moved"
+    """The same value is in the source, elsewhere."""
+    COMPUTED = "computed"
+    """A rule made it of the sources."""
+    CONSTANT = "constant"
+    """A rule says that every object has it."""
+    DEFAULT = "default"
+    """A rule fills it in where the source leaves it out."""
+    STASH = "stash"
+    """It was kept in the stash by an earlier conversion; sources, if any, guard it against later edits."""
+    EMPTIED = "emptied"
+    """An object that stays although rules took all that it held."""
+    VERSION = "version"
+    """The apiVersion that was asked for."""
+    ANNOTATION = "annotation"
+    """The stash annotation itself; sources are the leaves that it keeps."""
+
+
+class Ending(StrEnum):
+    """What became of a leaf of the source that is not simply in the result."""
+
+    DROPPED = "dropped"
+    """A rule lets it go; the reason is the author's."""
+    STASHED = "stashed"
+    """The target cannot say it, or not all of it: the stash keeps it."""
+    IMPLIED = "implied"
+    """The target leaves it out because every object has this value there."""
+    LOST = "lost"
+    """It belongs into the stash, which had no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a leaf came from: the fields of the source it was made of, and the rules in the order they acted."""
+
+    how: How
+    sources: tuple[Steps, ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One leaf of the result and its origin."""
+
+    place: Steps
+    value: Any
+    origin: Origin
+
+    @property
+    def pointer(self) -> str:
+        """The place as a JSON pointer."""
+        return pointer(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a leaf of the source. `where` is the stash entry (`v1 .spec.weight`), `reason` the author's."""
+
+    place: Steps
+    ending: Ending
+    rule: str
+    where: str = ""
+    reason: str = ""
+
+    @property
+    def pointer(self) -> str:
+        """The place as a JSON pointer."""
+        return pointer(self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class Defaulted:
+    """A field that the API server adds because the target's schema has a default for it."""
+
+    path: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The field of the source that a field of the result stands for; None if none does.
+
+    `opaque`: a function made the value, so items of lists in it need not correspond by position.
+    """
+
+    source: Steps | None
+    opaque: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Which field of the source a field of the result stands for; fields without a link kept their place.
+
+    One mapping for each leg of the route, in the order of the legs.
+    """
+
+    legs: tuple[Mapping[Steps, Link], ...] = ()
+
+    def source(self, place: Steps) -> Steps | None:
+        """Return the field of the source for a field of the result; it need not exist. None if there is none."""
+        found = self.trace(place)
+        return None if found is None else found[0]
+
+    def trace(self, place: Steps) -> tuple[Steps, bool] | None:
+        """Return the field of the source, and whether positions in lists on the way to it are to be trusted."""
+        exact = True
+        for leg in reversed(self.legs):
+            prefix = next((place[:size] for size in range(len(place), -1, -1) if place[:size] in leg), None)
+            if prefix is None:
+                continue
+            link = leg[prefix]
+            if link.source is None:
+                return None
+            exact = exact and not (link.opaque and len(prefix) < len(place))
+            place = link.source + place[len(prefix) :]
+        return place, exact
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One object's conversion, explained. `route` are the versions on the way, the first and the last included.
+
+    `pruned` and `defaulted` say what the API server does to the result when it is written, as paths of schemas; empty
+    if the target has no schema. `stash_before` and `stash_after` are the decoded annotations, None without one.
+    """
+
+    route: tuple[str, ...]
+    source: Json = field(repr=False)
+    result: Json = field(repr=False)
+    leaves: tuple[Leaf, ...]
+    fates: tuple[Fate, ...]
+    stash_before: Json | None
+    stash_after: Json | None
+    pruned: tuple[str, ...]
+    defaulted: tuple[Defaulted, ...]
+    links: Links = field(repr=False)
+
+
+def leaves(value: Any, place: Steps = ()) -> Iterator[tuple[Steps, Any]]:
+    """Yield every leaf of a value with its place; nothing for ABSENT."""
+    if value is ABSENT:
+        return
+    children: Sequence[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        children = tuple(value.items())
+    elif isinstance(value, list):
+        children = tuple(enumerate(value))
+    if not children:
+        yield place, value
+    for step, child in children:
+        yield from leaves(child, (*place, step))
+
+
+def value_at(value: Any, place: Steps) -> Any:
+    """Return what stands at a place; ABSENT where there is nothing."""
+    for step in place:
+        if isinstance(step, str):
+            value = value.get(step, ABSENT) if isinstance(value, dict) else ABSENT
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else ABSENT
+    return value

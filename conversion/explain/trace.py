@@ -1,0 +1,323 @@
+"""Follows one leg of a conversion (spoke to hub, or hub to spoke) rule by rule, beside the real one.
+
+The rules say which field a value comes from; the real results, with the stash and without it, say whether it came
+from the stash instead. So nothing is computed a second time but which items of a list a function hides.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from restow.conversion.compile.entries import Kept
+from restow.conversion.compile.keyed import placed
+from restow.conversion.compile.lens import dig
+from restow.conversion.compile.route import Leg
+from restow.conversion.compile.stage import FROM_ROOT, paths, read_steps
+from restow.conversion.explain.model import Ending, Fate, How, Link, Origin, Steps, leaves, value_at
+from restow.conversion.explain.parts import Part, Sides, parts
+from restow.conversion.path import Path, parse, shown, starts_with
+from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, Scope, Side
+from restow.conversion.structure import at
+from restow.conversion.values import ABSENT, Json, same
+from restow.crds import Schema
+
+__all__ = ["Trace", "trace"]
+
+#: The list items around a place, outermost first, with their key fields.
+Items = tuple[tuple[Any, tuple[str, ...]], ...]
+
+_MARKS: Final = {"list": "[]", "map": "{}", "object": ""}
+
+
+@dataclass(slots=True)
+class Trace:
+    """What was found out about one leg: origins by leaf of the result, links by field, and the sources' fates."""
+
+    origins: dict[Steps, Origin] = field(default_factory=dict)
+    links: dict[Steps, Link] = field(default_factory=dict)
+    fates: list[Fate] = field(default_factory=list)
+
+
+def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost: Kept) -> Trace:
+    """Explain one leg. The objects are without their stash annotations.
+
+    `target` is what became of `source`, `plain` what would have become of it without a stash; `kept` are the entries
+    of the stash that the leg found for its target, `lost` those that it left for its source.
+    """
+    tracer = _Tracer(leg.source, source)
+    tracer.scope(_Scope(leg.rules, leg.direction, source, target, plain, kept, lost, leg.target_schema))
+    return tracer.found
+
+
+@dataclass(slots=True)
+class _Scope:
+    """One object in both versions (the root, a list item, a map value) and the rules between them.
+
+    `at` and `to` are its places in the source and in the target; `around` names the rules that it stands in, `kept_at`
+    where the stash has its entries.
+    """
+
+    rules: Sequence[Rule]
+    direction: Direction
+    source: Json
+    target: Json
+    plain: Any
+    kept: Kept
+    lost: Kept
+    schema: Schema | None
+    at: Steps = ()
+    to: Steps = ()
+    around: str = ""
+    kept_at: str = ""
+    items: Items = ()
+    takes: dict[Path, Rule] = field(init=False)
+    puts: dict[Path, Rule] = field(init=False)
+
+    def __post_init__(self) -> None:
+        sides: tuple[Side, Side] = ("spoke", "hub") if self.direction == "up" else ("hub", "spoke")
+        self.takes, self.puts = ({path: rule for rule in self.rules for path in paths(rule, side)} for side in sides)
+
+    def label(self, rule: Rule) -> str:
+        """Name a rule, and the rules that it stands in."""
+        return f"{rule.label} in {self.around}" if self.around else rule.label
+
+    def is_on_the_way(self, path: Path) -> bool:
+        """Say whether a rule claims something inside of `path`."""
+        return any(starts_with(claim, path) and claim != path for claim in (*self.takes, *self.puts))
+
+    def is_taken(self, path: Path) -> bool:
+        """Say whether a rule takes `path`, or something around it, out of the source."""
+        return any(starts_with(path, claim) for claim in self.takes)
+
+    def taken(self, rule: Rule) -> tuple[Path, ...]:
+        """Return what a rule takes and what is there."""
+        return tuple(
+            path for path, owner in self.takes.items() if owner is rule and dig(self.source, path) is not ABSENT
+        )
+
+    def entry(self, path: Path) -> str | None:
+        """Return the address of the stash entry that the leg left for a field of the source, or for one around it."""
+        addresses = (shown(path[:size]) for size in range(1, len(path) + 1))
+        return next((address for address in addresses if self.lost and address in self.lost), None)
+
+    def sides(self, rule: Scope) -> Sides:
+        """Return the container that a rule enters, in both versions."""
+        (take,), (put,) = (
+            tuple(path for path, owner in claims.items() if owner is rule) for claims in (self.takes, self.puts)
+        )
+        source, target = dig(self.source, take), dig(self.target, put)
+        return Sides(self.direction, source, target, take, put, self.kept, self.lost, at(self.schema, put))
+
+
+@dataclass(slots=True)
+class _Tracer:
+    version: str
+    root: Json
+    found: Trace = field(default_factory=Trace)
+
+    def scope(self, scope: _Scope) -> None:
+        """Explain one object."""
+        for name, value in scope.target.items():
+            self._field(scope, (name,), value)
+        for name, value in scope.source.items():
+            self._ending(scope, (name,), value)
+
+    # Where each leaf of the target came from
+
+    def _field(self, scope: _Scope, path: Path, value: Any) -> None:
+        rule = scope.puts.get(path)
+        if rule is not None:
+            self._put(scope, rule, path, value)
+        elif isinstance(value, dict) and value and scope.is_on_the_way(path):
+            for name, child in value.items():
+                self._field(scope, (*path, name), child)
+        else:
+            self._unclaimed(scope, path, value)
+
+    def _unclaimed(self, scope: _Scope, path: Path, value: Any) -> None:
+        source = ABSENT if scope.is_taken(path) else dig(scope.source, path)
+        if source is not ABSENT and same(source, value):
+            self._carried(scope.to + path, value, scope.at + path, scope.around)
+        elif value == {} and isinstance(source, dict):
+            self._made(scope.to + path, value, Origin(How.EMPTIED, (scope.at + path,)))
+        else:
+            self._made(scope.to + path, value, Origin(How.STASH))
+
+    def _put(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
+        label, sources = scope.label(rule), tuple(scope.at + each for each in scope.taken(rule))
+        place, source = scope.to + path, sources[0] if sources else None
+        self.found.links[place] = Link(source, opaque=isinstance(rule, Lens))
+        without_stash = same(dig(scope.plain, path), value)
+        match rule:
+            case Scope():
+                self._repeated(scope, rule, place, value)
+            case Lens():
+                how = How.COMPUTED if without_stash else How.STASH
+                self._made(place, value, Origin(how, (*sources, *_reads(scope, rule, self.root)), (label,)))
+            case Constant() if without_stash:
+                self._made(place, value, Origin(How.CONSTANT, (), (label,)))
+            case Default() if without_stash and source is None:
+                self._made(place, value, Origin(How.DEFAULT, (), (label,)))
+            case Move() | Default() if without_stash and source is not None:
+                self._carried(place, value, source, label)
+            case _:
+                self._made(place, value, Origin(How.STASH, sources, (label,)))
+
+    def _repeated(self, scope: _Scope, rule: Scope, place: Steps, value: Any) -> None:
+        label, sides = scope.label(rule), scope.sides(rule)
+        came_from = scope.at + sides.source_path
+        if sides.source is ABSENT:
+            self._made(place, value, Origin(How.STASH, (), (label,)))
+        elif not isinstance(sides.source, list if rule.container == "list" else dict):
+            self._carried(place, value, came_from, label)
+        else:
+            if not value:
+                self._made(place, value, _left(sides.source, place, came_from, label))
+            for part in parts(rule, sides, lambda item: _hides(scope, rule, item, self.root)):
+                self._part(scope, rule, sides, part)
+
+    def _part(self, scope: _Scope, rule: Scope, sides: Sides, part: Part) -> None:
+        label = scope.label(rule)
+        at_part, to_part = scope.at + sides.source_path, scope.to + sides.target_path
+        if part.target is None:
+            assert part.source is not None
+            path = sides.source_path + part.source
+            self._stashed(scope, path, value_at(sides.source, part.source), label, shown(sides.source_path))
+            return
+        to_part += part.target
+        value = value_at(sides.target, part.target)
+        if part.source is None:
+            self.found.links[to_part] = Link(None)
+            self._made(to_part, value, Origin(How.STASH, (), (label,)))
+            return
+        at_part += part.source
+        source = value_at(sides.source, part.source)
+        self.found.links[to_part] = Link(at_part)
+        if not isinstance(source, dict) or not isinstance(value, dict):
+            self._carried(to_part, value, at_part, label)
+            return
+        if not value and part.target:
+            self._made(to_part, value, _left(source, to_part, at_part, label))
+        plain = dig(scope.plain, sides.target_path)
+        schema = sides.schema if rule.container == "object" else None
+        if sides.schema is not None and rule.container != "object":
+            schema = sides.schema.items if rule.container == "list" else sides.schema.values
+        self.scope(
+            _Scope(
+                rule.rules,
+                scope.direction,
+                source,
+                value,
+                ABSENT if part.plain is None else value_at(plain, part.plain),
+                part.kept,
+                part.lost,
+                schema,
+                at_part,
+                to_part,
+                label,
+                scope.kept_at + sides.lost_address + _MARKS[rule.container],
+                _standing_in(scope, rule, source),
+            )
+        )
+
+    def _carried(self, place: Steps, value: Any, source: Steps, label: str) -> None:
+        """The same value, from another place or the same one."""
+        how = How.COPIED if place == source else How.MOVED
+        for leaf, _ in leaves(value):
+            rules = (label,) if label and how is How.MOVED else ()
+            self.found.origins[place + leaf] = Origin(how, (source + leaf,), rules)
+
+    def _made(self, place: Steps, value: Any, origin: Origin) -> None:
+        """A value all of whose leaves came about in one way."""
+        for leaf, _ in leaves(value, place):
+            self.found.origins[leaf] = origin
+
+    # What became of each leaf of the source
+
+    def _ending(self, scope: _Scope, path: Path, value: Any) -> None:
+        rule = scope.takes.get(path)
+        if rule is not None:
+            self._taken(scope, rule, path, value)
+        elif isinstance(value, dict) and value and scope.is_on_the_way(path):
+            for name, child in value.items():
+                self._ending(scope, (*path, name), child)
+        elif not same(dig(scope.target, path), value):
+            around = next((owner for claim, owner in scope.puts.items() if starts_with(path, claim)), None)
+            address = scope.entry(path)
+            if address is not None:
+                self._stashed(scope, path, value, "" if around is None else scope.label(around), address)
+
+    def _taken(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
+        label, address = scope.label(rule), shown(path)
+        place = scope.at + path
+        match rule:
+            case Scope() | Move():
+                return
+            case Private() if rule.acknowledge is not None:
+                self._ends(place, value, Ending.DROPPED, label, reason=rule.acknowledge)
+            case Private():
+                self._stashed(scope, path, value, label, address)
+            case Lens():
+                first = next(claim for claim, owner in scope.takes.items() if owner is rule)
+                if scope.lost and shown(first) in scope.lost:
+                    self._stashed(scope, path, value, label, shown(first))
+            case _ if scope.lost and address in scope.lost:
+                self._stashed(scope, path, value, label, address)
+            case Constant():
+                self._ends(place, value, Ending.IMPLIED, label)
+            case Default():
+                (put,) = (claim for claim, owner in scope.puts.items() if owner is rule)
+                if dig(scope.target, put) is ABSENT:
+                    self._ends(place, value, Ending.IMPLIED, label)
+
+    def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
+        where = f"{self.version} {scope.kept_at}{address}"
+        is_kept = scope.lost is not None and address in scope.lost
+        self._ends(scope.at + path, value, Ending.STASHED if is_kept else Ending.LOST, label, where=where)
+
+    def _ends(self, place: Steps, value: Any, ending: Ending, label: str, *, where: str = "", reason: str = "") -> None:
+        for leaf, _ in leaves(value, place):
+            self.found.fates.append(Fate(leaf, ending, label, where, reason))
+
+
+def _left(source: Any, place: Steps, came_from: Steps, label: str) -> Origin:
+    """Return the origin of a container that holds nothing."""
+    if source:
+        return Origin(How.EMPTIED, (came_from,), (label,))
+    return Origin(How.COPIED if place == came_from else How.MOVED, (came_from,), () if place == came_from else (label,))
+
+
+def _hides(scope: _Scope, rule: Scope, item: Any, root: Json) -> bool:
+    if rule.hide is None or scope.direction == "up":
+        return False
+    items = _standing_in(scope, rule, item)
+    reads = (
+        value_at(root, place) if text.startswith(FROM_ROOT) else dig(item, parse(text))
+        for text, place in _places(rule.reads, (), items, root)
+    )
+    return bool(rule.hide(item, *reads))
+
+
+def _standing_in(scope: _Scope, rule: Scope, item: Any) -> Items:
+    return (*scope.items, (item, rule.keys or ())) if rule.container == "list" else scope.items
+
+
+def _places(reads: Sequence[str], at_scope: Steps, items: Items, root: Json) -> Iterator[tuple[str, Steps]]:
+    """Yield each read with the place that it reads; one that is not to be found has a place where nothing is."""
+    for text in reads:
+        if text.startswith(FROM_ROOT):
+            yield text, placed(root, read_steps(text), items) or ("",)
+        else:
+            yield text, at_scope + parse(text)
+
+
+def _reads(scope: _Scope, rule: Lens, root: Json) -> tuple[Steps, ...]:
+    """Return the further fields that the function of a lens was given."""
+    if scope.direction == "up":
+        return ()
+    places = _places(rule.reads, scope.at, scope.items, root)
+    return tuple(place for _, place in places if value_at(root, place) is not ABSENT)

@@ -1,0 +1,33 @@
+"""Manifests: conversion of YAML and JSON text that leaves everything else as it is.
+
+Comments, key order, quotes, anchors, block texts, blank lines, indentation and line breaks of what a conversion does
+not touch are kept, byte for byte; what it moves or renames takes its comments along.
+
+Public:
+- `convert_manifest`: a text, converted, with the outcome of every object in it; `Targets` says what is wanted;
+- `read`: the documents of a text, as kubectl reads them; `write_yaml`: data as YAML that kubectl reads as just that;
+- `NotYaml`: the text is neither YAML nor JSON, for instance a template.
+
+Nothing here does I/O.
+"""
+
+from restow.conversion.manifests.edit import write_yaml
+from restow.conversion.manifests.manifest import Converted, Note, convert_manifest
+from restow.conversion.manifests.objects import LAST_APPLIED, Outcome, Status, objects_of
+from restow.conversion.manifests.reader import NotYaml, read
+from restow.conversion.manifests.targets import NoTarget, Targets
+
+__all__ = [
+    "LAST_APPLIED",
+    "Converted",
+    "NoTarget",
+    "NotYaml",
+    "Note",
+    "Outcome",
+    "Status",
+    "Targets",
+    "convert_manifest",
+    "objects_of",
+    "read",
+    "write_yaml",
+]

@@ -1,0 +1,135 @@
+"""Which field before stands for which field after: by the conversion's links, by its place, or by what it is.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from restow.conversion.explain.model import Steps, value_at
+from restow.conversion.manifests.align import align
+from restow.conversion.manifests.nodes import Mapping, Node, Sequence
+
+__all__ = ["Matches", "Tracing", "match", "places"]
+
+
+class Tracing(Protocol):
+    """What `restow.conversion.explain.Links` can tell."""
+
+    def trace(self, place: Steps) -> tuple[Steps, bool] | None:
+        """Return the place before, and whether positions in lists are to be trusted; None if there was none."""
+        ...
+
+
+@dataclass(slots=True)
+class Matches:
+    """`before` has the old place of each new field that has one of its own; `after` is its inverse.
+
+    `beside` has the old place near which a new field without one belongs.
+    """
+
+    before: dict[Steps, Steps] = field(default_factory=dict)
+    after: dict[Steps, Steps] = field(default_factory=dict)
+    beside: dict[Steps, Steps] = field(default_factory=dict)
+
+    def pair(self, new: Steps, old: Steps) -> None:
+        """Take note of a match; the first one that asks for an old place gets it."""
+        if new in self.before:
+            return
+        if old in self.after:
+            self.beside.setdefault(new, old)
+            return
+        self.before[new] = old
+        self.after[old] = new
+
+
+def places(node: Node, place: Steps = ()) -> Iterator[tuple[Steps, Node]]:
+    """Yield all values that are written out in a document, with their places: not what aliases and merges bring."""
+    yield place, node
+    if isinstance(node, Mapping):
+        for entry in node.entries:
+            if not entry.merges:
+                yield from places(entry.value, (*place, entry.name))
+    elif isinstance(node, Sequence):
+        for index, item in enumerate(node.items):
+            yield from places(item, (*place, index))
+
+
+def match(nodes: dict[Steps, Node], old: Any, new: Any, links: Tracing) -> Matches:
+    """Match a document's `nodes`, whose data is `old`, with the data that it is to have."""
+    found = Matches()
+    found.pair((), ())
+    matcher = _Matcher(nodes, links, found)
+    matcher.in_place(new, ())
+    matcher.elsewhere(old, new, ())
+    return found
+
+
+@dataclass(slots=True)
+class _Matcher:
+    nodes: dict[Steps, Node]
+    links: Tracing
+    found: Matches
+
+    def in_place(self, new: Any, place: Steps) -> None:
+        """Match what is where it was, so that nothing else takes its lines."""
+        children = new.items() if isinstance(new, dict) else enumerate(new) if isinstance(new, list) else ()
+        for step, child in children:
+            below = (*place, step)
+            if self.links.trace(below) == (below, True) and below in self.nodes:
+                self.found.pair(below, below)
+            self.in_place(child, below)
+
+    def elsewhere(self, old: Any, new: Any, place: Steps) -> Steps | None:
+        """Match the rest; `old` is the data of the whole document. Return the old place of the first thing in `new`."""
+        if isinstance(new, list):
+            self._items(old, new, place)
+        children = new.items() if isinstance(new, dict) else enumerate(new) if isinstance(new, list) else ()
+        first = None
+        for step, child in children:
+            below = (*place, step)
+            if isinstance(step, str):
+                self._field(below, place)
+            inside = self.elsewhere(old, child, below)
+            first = first or inside
+        if place in self.found.before:
+            return self.found.before[place]
+        if first is not None:
+            self.found.beside.setdefault(place, first)
+        return first
+
+    def _field(self, place: Steps, around: Steps) -> None:
+        traced = self.links.trace(place)
+        if traced is None:
+            return
+        source, is_exact = traced
+        if not is_exact and around in self.found.before:
+            source = (*self.found.before[around], place[-1])
+        if source in self.nodes and isinstance(source[-1], str):
+            self.found.pair(place, source)
+
+    def _items(self, old: Any, new: list[Any], place: Steps) -> None:
+        for number in range(len(new)):
+            traced = self.links.trace((*place, number))
+            if traced is not None and traced[1] and traced[0] in self.nodes and isinstance(traced[0][-1], int):
+                self.found.pair((*place, number), traced[0])
+        source = self.found.before.get(place)
+        if source is None or not isinstance(self.nodes.get(source), Sequence):
+            return
+        open_ones = [number for number in range(len(new)) if self._is_open((*place, number))]
+        if not open_ones:
+            return
+        items = value_at(old, source)
+        taken = {number for number in range(len(items)) if (*source, number) in self.found.after}
+        aligned = align(items, [new[number] for number in open_ones], taken=taken)
+        for number, index in zip(open_ones, aligned, strict=True):
+            if index is not None:
+                self.found.pair((*place, number), (*source, index))
+
+    def _is_open(self, place: Steps) -> bool:
+        """Say whether no rule says what an item stands for: not even that it stands for none."""
+        traced = self.links.trace(place)
+        return place not in self.found.before and traced is not None and not traced[1]

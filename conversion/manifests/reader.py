@@ -1,0 +1,227 @@
+"""Reads YAML (and JSON, which is YAML) into nodes that know their places.
+
+libyaml's parser does the reading where it is there, and kubectl's is a port of it: what one of them refuses, the other
+one does. What is good YAML but no JSON is no error here: the document says so, and can still be passed on as it is.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from restow.conversion.manifests.nodes import Alias, Document, Entry, Mapping, Node, Scalar, Sequence, merged_names
+from restow.conversion.manifests.scalars import Unsayable, key_text, resolve
+
+__all__ = ["NotYaml", "read", "skip_blank"]
+
+_Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+#: Values in a document with its aliases written out; more is an attack, or a mistake. Kubernetes has its own bound.
+_MOST_VALUES: Final = 5_000_000
+
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]+|(?:(?<=[ \t\r\n])|(?<![^\n]))#[^\r\n]*)*")
+_PROPERTY: Final = re.compile(r"[&!][^ \t\r\n]*")
+_MERGE: Final = "<<"
+
+
+class NotYaml(ValueError):
+    """The text cannot be read. `line` counts from 1; `problem` is the parser's."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        self.line = line
+        self.problem = problem
+        super().__init__(f"line {line}: {problem}")
+
+
+def read(text: str) -> list[Document]:
+    """Return the documents of a text without byte order mark. Raises NotYaml."""
+    try:
+        return list(_documents(text))
+    except yaml.YAMLError as error:
+        # Where the construct begins that was not understood is where to look, if the parser knows.
+        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
+        raise NotYaml(1 if mark is None else mark.line + 1, problem) from error
+    except RecursionError:
+        raise NotYaml(1, "it is nested too deeply") from None
+
+
+def skip_blank(text: str, position: int) -> int:
+    """Return the next position that is neither blank nor in a comment."""
+    found = _BLANK.match(text, position)
+    return position if found is None else found.end()
+
+
+def _documents(text: str) -> Iterator[Document]:
+    events: Iterator[Any] = iter(yaml.parse(text, Loader=_Loader))
+    for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            composer = _Composer(text, events)
+            first = next(events)
+            root = composer.node(first)
+            is_empty = isinstance(root, Scalar) and root.start == root.end
+            yield Document(None if is_empty else root, _begin(event), first.start_mark.line + 1, composer.problem)
+
+
+@dataclass(slots=True)
+class _Composer:
+    """Makes the nodes of one document. `problem` is the first thing in it that JSON cannot say."""
+
+    text: str
+    events: Iterator[Any]
+    problem: str = ""
+    _anchors: dict[str, Node] = field(default_factory=dict)
+    _open: set[str] = field(default_factory=set)
+    _sizes: dict[int, int] = field(default_factory=dict)
+    _values: int = 0
+
+    def node(self, event: Any) -> Node:
+        start, end = _begin(event), _end(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event.anchor or "", start, end)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, start, end)
+        before = self._values
+        if event.anchor is not None:
+            self._open.add(event.anchor)
+        found = self._mapping(event) if isinstance(event, yaml.MappingStartEvent) else self._sequence(event)
+        if event.tag not in (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            self._refuse(start, f"the tag {event.tag[:100]}")
+        self._open.discard(event.anchor)
+        return self._known(found, self._values - before)
+
+    def _known(self, node: Node, size: int) -> Node:
+        self._values += 1
+        if node.anchor is not None:
+            self._anchors[node.anchor] = node
+            self._sizes[id(node)] = size + 1
+        return node
+
+    def _alias(self, name: str, start: int, end: int) -> Node:
+        target = self._anchors.get(name)
+        if target is None or name in self._open:
+            raise NotYaml(_line(self.text, start), "an alias without an anchor before it")
+        self._values += self._sizes[id(target)]
+        if self._values > _MOST_VALUES:
+            raise NotYaml(_line(self.text, start), "its aliases stand for more values than anybody could mean")
+        return Alias(start, start, end, None, None, name, target)
+
+    def _scalar(self, event: Any, start: int, end: int) -> Node:
+        style = event.style or ""
+        inner = min(self._behind_properties(event), end)
+        if style in ("|", ">"):
+            end = self._block_end(inner, end)
+        value: Any = event.value
+        try:
+            value = resolve(event.value, plain=not style, tag=event.tag)
+        except Unsayable as error:
+            self._refuse(start, str(error))
+        return self._known(Scalar(start, inner, end, event.anchor, event.tag, value, style), 0)
+
+    def _block_end(self, inner: int, end: int) -> int:
+        """Return the end of a block scalar: blank lines behind it belong to it only if it keeps them (`|+`)."""
+        keeps = "+" in self.text[inner : self.text.find("\n", inner)].partition("#")[0]
+        body = self.text[inner:end]
+        if keeps:
+            return inner + len(body.removesuffix("\n").removesuffix("\r"))
+        return inner + len(body.rstrip(" \t\r\n" if body.count("\n") else "\r\n"))
+
+    def _mapping(self, event: Any) -> Mapping:
+        start = _begin(event)
+        inner = self._behind_properties(event)
+        found = Mapping(start, inner, inner, event.anchor, event.tag, bool(event.flow_style), 0)
+        names: set[str] = set()
+        position = inner
+        while not isinstance(inside := next(self.events), yaml.MappingEndEvent):
+            key = self.node(inside)
+            found.odd = found.odd or self._is_explicit(position, key, flow=found.flow)
+            value = self.node(next(self.events))
+            position = max(key.end, value.end)
+            entry = self._entry(key, value)
+            if entry.name in names:
+                self._refuse(key.start, f"the key {entry.name[:100]} a second time")
+            if entry.merges and names & merged_names(entry.value):
+                self._refuse(key.start, "a merge key behind a field that it brings too")
+            names.add(entry.name)
+            found.entries.append(entry)
+        found.end = _end(inside) if found.flow else position
+        found.odd = found.odd or (found.flow and self.text[inner] != "{")
+        if found.entries:
+            found.column = self._column(found.entries[0].key.start)
+        return found
+
+    def _entry(self, key: Node, value: Node) -> Entry:
+        if not isinstance(key, Scalar):
+            self._refuse(key.start, "a key that is no text")
+            return Entry(Scalar(key.start, key.start, key.end, None, None, "", ""), f"\0{key.start}", value)
+        if key.value == _MERGE and not key.style and key.tag is None:
+            return Entry(key, _MERGE, value, merges=self._can_merge(value))
+        try:
+            name = key_text(key.value)
+        except Unsayable as error:
+            self._refuse(key.start, str(error))
+            name = f"\0{key.start}"
+        return Entry(key, name, value)
+
+    def _can_merge(self, value: Node) -> bool:
+        node = value.target if isinstance(value, Alias) else value
+        if isinstance(node, Mapping) or (isinstance(node, Sequence) and all(map(self._can_merge, node.items))):
+            return True
+        self._refuse(value.start, "a merge key with something else than objects")
+        return False
+
+    def _sequence(self, event: Any) -> Sequence:
+        start = _begin(event)
+        inner = self._behind_properties(event)
+        found = Sequence(start, inner, inner, event.anchor, event.tag, bool(event.flow_style), 0)
+        position = inner
+        while not isinstance(inside := next(self.events), yaml.SequenceEndEvent):
+            item = self.node(inside)
+            if not found.flow:
+                found.dashes.append(skip_blank(self.text, position))
+            position = max(position, item.end)
+            found.items.append(item)
+        found.end = _end(inside) if found.flow else position
+        if found.dashes:
+            found.column = self._column(found.dashes[0])
+        return found
+
+    def _behind_properties(self, event: Any) -> int:
+        """Return where a value begins behind its anchor and tag, if it has any."""
+        position = _begin(event)
+        for _ in range((event.anchor is not None) + (event.tag is not None)):
+            found = _PROPERTY.match(self.text, position)
+            position = position if found is None else skip_blank(self.text, found.end())
+        return position
+
+    def _is_explicit(self, position: int, key: Node, *, flow: bool) -> bool:
+        if flow:
+            return "?" in self.text[position : key.start].partition("#")[0] or isinstance(key, Mapping | Sequence)
+        return self.text[skip_blank(self.text, position)] == "?" and key.start > skip_blank(self.text, position)
+
+    def _column(self, position: int) -> int:
+        return position - (self.text.rfind("\n", 0, position) + 1)
+
+    def _refuse(self, position: int, what: str) -> None:
+        if not self.problem:
+            self.problem = f"line {_line(self.text, position)}: {what}"
+
+
+def _begin(event: Any) -> int:
+    offset: int = event.start_mark.index
+    return offset
+
+
+def _end(event: Any) -> int:
+    offset: int = event.end_mark.index
+    return offset
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1

@@ -1,0 +1,111 @@
+"""The endpoints of admission steps: AdmissionReviews in, verdicts out.
+
+A step that raises, or takes too long, refuses the request: failing open would admit what nobody has looked at. What a
+failure policy of the webhook's configuration says about unanswered calls never comes into play.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Protocol
+
+from restow.conversion.admission import AdmissionError, AdmissionRequest, AdmissionReview, Verdict, restore_stash
+from restow.conversion.errors import ConversionError
+from restow.conversion.graph import Graph
+from restow.conversion.server.complaints import Complaints
+from restow.conversion.server.counts import Counts
+from restow.conversion.server.limits import Limits
+from restow.conversion.server.refusals import Refusal
+from restow.crds import Crd
+from restow.kube.clock import Clock
+
+__all__ = ["AdmissionEndpoint", "AdmissionStep", "RestoreStash"]
+
+
+class AdmissionStep(Protocol):
+    """Decides about a request. Mounted at `/admit/<name>` it may not patch, at `/mutate/<name>` it may."""
+
+    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+        """Return the verdict; whatever is raised refuses the request."""
+        ...
+
+
+class RestoreStash:
+    """The mutating step that gives objects the stash back that a client dropped; see `restow.conversion.admission`.
+
+    The CRDs say where status is a subresource; without its CRD, a kind's status is taken for a plain field.
+    """
+
+    def __init__(self, graph: Graph, crds: Iterable[Crd] = ()) -> None:
+        self._graph = graph
+        self._stored_status = frozenset(
+            (crd.group, version.name, crd.kind)
+            for crd in crds
+            for version in crd.versions
+            if version.has_status_subresource
+        )
+
+    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+        """Return the patch that restores it."""
+        asked = request.request_kind or request.kind
+        stored = (asked.group, asked.version, asked.kind) in self._stored_status
+        return restore_stash(self._graph, request, stored_status=stored)
+
+
+class AdmissionEndpoint:
+    """Asks one step. `most` is the largest body, in bytes."""
+
+    def __init__(
+        self,
+        name: str,
+        step: AdmissionStep,
+        *,
+        patches: bool,
+        limits: Limits,
+        counts: Counts,
+        complaints: Complaints,
+        clock: Clock,
+    ) -> None:
+        self.most = 2 * limits.object
+        self._name = name
+        self._step = step
+        self._patches = patches
+        self._seconds = limits.admission_seconds
+        self._counts = counts
+        self._complaints = complaints
+        self._clock = clock
+
+    async def answer(self, body: bytes | bytearray) -> bytes:
+        """Answer one review. Raises Refusal if the body is none."""
+        started = self._clock.monotonic()
+        try:
+            review = AdmissionReview.of(bytes(body))
+        except AdmissionError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
+        result, verdict = await self._verdict(review.request)
+        self._counts.add("restow_admission_reviews_total", self._name, result)
+        self._counts.observe(self._clock.monotonic() - started, "restow_admission_seconds", self._name)
+        return review.answer(verdict)
+
+    async def _verdict(self, request: AdmissionRequest) -> tuple[str, Verdict]:
+        try:
+            async with asyncio.timeout(self._seconds):
+                verdict = await self._step(request)
+        except TimeoutError:
+            return self._failed(request, f"did not decide within {self._seconds:g} seconds")
+        except ConversionError as error:
+            return self._failed(request, f"failed: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not admit
+            return self._failed(request, f"failed with {type(error).__name__}")
+        if verdict.patch and not self._patches:
+            return self._failed(request, "wants to patch, which a validating step cannot")
+        return "allowed" if verdict.allowed else "denied", verdict
+
+    def _failed(self, request: AdmissionRequest, what: str) -> tuple[str, Verdict]:
+        self._complaints.add(
+            "admission failed", step=self._name, operation=request.operation, kind=request.kind.kind, what=what
+        )
+        message = f"the admission step {self._name} {what}; the request is refused, try again later"
+        return "failed", Verdict(allowed=False, message=message, code=HTTPStatus.INTERNAL_SERVER_ERROR)

@@ -1,0 +1,119 @@
+"""The endpoint of one CRD: ConversionReviews in, answers out.
+
+A review whose objects cannot be converted is answered with HTTP 200 and the status Failure in its envelope: that is
+what the API server shows. A body that is no review has no uid to answer to, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.errors import ReviewError
+from restow.conversion.graph import Graph
+from restow.conversion.review import Review
+from restow.conversion.server.complaints import Complaints
+from restow.conversion.server.counts import Counts
+from restow.conversion.server.largereview import LargeReview, Pieces, TooLarge
+from restow.conversion.server.limits import Limits
+from restow.conversion.server.refusals import Refusal
+from restow.conversion.server.turns import Turns
+from restow.kube.clock import Clock
+
+__all__ = ["ConversionEndpoint"]
+
+#: Reviews up to here are answered in one go: that takes less than a turn.
+_SMALL: Final = 128 * 1024
+
+#: A review with so many failures has failed; its message has long been full.
+_ENOUGH_FAILURES: Final = 1000
+
+_UNKNOWN: Final = "unknown"
+
+
+class ConversionEndpoint:
+    """Converts the objects of one CRD. `most` is the largest body, in bytes."""
+
+    def __init__(
+        self,
+        crd: str,
+        graph: Graph,
+        *,
+        limits: Limits,
+        counts: Counts,
+        turns: Turns,
+        complaints: Complaints,
+        clock: Clock,
+    ) -> None:
+        self.most = limits.body
+        self._crd = crd
+        self._graph = graph
+        self._most_of_object = limits.object
+        self._counts = counts
+        self._turns = turns
+        self._complaints = complaints
+        self._clock = clock
+        versions = {f"{kind.group}/{name}": name for kind in graph.kinds.values() for name in kind.visible_versions}
+        self._versions = versions
+        self._versions_as_sent: dict[bytes, str] = {msgspec.json.encode(text): name for text, name in versions.items()}
+
+    async def answer(self, body: bytes | bytearray) -> bytes | Pieces:
+        """Answer one review. Raises Refusal if the body is none."""
+        started = self._clock.monotonic()
+        sources: Counter[tuple[bytes, bool]] = Counter()
+        try:
+            review: Review
+            if len(body) <= _SMALL:
+                review = Review(self._graph, bytes(body))
+                for _ in _converted(review, sources):
+                    pass
+            else:
+                review = LargeReview(self._graph, body, most=self._most_of_object)
+                await self._turns.drive(_converted(review, sources))
+        except TooLarge as error:
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", str(error)) from error
+        except ReviewError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
+        answer = review.pieces() if isinstance(review, LargeReview) else review.answer()
+        self._count(review, sources, len(body), len(answer) if isinstance(answer, bytes) else answer.size)
+        self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", self._crd)
+        return answer
+
+    def _count(self, review: Review, sources: Counter[tuple[bytes, bool]], received: int, sent: int) -> None:
+        add, crd = self._counts.add, self._crd
+        add("restow_conversion_reviews_total", crd, "failure" if review.failures else "success")
+        add("restow_conversion_request_bytes_total", crd, amount=received)
+        add("restow_conversion_response_bytes_total", crd, amount=sent)
+        target = self._versions.get(review.target, _UNKNOWN)
+        for (source, failed), count in sources.items():
+            labels = (crd, self._versions_as_sent.get(source, _UNKNOWN), target, "failure" if failed else "success")
+            add("restow_conversion_objects_total", *labels, amount=count)
+        if review.failures:
+            self._complaints.add(
+                "conversion failed",
+                crd=crd,
+                to=target,
+                objects=len(review.objects),
+                failed=len(review.failures),
+                first=review.failures[0],
+            )
+
+
+def _converted(review: Review, sources: Counter[tuple[bytes, bool]]) -> Iterator[None]:
+    """Convert the objects, yield after each, and count them by the apiVersion that they came with."""
+    failed = 0
+    for index in review:
+        now_failed = len(review.failures)
+        sources[_source(review.objects[index]), now_failed > failed] += 1
+        failed = now_failed
+        if failed >= _ENOUGH_FAILURES:
+            return
+        yield
+
+
+def _source(obj: Any) -> bytes:
+    return bytes(obj.get("apiVersion", b"")) if isinstance(obj, dict) else b""

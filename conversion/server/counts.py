@@ -1,0 +1,131 @@
+"""What a process counted, as plain numbers: cheap to add to, and to be added up over processes.
+
+A worker's numbers travel to its parent as a `Snapshot`; only there, or in a process without workers, they become
+metrics (`restow.conversion.server.exposition`). Pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import msgspec
+
+__all__ = ["METRICS", "Counts", "Metric", "Snapshot", "merged"]
+
+Key = tuple[str, ...]
+"""A metric's name and the values of its labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric: what it says, and its labels. A histogram's `buckets` are upper bounds in seconds.
+
+    `over_workers` says what a gauge of several processes is: the sum, or the least.
+    """
+
+    help: str
+    labels: tuple[str, ...] = ()
+    kind: Literal["counter", "gauge", "histogram"] = "counter"
+    over_workers: Literal["sum", "least"] = "sum"
+
+
+#: Upper bounds of the histograms' buckets, in seconds: from one small object to what an API server waits for.
+BUCKETS: Final = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+METRICS: Final = {
+    "restow_conversion_reviews_total": Metric("ConversionReviews by how they ended.", ("crd", "result")),
+    "restow_conversion_objects_total": Metric(
+        "Objects by what they were converted from and to.", ("crd", "from_version", "to_version", "result")
+    ),
+    "restow_conversion_seconds": Metric(
+        "Time from a review's last byte to its answer's first one.", ("crd",), "histogram"
+    ),
+    "restow_conversion_request_bytes_total": Metric("Bytes of ConversionReviews.", ("crd",)),
+    "restow_conversion_response_bytes_total": Metric("Bytes of their answers.", ("crd",)),
+    "restow_admission_reviews_total": Metric("AdmissionReviews by how they ended.", ("step", "result")),
+    "restow_admission_seconds": Metric("Time that an admission step took.", ("step",), "histogram"),
+    "restow_webhook_refused_total": Metric("Requests that were answered with an HTTP error.", ("why",)),
+    "restow_webhook_aborted_total": Metric("Connections that were closed for being too slow.", ("while",)),
+    "restow_webhook_connections": Metric("Open connections.", kind="gauge"),
+    "restow_webhook_bytes_in_flight": Metric("Bytes of request bodies at work.", kind="gauge"),
+    "restow_webhook_certificate_expiry_timestamp_seconds": Metric(
+        "When the serving certificate expires.", kind="gauge", over_workers="least"
+    ),
+    "restow_webhook_certificate_loads_total": Metric("Certificates found in the files.", ("result",)),
+    "restow_webhook_workers": Metric("Worker processes that serve.", kind="gauge"),
+    "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves."),
+}
+
+
+class Histogram(msgspec.Struct, array_like=True):
+    """Observations by bucket (one more than BUCKETS: the last is for all that is larger), and their sum."""
+
+    buckets: list[int]
+    sum: float = 0.0
+
+
+class Snapshot(msgspec.Struct, array_like=True):
+    """The numbers of a process at a moment."""
+
+    counters: dict[Key, float] = {}
+    gauges: dict[Key, float] = {}
+    histograms: dict[Key, Histogram] = {}
+
+    def lasting(self) -> Snapshot:
+        """Return what still counts when the process is gone."""
+        return Snapshot(self.counters, {}, self.histograms)
+
+
+@dataclass(slots=True, eq=False)
+class Counts:
+    """The numbers of this process. Names and labels are those of METRICS."""
+
+    _counters: dict[Key, float] = field(default_factory=dict)
+    _gauges: dict[Key, Callable[[], float]] = field(default_factory=dict)
+    _histograms: dict[Key, Histogram] = field(default_factory=dict)
+
+    def add(self, name: str, *labels: str, amount: float = 1) -> None:
+        """Add to a counter."""
+        key = (name, *labels)
+        self._counters[key] = self._counters.get(key, 0) + amount
+
+    def observe(self, seconds: float, name: str, *labels: str) -> None:
+        """Add an observation to a histogram."""
+        key = (name, *labels)
+        histogram = self._histograms.get(key)
+        if histogram is None:
+            histogram = self._histograms[key] = Histogram([0] * (len(BUCKETS) + 1))
+        histogram.buckets[bisect_left(BUCKETS, seconds)] += 1
+        histogram.sum += seconds
+
+    def gauge(self, name: str, value: Callable[[], float]) -> None:
+        """Have a gauge read whenever somebody looks."""
+        self._gauges[name,] = value
+
+    def snapshot(self) -> Snapshot:
+        """Return the numbers of this moment; shares nothing with what goes on counting."""
+        return Snapshot(
+            dict(self._counters),
+            {key: value() for key, value in self._gauges.items()},
+            {key: Histogram(list(each.buckets), each.sum) for key, each in self._histograms.items()},
+        )
+
+
+def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """Return the numbers of several processes as those of one."""
+    total = Snapshot({}, {}, {})
+    for snapshot in snapshots:
+        for key, value in snapshot.counters.items():
+            total.counters[key] = total.counters.get(key, 0) + value
+        for key, value in snapshot.gauges.items():
+            least = METRICS[key[0]].over_workers == "least"
+            before = total.gauges.get(key)
+            total.gauges[key] = value if before is None else min(before, value) if least else before + value
+        for key, each in snapshot.histograms.items():
+            sums = total.histograms.setdefault(key, Histogram([0] * len(each.buckets)))
+            sums.buckets = [left + right for left, right in zip(sums.buckets, each.buckets, strict=True)]
+            sums.sum += each.sum
+    return total

@@ -1,0 +1,164 @@
+"""The serving certificate: read from files, and replaced while serving whenever the files hold a better one.
+
+A kubelet replaces a mounted secret at once (it swaps the symlink `..data`), yet between reading the certificate and
+reading its key that may happen; others write over the files, and for a moment half of it is there. So files are only
+believed once two looks at them, a moment apart, saw the same, and what was loaded is what was seen; a pair that does
+not load, does not match or has expired is reported, and the one in use stays.
+
+A live `SSLContext` is never touched: `load_cert_chain` on it replaces the certificate before it has seen the key. Each
+pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new connections.
+Tickets are the live context's, so that sessions resume over a rotation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from restow.conversion.server.counts import Counts
+from restow.kube.clock import Clock
+
+__all__ = ["BadCertificate", "ServingCertificate"]
+
+_log = logging.getLogger(__name__)
+
+_LOOK_EVERY: Final = 5.0
+_SETTLES_IN: Final = 0.5
+_LOOKS_WHILE_CHANGING: Final = 10
+
+
+class BadCertificate(Exception):
+    """The files hold no pair that could be served; a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What stood in the files; None where one could not be read. Of the key only what tells it from others is kept."""
+
+    certificate: bytes | None
+    key_digest: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A pair that can be served."""
+
+    context: ssl.SSLContext
+    expiry: datetime
+
+
+class ServingCertificate:
+    """The pair of files that is served, and `context`, what to listen with.
+
+    Raises BadCertificate if there is nothing to begin with. An expired pair will do for that: a new one is taken over
+    sooner by a process that runs.
+    """
+
+    def __init__(self, certificate: Path, key: Path, *, counts: Counts, clock: Clock) -> None:
+        self._certificate_file = certificate
+        self._key_file = key
+        self._counts = counts
+        self._clock = clock
+        self._hurry = asyncio.Event()
+        self._seen = self._read()
+        self._pair = self._load(self._seen)
+        self.context = _fresh_context()
+        self.context.sni_callback = self._hand_over
+        counts.add("restow_webhook_certificate_loads_total", "loaded")
+        counts.gauge("restow_webhook_certificate_expiry_timestamp_seconds", self._expiry)
+        if self._pair.expiry <= clock.now():
+            _log.warning("the certificate in %s expired %s", certificate, self._pair.expiry.isoformat())
+
+    def reload(self) -> None:
+        """Have `watch` look at once."""
+        self._hurry.set()
+
+    async def watch(self) -> None:
+        """Follow the files, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), _LOOK_EVERY)
+            self._hurry.clear()
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the files, and serve what they hold from now on if it is new and good."""
+        for _ in range(_LOOKS_WHILE_CHANGING):
+            seen = self._read()
+            if seen == self._seen:
+                return
+            await self._clock.sleep(_SETTLES_IN)
+            if seen == self._seen or (self._read() == seen and self._take(seen)):
+                return
+
+    def _expiry(self) -> float:
+        return self._pair.expiry.timestamp()
+
+    def _take(self, seen: _Seen) -> bool:
+        """Serve what was seen, or report it; False if it is gone already."""
+        refused = None
+        try:
+            pair = self._load(seen)
+            if pair.expiry <= self._clock.now() < self._pair.expiry:
+                refused = f"the new certificate in {self._certificate_file} expired {pair.expiry.isoformat()}"
+        except BadCertificate as error:
+            refused = str(error)
+        if self._read() != seen:
+            return False
+        self._seen = seen
+        if refused is not None:
+            self._counts.add("restow_webhook_certificate_loads_total", "refused")
+            _log.warning("%s; the certificate in use stays, it expires %s", refused, self._pair.expiry.isoformat())
+            return True
+        self._pair = pair
+        self._counts.add("restow_webhook_certificate_loads_total", "loaded")
+        _log.info("serving the new certificate in %s, it expires %s", self._certificate_file, pair.expiry.isoformat())
+        return True
+
+    def _read(self) -> _Seen:
+        key = _bytes(self._key_file)
+        return _Seen(_bytes(self._certificate_file), None if key is None else sha256(key).digest())
+
+    def _load(self, seen: _Seen) -> _Pair:
+        where = f"{self._certificate_file} and {self._key_file}"
+        if seen.certificate is None or seen.key_digest is None:
+            raise BadCertificate(f"{where} cannot be read")
+        context = _fresh_context()
+        try:
+            context.load_cert_chain(self._certificate_file, self._key_file, _no_password)
+            expiry = x509.load_pem_x509_certificates(seen.certificate)[0].not_valid_after_utc
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or type(error).__name__
+            raise BadCertificate(f"{where} are no certificate with its key ({reason})") from None
+        return _Pair(context, expiry)
+
+    def _hand_over(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _live: ssl.SSLContext) -> None:
+        connection.context = self._pair.context
+
+
+def _fresh_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _no_password() -> str:
+    """Open no encrypted key: without this OpenSSL would ask on the terminal."""
+    return ""
+
+
+def _bytes(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None

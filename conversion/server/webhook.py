@@ -1,0 +1,182 @@
+"""The webhook: which endpoint answers a request, and what is answered when none can.
+
+Nothing here listens: `restow.conversion.server.serving` does, for as many connections as there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final, Protocol, TypeVar
+
+from aiohttp import web
+
+from restow.conversion.graph import Graph
+from restow.conversion.server.admitting import AdmissionEndpoint, AdmissionStep
+from restow.conversion.server.bodies import Bodies
+from restow.conversion.server.complaints import Complaints
+from restow.conversion.server.converting import ConversionEndpoint
+from restow.conversion.server.counts import Counts
+from restow.conversion.server.largereview import Pieces
+from restow.conversion.server.limits import Limits
+from restow.conversion.server.refusals import Refusal
+from restow.conversion.server.turns import Turns
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["Phase", "Webhook"]
+
+Response = TypeVar("Response", bound=web.StreamResponse)
+
+_HEADERS: Final = {"Content-Type": "application/json", "Server": "restow"}
+
+_NO_STEPS: Final[Mapping[str, AdmissionStep]] = MappingProxyType({})
+
+
+class Phase(Enum):
+    """Where in its life a webhook is. Only a SERVING one is ready; DRAINING it still serves, but for one request."""
+
+    STARTING = "starting"
+    SERVING = "serving"
+    DRAINING = "draining"
+    STOPPING = "stopping"
+
+
+class _Endpoint(Protocol):
+    most: int
+
+    async def answer(self, body: bytes | bytearray) -> bytes | Pieces: ...
+
+
+class Webhook:
+    """Conversions at `/convert/<crd>`, validating steps at `/admit/<name>`, mutating ones at `/mutate/<name>`.
+
+    It is STARTING, and answers 503 with Retry-After, until somebody sets its `phase`: an embedding program whose steps
+    need caches waits for them first.
+
+    Args:
+        conversions: by the name of the CRD; see `conversions_by_crd`.
+        validating, mutating: admission steps by name.
+    """
+
+    def __init__(
+        self,
+        conversions: Mapping[str, Graph],
+        *,
+        validating: Mapping[str, AdmissionStep] = _NO_STEPS,
+        mutating: Mapping[str, AdmissionStep] = _NO_STEPS,
+        limits: Limits | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.phase = Phase.STARTING
+        self.limits = limits or Limits()
+        self.clock = clock
+        self.counts = Counts()
+        self._bodies = Bodies(self.limits)
+        self._complaints = Complaints(clock)
+        self._turns = Turns(self.limits.slice_seconds)
+        self._endpoints: dict[str, _Endpoint] = {
+            **{f"/convert/{crd}": self._converting(crd, graph) for crd, graph in conversions.items()},
+            **{f"/admit/{name}": self._admitting(name, step, patches=False) for name, step in validating.items()},
+            **{f"/mutate/{name}": self._admitting(name, step, patches=True) for name, step in mutating.items()},
+        }
+        self.counts.gauge("restow_webhook_bytes_in_flight", lambda: self._bodies.in_flight)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The paths that are served."""
+        return self._endpoints.keys()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one HTTP request."""
+        try:
+            return await self._answer(request)
+        except Refusal as refusal:
+            self.counts.add("restow_webhook_refused_total", refusal.why)
+            return self._refuse(refusal)
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a defect of ours; what it says might show a body
+            self.counts.add("restow_webhook_refused_total", "defect")
+            self._complaints.add("defect", error=type(error).__name__, place=_place(error))
+            message = "the webhook failed because of a defect of its own; its log says where"
+            return self._refuse(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", message))
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        endpoint = self._endpoint(request)
+        body = await self._bodies.read(request, endpoint.most)
+        try:
+            answer = await endpoint.answer(body)
+            if isinstance(answer, bytes):
+                return self._closing(web.Response(body=answer, headers=_HEADERS))
+            return await self._send(request, answer)
+        finally:
+            self._bodies.release(body)
+
+    async def _send(self, request: web.BaseRequest, answer: Pieces) -> web.StreamResponse:
+        """Write a large answer piece by piece: others have their turn in between, and the client's pace counts."""
+        response = self._closing(web.StreamResponse(headers={**_HEADERS, "Content-Length": str(answer.size)}))
+        await response.prepare(request)
+        for part in answer.parts:
+            await response.write(part)
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
+
+    def _closing(self, response: Response) -> Response:
+        """Have a client that keeps connections open go elsewhere with its next request, unless this is the place."""
+        if self.phase is not Phase.SERVING:
+            response.force_close()
+        return response
+
+    def _endpoint(self, request: web.BaseRequest) -> _Endpoint:
+        path = request.raw_path.partition("?")[0]
+        endpoint = self._endpoints.get(path)
+        if endpoint is None:
+            message = f"this webhook has no {path[:200]!r}, only {', '.join(self._endpoints) or 'nothing'}"
+            raise Refusal(HTTPStatus.NOT_FOUND, "no-such-path", message, hangs_up=True)
+        if request.method != "POST":
+            message = f"{path} takes POST only"
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", message, hangs_up=True)
+        if self.phase in (Phase.STARTING, Phase.STOPPING):
+            message = f"the webhook is {self.phase.value}; try again in a second"
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, self.phase.value, message, hangs_up=True)
+        return endpoint
+
+    def _refuse(self, refusal: Refusal) -> web.Response:
+        response = web.Response(status=refusal.status, body=refusal.body, headers={**_HEADERS, **refusal.headers})
+        if refusal.hangs_up:
+            response.force_close()
+        return self._closing(response)
+
+    def _converting(self, crd: str, graph: Graph) -> ConversionEndpoint:
+        return ConversionEndpoint(
+            crd,
+            graph,
+            limits=self.limits,
+            counts=self.counts,
+            turns=self._turns,
+            complaints=self._complaints,
+            clock=self.clock,
+        )
+
+    def _admitting(self, name: str, step: AdmissionStep, *, patches: bool) -> AdmissionEndpoint:
+        return AdmissionEndpoint(
+            name,
+            step,
+            patches=patches,
+            limits=self.limits,
+            counts=self.counts,
+            complaints=self._complaints,
+            clock=self.clock,
+        )
+
+
+def _place(error: Exception) -> str:
+    """Say where an error was raised, without what it says."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

@@ -1,0 +1,165 @@
+"""Cases of the envelope: what a ConversionReview's answer looks like, and which requests it must understand."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from restow.conversion.testing.conformance.case import Case, Severity
+from restow.conversion.testing.conformance.expect import asked, expect
+from restow.conversion.testing.conformance.webhook import Exchange, Webhook
+from restow.conversion.values import Json
+from restow.conversion.wiring.acceptance import check_http, check_result, check_review, check_uid
+
+__all__ = ["CASES", "GATE"]
+
+#: What an API server itself sends beside the request (apiextensions v1 types: `response` without omitempty members).
+STUB: Final[Json] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
+
+_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+#: As Go's mime.ParseMediaType takes them.
+_MEDIA_TYPE = re.compile(rf"\s*{_NAME}(/{_NAME})?\s*(;\s*{_NAME}\s*=\s*({_NAME}|\"[^\"]*\")\s*)*;?\s*")
+
+
+async def _exchange(webhook: Webhook) -> Exchange:
+    source, target = webhook.samples.ways[0]
+    return await webhook.ask([webhook.samples.full(source)], target)
+
+
+async def _answers(webhook: Webhook) -> None:
+    exchange = await _exchange(webhook)
+    with asked("a review of one object"):
+        check_http(exchange.http.status, exchange.content_type, exchange.http.body)
+
+
+async def _content_type(webhook: Webhook) -> None:
+    exchange = await _exchange(webhook)
+    expect(
+        not exchange.content_type or _MEDIA_TYPE.fullmatch(exchange.content_type),
+        "the answer's Content-Type cannot be parsed",
+    )
+
+
+async def _review_kind(webhook: Webhook) -> None:
+    exchange = await _exchange(webhook)
+    with asked("a v1 review"):
+        check_review(exchange.sent, exchange.answer)
+
+
+async def _uid(webhook: Webhook) -> None:
+    exchange = await _exchange(webhook)
+    with asked("a v1 review"):
+        check_uid(exchange.sent, exchange.answer)
+
+
+async def _result(webhook: Webhook) -> None:
+    exchange = await _exchange(webhook)
+    with asked("a review of one object"):
+        check_result(exchange.answer)
+
+
+async def _stub_response(webhook: Webhook) -> None:
+    source, target = webhook.samples.ways[0]
+    exchange = await webhook.ask([webhook.samples.full(source)], target, response=STUB)
+    with asked("a review with the stub of a response in it"):
+        expect(exchange.objects, "no object came back")
+
+
+async def _unknown_fields(webhook: Webhook) -> None:
+    source, target = webhook.samples.ways[0]
+    exchange = await webhook.ask([webhook.samples.full(source)], target, somethingNew={"a": [1, None]}, other=True)
+    with asked("a review with unknown fields beside the request"):
+        expect(exchange.objects, "no object came back")
+
+
+async def _v1beta1(webhook: Webhook) -> None:
+    source, target = webhook.samples.ways[0]
+    exchange = await webhook.ask([webhook.samples.full(source)], target, review="v1beta1")
+    with asked("a v1beta1 review"):
+        expect(exchange.objects, "no object came back")
+        version = exchange.answer.get("apiVersion")
+    expect(version == "apiextensions.k8s.io/v1beta1", "a v1beta1 review was answered with another version of it")
+
+
+async def _empty_list(webhook: Webhook) -> None:
+    exchange = await webhook.ask([], webhook.samples.versions[0])
+    with asked("a review of no objects"):
+        expect(exchange.result.get("status", "").lower() == "success", "it was not answered with Success")
+
+
+GATE = Case(
+    "answers",
+    Severity.MUST,
+    "A review over HTTPS gets a 2xx answer with a JSON body, its certificate verified by the CA bundle.",
+    "Nothing can be read or written at any version but the stored one.",
+    "apiserver pkg/util/webhook/client.go; client-go rest/request.go",
+    _answers,
+)
+
+CASES = (
+    GATE,
+    Case(
+        "content-type",
+        Severity.MUST,
+        "The Content-Type is absent, or can be parsed.",
+        "The API server reports an internal error instead of reading the answer.",
+        "client-go rest/request.go transformResponse",
+        _content_type,
+    ),
+    Case(
+        "review-kind",
+        Severity.MUST,
+        "The answer is an apiextensions.k8s.io/v1 ConversionReview with a response.",
+        "Every conversion fails: expected webhook response of …, got …",
+        "webhook_converter.go getConvertedObjectsFromResponse",
+        _review_kind,
+    ),
+    Case(
+        "uid",
+        Severity.MUST,
+        "response.uid is the uid of the request.",
+        "Every conversion fails: expected response.uid=…",
+        "webhook_converter.go getConvertedObjectsFromResponse",
+        _uid,
+    ),
+    Case(
+        "result-success",
+        Severity.MUST,
+        "result.status is `Success`, written exactly so.",
+        "Every conversion fails: response.result.status was …, not 'Success'",
+        "webhook_converter.go getConvertedObjectsFromResponse",
+        _result,
+    ),
+    Case(
+        "stub-response",
+        Severity.MUST,
+        "A request that carries a stub of a response, with nulls, is understood.",
+        "That is what API servers send: every conversion fails.",
+        "webhook_converter.go createConversionReviewObjects; kube-rs#999",
+        _stub_response,
+    ),
+    Case(
+        "unknown-envelope-fields",
+        Severity.MUST,
+        "Unknown fields of the envelope are ignored.",
+        "The first API server that sends a new one breaks every conversion.",
+        "Kubernetes API conventions",
+        _unknown_fields,
+    ),
+    Case(
+        "v1beta1",
+        Severity.SHOULD,
+        "A v1beta1 review is answered as v1beta1.",
+        "Fails where conversionReviewVersions lists v1beta1 first.",
+        "webhook_converter.go createConversionReviewObjects",
+        _v1beta1,
+    ),
+    Case(
+        "empty-list",
+        Severity.SHOULD,
+        "A review of no objects succeeds.",
+        "API servers do not send one; probes and tools do.",
+        "webhook_converter.go Convert",
+        _empty_list,
+    ),
+)

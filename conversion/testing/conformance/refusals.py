@@ -1,0 +1,143 @@
+"""Cases of what cannot be converted: it has to fail, as a whole, and to say so."""
+
+from __future__ import annotations
+
+from restow.conversion.testing.conformance.case import Case, Severity, Skipped
+from restow.conversion.testing.conformance.expect import asked, expect
+from restow.conversion.testing.conformance.webhook import Exchange, Webhook
+from restow.conversion.values import Json
+from restow.conversion.wiring.acceptance import Rejected, check_result, check_uid, converted_objects
+
+__all__ = ["CASES"]
+
+_NO_VERSION = "v0unknown"
+_BAD_NAME = "the-bad-one"
+
+
+async def _unknown_version(webhook: Webhook) -> None:
+    exchange = await _to_no_version(webhook)
+    expect(not _succeeded(exchange), "a version that does not exist was answered with Success")
+
+
+async def _unknown_kind(webhook: Webhook) -> None:
+    source, target = webhook.samples.ways[0]
+    obj = {**webhook.samples.full(source), "kind": "NoSuchKind"}
+    exchange = await webhook.ask([obj], target)
+    expect(not _succeeded(exchange), "a kind that does not exist was answered with Success")
+
+
+async def _failure_says_why(webhook: Webhook) -> None:
+    exchange = await _to_no_version(webhook)
+    if _succeeded(exchange):
+        raise Skipped("what cannot be converted did not fail")
+    expect(exchange.http.status == 200, f"a failure was answered with the status {exchange.http.status}, not 200")
+    with asked("a version that does not exist"):
+        check_uid(exchange.sent, exchange.answer)
+    expect(exchange.result.get("status") == "Failure", "result.status of a failure is not `Failure`")
+    expect(exchange.result.get("message"), "a failure came without result.message")
+
+
+async def _one_bad_object(webhook: Webhook) -> None:
+    exchange = await _with_a_bad_one(webhook)
+    expect(not _succeeded(exchange), "a review with an object of an unknown version was answered with Success")
+
+
+async def _bad_object_named(webhook: Webhook) -> None:
+    exchange = await _with_a_bad_one(webhook)
+    if _succeeded(exchange):
+        raise Skipped("what cannot be converted did not fail")
+    with asked("a review with an object of an unknown version"):
+        message = str(exchange.result.get("message", ""))
+    expect(_BAD_NAME in message, "result.message does not name the object that could not be converted")
+
+
+async def _malformed(webhook: Webhook) -> None:
+    answer = await webhook.caller.call(b'{"kind": "ConversionReview", "apiVersion": ')
+    expect(400 <= answer.status < 500, f"a body that is no JSON was answered with the status {answer.status}")
+
+
+async def _wrong_method(webhook: Webhook) -> None:
+    answer = await webhook.caller.call(b"", method="GET")
+    expect(answer.status in (404, 405), f"a GET was answered with the status {answer.status}, not 405")
+
+
+async def _to_no_version(webhook: Webhook) -> Exchange:
+    source, _ = webhook.samples.ways[0]
+    return await webhook.ask([webhook.samples.full(source)], _NO_VERSION)
+
+
+async def _with_a_bad_one(webhook: Webhook) -> Exchange:
+    source, target = webhook.samples.ways[0]
+    good, last = webhook.samples.full(source, 1), webhook.samples.full(source, 2)
+    bad: Json = {**good, "apiVersion": webhook.samples.api_version(_NO_VERSION)}
+    bad["metadata"] = {**good["metadata"], "name": _BAD_NAME}
+    return await webhook.ask([good, bad, last], target)
+
+
+def _succeeded(exchange: Exchange) -> bool:
+    """Whether an API server would go on with what came back."""
+    try:
+        check_result(exchange.answer)
+    except Rejected:
+        return False
+    return bool(converted_objects(exchange.answer))
+
+
+CASES = (
+    Case(
+        "unknown-version",
+        Severity.MUST,
+        "A version that the webhook does not know fails.",
+        "While CRD and webhook differ in an upgrade, objects would be stored unconverted.",
+        "kubevirt/hyperconverged-cluster-operator#4549",
+        _unknown_version,
+    ),
+    Case(
+        "unknown-kind",
+        Severity.SHOULD,
+        "A kind that the webhook does not know fails.",
+        "A CRD that points to the wrong webhook would corrupt its objects.",
+        "webhook_converter.go",
+        _unknown_kind,
+    ),
+    Case(
+        "one-bad-object",
+        Severity.MUST,
+        "One object that cannot be converted fails its review.",
+        "It would be stored unconverted, or others taken for it.",
+        "webhook_converter.go (never partial)",
+        _one_bad_object,
+    ),
+    Case(
+        "failure-says-why",
+        Severity.SHOULD,
+        "A failure is a 200 with the uid, `Failure` and a message.",
+        "With any other status clients see only that the webhook failed.",
+        "webhook_converter.go; client-go NewGenericServerResponse",
+        _failure_says_why,
+    ),
+    Case(
+        "bad-object-named",
+        Severity.SHOULD,
+        "The message names the object that cannot be converted.",
+        "One bad object hides all of its kind, and nobody can tell which.",
+        "openservicemesh#4601",
+        _bad_object_named,
+    ),
+    Case(
+        "malformed-body",
+        Severity.SHOULD,
+        "A body that is no JSON is refused with a 4xx.",
+        "A crash would look like an outage.",
+        "HTTP",
+        _malformed,
+    ),
+    Case(
+        "wrong-method",
+        Severity.SHOULD,
+        "A GET is refused with 405.",
+        "Probes that miss their path would look healthy.",
+        "HTTP",
+        _wrong_method,
+    ),
+)

@@ -1,0 +1,39 @@
+"""Wiring: the part of a CRD that says by which webhook, and by which CA, its objects are converted.
+
+Public:
+- `wire`, `unwire`: put a webhook into a CRD once it answers, take it out where that is safe;
+- `Wiring`, `Url`, `Service`, `Bundle`: what to put there;
+- `probe`: one try of a webhook as an API server would call it;
+- `WiringError`, `Refused`, `NotAnswering`: why nothing was written.
+"""
+
+from restow.conversion.wiring.address import Address, Service, Url, address_of
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
+from restow.conversion.wiring.errors import NotAnswering, Refused, WiringError
+from restow.conversion.wiring.plan import Plan, Wiring, bundle_of, injector_of, plan_wiring
+from restow.conversion.wiring.probe import probe
+from restow.conversion.wiring.wire import Probe, Wired, read_crd, unwire, wire
+
+__all__ = [
+    "NO_BUNDLE",
+    "Address",
+    "Bundle",
+    "BundleError",
+    "NotAnswering",
+    "Plan",
+    "Probe",
+    "Refused",
+    "Service",
+    "Url",
+    "Wired",
+    "Wiring",
+    "WiringError",
+    "address_of",
+    "bundle_of",
+    "injector_of",
+    "plan_wiring",
+    "probe",
+    "read_crd",
+    "unwire",
+    "wire",
+]

@@ -1,0 +1,180 @@
+"""What a CRD still lacks to be converted by a webhook: the one apply that is due, or none.
+
+restow writes only what differs, and owns only what it wrote: with a manifest that carries `spec.conversion` (as it
+should, so that no moment is without it) that is `caBundle` alone; Helm, Flux or Argo CD keep the rest. A CRD on which
+cert-manager injects the bundle keeps that: two writers of one field would rebuild the watch caches for ever.
+
+Certificates that are in a CRD's bundle already stay, in their order, unless they are to be dropped: somebody may still
+serve by them.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from restow.conversion.values import Json
+from restow.conversion.wiring.address import Address, address_of
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
+from restow.conversion.wiring.errors import Refused
+from restow.conversion.wiring.ownership import appliers, is_ours, sole_owner
+from restow.crds import Crd
+
+__all__ = ["Plan", "Wiring", "bundle_of", "injector_of", "plan_wiring"]
+
+_CA_BUNDLE: Final = ("webhook", "clientConfig", "caBundle")
+_REVIEW_VERSIONS: Final = ("webhook", "conversionReviewVersions")
+_REVIEWS: Final = frozenset({"v1", "v1beta1"})
+_INJECTIONS: Final = ("inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca")
+
+Leaves = Mapping[tuple[str, ...], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """How CRDs should find their webhook.
+
+    Attributes:
+        bundle: certificates by which the webhook's own verifies.
+        address: where it is; None for where the CRD says already.
+        dropped: certificates that must not be in the bundle any more.
+    """
+
+    bundle: Bundle = NO_BUNDLE
+    address: Address | None = None
+    dropped: Bundle = NO_BUNDLE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is due for one CRD.
+
+    Attributes:
+        address, bundle: by what the API server will call the webhook, to be tried before anything is written.
+        body: what to apply; None where nothing is due.
+        notes: what a person should know, each a sentence.
+    """
+
+    address: Address
+    bundle: Bundle
+    body: Json | None
+    notes: tuple[str, ...] = ()
+
+
+def plan_wiring(crd: Crd, wiring: Wiring) -> Plan:
+    """Compare a CRD, as just read, with what it should say. Raises Refused."""
+    injector, notes = injector_of(crd), []
+    present, problem = _present_bundle(crd)
+    if problem:
+        notes.append(f"{crd.name}: {problem}; it is replaced")
+    bundle = (present - wiring.dropped) | (wiring.bundle - wiring.dropped)
+    if injector:
+        notes.append(f"{crd.name} has the annotation {injector}: cert-manager writes its caBundle, restow does not")
+        bundle = present
+    address = wiring.address or _own_address(crd)
+    live = dict(_leaves((crd.document.get("spec") or {}).get("conversion") or {}))
+    wanted = _wanted(live, address) | ({} if injector else _wanted_bundle(live, bundle, present))
+    changes = {path: value for path, value in wanted.items() if live.get(path) != value}
+    stale = _stale(live, wanted)
+    if not changes and not stale:
+        return Plan(address, bundle, None, tuple(notes))
+    if injector and crd.strategy != "Webhook":
+        raise Refused(
+            f"{crd.name} has the annotation {injector}, but not the strategy Webhook: put spec.conversion into its "
+            "manifest, without caBundle; cert-manager fills that in"
+        )
+    _check_owners(crd, changes, stale)
+    kept = {path: value for path, value in wanted.items() if path in changes or is_ours(crd, path)}
+    return Plan(address, bundle, _body(crd, kept), tuple(notes))
+
+
+def bundle_of(crd: Crd) -> Bundle:
+    """Return the bundle that the CRD has now; an unreadable one is empty."""
+    return _present_bundle(crd)[0]
+
+
+def injector_of(crd: Crd) -> str:
+    """Return the annotation by which cert-manager injects the CRD's bundle; empty if it does not."""
+    names = (f"cert-manager.io/{name}" for name in _INJECTIONS)
+    return next((name for name in names if name in crd.annotations), "")
+
+
+def _present_bundle(crd: Crd) -> tuple[Bundle, str]:
+    config = (crd.webhook or {}).get("clientConfig") or {}
+    try:
+        return Bundle.from_base64(str(config.get("caBundle") or "")), ""
+    except BundleError as error:
+        return NO_BUNDLE, str(error)
+
+
+def _own_address(crd: Crd) -> Address:
+    if crd.webhook is None:
+        raise Refused(
+            f"{crd.name} has the conversion strategy None: say where its webhook is, or put spec.conversion with the "
+            "strategy Webhook into its manifest"
+        )
+    try:
+        return address_of(crd.webhook.get("clientConfig") or {})
+    except ValueError as error:
+        raise Refused(f"{crd.name} does not say where its webhook is: {error}") from error
+
+
+def _wanted(live: Leaves, address: Address) -> dict[tuple[str, ...], Any]:
+    wanted: dict[tuple[str, ...], Any] = {("strategy",): "Webhook"}
+    wanted |= {("webhook", "clientConfig", *path): value for path, value in address.fields.items()}
+    versions = live.get(_REVIEW_VERSIONS)
+    understood = isinstance(versions, list) and not _REVIEWS.isdisjoint(versions)
+    return wanted | {_REVIEW_VERSIONS: versions if understood else ["v1"]}
+
+
+def _wanted_bundle(live: Leaves, bundle: Bundle, present: Bundle) -> dict[tuple[str, ...], Any]:
+    if not bundle:
+        return {}
+    return {_CA_BUNDLE: live[_CA_BUNDLE] if present.matches(bundle) else bundle.base64}
+
+
+def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
+    """The leaves of the address that stand beside the wanted ones: a url where a service is wanted, say."""
+    return [path for path in live if path[:2] == _CA_BUNDLE[:2] and path != _CA_BUNDLE and path not in wanted]
+
+
+def _check_owners(crd: Crd, changes: Leaves, stale: list[tuple[str, ...]]) -> None:
+    for path in (*changes, *stale):
+        managers = appliers(crd, path)
+        if managers:
+            raise Refused(
+                f"{'.'.join(('spec.conversion', *path))} of {crd.name} is applied by {' and '.join(managers)} with "
+                "another value: take it out of that manifest, or correct it there"
+            )
+    for path in stale:
+        if not sole_owner(crd, path):
+            raise Refused(
+                f"{crd.name} has {'.'.join(('spec.conversion', *path))}, which restow did not write and does not "
+                "remove: take it out of the CRD first"
+            )
+
+
+def _body(crd: Crd, leaves: Leaves) -> Json:
+    conversion: Json = {}
+    for path, value in leaves.items():
+        node = conversion
+        for name in path[:-1]:
+            node = node.setdefault(name, {})
+        node[path[-1]] = value
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": crd.name, "uid": crd.uid, "resourceVersion": crd.resource_version},
+        "spec": {"conversion": conversion},
+    }
+
+
+def _leaves(node: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*path, name))
+        else:
+            yield (*path, name), value

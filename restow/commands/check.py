@@ -1,0 +1,165 @@
+"""``restow check``: do conversions and CRDs fit each other?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from restow import options
+from restow.conversion import DefinitionError, Diagnostic, Graph
+from restow.conversion.suggest import Suggestion, suggestions
+from restow.conversion.verdicts import Verdicts, verdicts
+from restow.crds import Crd
+from restow.exits import Exit
+from restow.migrator import list_crds
+from restow.offline import flags as offline
+from restow.offline.crdfiles import crds_of
+from restow.options import InputError
+from restow.printing import print_data, print_table, say
+from restow.registries import load_graph
+from restow.session import Session, run
+
+
+@click.command("check")
+@offline.conversions
+@click.option("--live", is_flag=True, help="Read the CRDs of the registry's kinds from the cluster.")
+@click.option("--report", is_flag=True, help="Also tell of every rule what it may lose, and what becomes of that.")
+@offline.output
+@options.connection
+def command(**flags: Any) -> None:
+    """Check conversions against CRDs: is every field of every version accounted for?
+
+    Every field must be the same in both versions, or mapped, stashed or knowingly dropped by a rule. Anything else is a
+    finding, with its path and what to write instead; for fields that were likely renamed or moved, a rule is drafted.
+    Run it in CI: it finds the field that somebody adds to one version later. Without CRDs only the rules themselves are
+    checked.
+
+    Exits with 1 if there are findings.
+    """
+    spec, form, report = offline.registry(flags), flags["output"], flags["report"]
+    if flags["live"] and flags["crd_files"]:
+        msg = "--live reads the CRDs from the cluster, --crd from files: give one"
+        raise click.UsageError(msg)
+    if not flags["live"]:
+        raise SystemExit(int(_tell(_checked(spec, crds_of(flags["crd_files"])), form, report=report)))
+
+    async def check(session: Session) -> Exit:
+        alone = _checked(spec, ())
+        if alone.graph is None:
+            return _tell(alone, form, report=report)
+        crds = [crd for crd in await list_crds(session.cluster) if (crd.group, crd.kind) in alone.graph.kinds]
+        if not crds:
+            raise InputError(f"{session.cluster.host} has no CRD of a kind that --registry {spec} converts")
+        return _tell(_checked(spec, crds), form, report=report)
+
+    run(check, kubeconfig=flags["kubeconfig"], context=flags["context"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What was found. `graph` is None if there is something."""
+
+    graph: Graph | None
+    findings: tuple[Diagnostic, ...]
+    drafts: tuple[Suggestion, ...]
+    crds: tuple[Crd, ...]
+
+
+def _checked(spec: str, crds: Iterable[Crd]) -> _Checked:
+    crds = tuple(crds)
+    found = _frozen(spec, crds)
+    if isinstance(found, Graph):
+        _is_for(found, crds, spec)
+        return _Checked(found, (), (), crds)
+    return _Checked(None, found, tuple(_drafts(spec, crds)), crds)
+
+
+def _frozen(spec: str, crds: Sequence[Crd]) -> Graph | tuple[Diagnostic, ...]:
+    try:
+        return load_graph(spec, crds)
+    except InputError as error:
+        if isinstance(error.__cause__, DefinitionError):
+            return error.__cause__.diagnostics
+        raise
+
+
+def _is_for(graph: Graph, crds: Sequence[Crd], spec: str) -> None:
+    """Refuse a Graph that was frozen elsewhere, against something else: it cannot be checked any more."""
+    for crd in crds:
+        kind = graph.kinds.get((crd.group, crd.kind))
+        for version in crd.versions if kind is not None else ():
+            assert kind is not None
+            schema = kind.schema(version.name) if version.name in kind.versions else None
+            if schema is None or schema.node != version.schema.node:
+                against = "without CRDs" if schema is None else f"against another {crd.name}"
+                raise InputError(f"--registry {spec} is a Graph that was frozen {against}: name its Registry instead")
+
+
+def _drafts(spec: str, crds: Sequence[Crd]) -> list[Suggestion]:
+    """Think of rules for what is not accounted for, as far as the rules that there are make sense by themselves."""
+    alone = _frozen(spec, ())
+    if not isinstance(alone, Graph):
+        return []
+    kinds = ((alone.kinds.get((crd.group, crd.kind)), crd) for crd in crds)
+    return [draft for kind, crd in kinds if kind is not None for draft in suggestions(kind, crd)]
+
+
+def _tell(checked: _Checked, form: str, *, report: bool) -> Exit:
+    rows = [] if checked.graph is None or not report else [v for k in checked.graph.kinds.values() for v in verdicts(k)]
+    if form != "table":
+        print_data(_json(checked, rows, report=report), form)
+    else:
+        _show(checked, rows)
+    return Exit.FAILURES if checked.findings else Exit.DONE
+
+
+def _show(checked: _Checked, rows: Sequence[Verdicts]) -> None:
+    if checked.findings:
+        found = ((f.kind, f.version or "-", f.path, f.problem, f.fix) for f in checked.findings)
+        print_table(("kind", "version", "field", "problem", "fix"), found)
+        for draft in checked.drafts:
+            inside = f", inside of {draft.inside}" if draft.inside else ""
+            click.echo(f"{draft.kind} {draft.version}: did you mean {draft.rule}{inside}?")
+        count = len(checked.findings)
+        say(f"{count} findings" if count != 1 else "1 finding", style="red")
+        return
+    if rows:
+        judged = ((r.kind, r.version, r.title, r.up.value, r.down.value, r.reason or "-") for r in rows)
+        print_table(("kind", "version", "rule", "up", "down", "why"), judged)
+    assert checked.graph is not None
+    what = f"{len(checked.crds)} CRDs" if len(checked.crds) != 1 else checked.crds[0].name
+    against = (
+        f"every field of {what} is accounted for"
+        if checked.crds
+        else "the rules are sound; give --crd to check the fields"
+    )
+    say(against, style="green")
+
+
+def _json(checked: _Checked, rows: Sequence[Verdicts], *, report: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "crds": [crd.name for crd in checked.crds],
+        "findings": [
+            {"kind": f.kind, "version": f.version, "path": f.path, "problem": f.problem, "fix": f.fix}
+            for f in checked.findings
+        ],
+        "drafts": [{"kind": d.kind, "version": d.version, "rule": d.rule, "inside": d.inside} for d in checked.drafts],
+    }
+    if report:
+        told["rules"] = [
+            {
+                "kind": r.kind,
+                "version": r.version,
+                "hub": r.hub,
+                "rule": r.rule,
+                "paths": {"version": list(r.paths[0]), "hub": list(r.paths[1])},
+                "up": r.up.value,
+                "down": r.down.value,
+                **({"reason": r.reason} if r.reason else {}),
+            }
+            for r in rows
+        ]
+    return told

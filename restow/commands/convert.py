@@ -1,0 +1,241 @@
+"""``restow convert``: manifests at another version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from restow.conversion import Graph
+from restow.conversion.manifests import (
+    Converted,
+    NoTarget,
+    NotYaml,
+    Outcome,
+    Status,
+    Targets,
+    convert_manifest,
+    write_yaml,
+)
+from restow.conversion.values import ABSENT
+from restow.exits import Exit
+from restow.offline import flags as offline
+from restow.offline.differences import Change, changes
+from restow.offline.files import Source, Unreadable, read_text, sources_of, write_text
+from restow.options import InputError
+from restow.printing import print_data, say
+
+_SEPARATOR = "---\n"
+
+
+@click.command("convert")
+@offline.manifests
+@offline.target
+@offline.conversions
+@click.option("--in-place", is_flag=True, help="Write the files; one with an object that fails stays as it was.")
+@click.option("--diff", is_flag=True, help="Print what changes, field by field, instead of the manifests.")
+@click.option("--check", is_flag=True, help="Write nothing, name the files that would change, and exit with 3.")
+@click.option("--no-stash", is_flag=True, help="Leave out what VERSION cannot say, and tell what is lost.")
+@click.option(
+    "-o", "--output", type=click.Choice(["yaml", "json"]), help="Print data anew, not the texts; or the --diff."
+)
+def command(**flags: Any) -> None:
+    """Convert manifests to another version of their kinds, comments and order kept.
+
+    Everything that the conversion does not touch comes out byte for byte: comments, quotes, anchors, blank lines, other
+    kinds. What VERSION cannot say is kept in the stash annotation, so that nothing is lost on the way back. Files that
+    are no YAML, as templates are, are named and left alone.
+
+    Exits with 1 if an object could not be converted; it is then printed as it was.
+    """
+    if flags["in_place"] and flags["check"]:
+        msg = "--in-place writes and --check does not: give one"
+        raise click.UsageError(msg)
+    sources = sources_of(flags["files"], recursive=flags["recursive"])
+    if flags["in_place"] and any(source.is_stdin for source in sources):
+        msg = "--in-place needs files, not stdin"
+        raise click.UsageError(msg)
+    loaded = offline.loaded(flags)
+    try:
+        targets = Targets.of(loaded.graph, flags["to"], loaded.crds)
+    except NoTarget as error:
+        raise InputError(f"--to: {error}") from error
+    run = _Run(loaded.graph, targets, keeps_stash=not flags["no_stash"])
+    for source in sources:
+        run.convert(source)
+    if flags["in_place"]:
+        run.write()
+    if flags["diff"]:
+        run.show_changes(flags["output"])
+    elif flags["check"]:
+        for source in run.changed:
+            click.echo(str(source))
+    elif not flags["in_place"]:
+        run.show(flags["output"])
+    run.tell()
+    raise SystemExit(int(run.exit(check=flags["check"])))
+
+
+@dataclass(slots=True)
+class _Run:
+    graph: Graph
+    targets: Targets
+    keeps_stash: bool
+    converted: list[tuple[Source, str, Converted]] = field(default_factory=list)
+    unread: bool = False
+
+    def convert(self, source: Source) -> None:
+        """Convert one manifest; tell, and leave alone, what is none."""
+        text = ""
+        try:
+            text = read_text(source)
+            found = convert_manifest(text, self.graph, self.targets, keeps_stash=self.keeps_stash)
+        except (NotYaml, Unreadable) as error:
+            self._leave(source, text, error)
+            return
+        self.converted.append((source, text, found))
+
+    def _leave(self, source: Source, text: str, error: Exception) -> None:
+        group = next((group for group in sorted(self.targets.groups) if f"{group}/" in text), None)
+        reason = f"no YAML: {error.problem}" if isinstance(error, NotYaml) else str(error)
+        where = f"{source}:{error.line}" if isinstance(error, NotYaml) else str(source)
+        hint = "" if group is None else f"; it speaks of {group}, so look after it by hand"
+        fatal = source.named or group is not None
+        self.unread = self.unread or fatal
+        say(f"{where}: left as it is, {reason}{hint}", style="red" if fatal else "yellow")
+
+    @property
+    def changed(self) -> list[Source]:
+        """The manifests whose text is another one now."""
+        return [source for source, text, found in self.converted if found.text != text]
+
+    def tell(self) -> None:
+        """Say what needs words, and how it came out."""
+        if self._stashes_without_schema():
+            hint = "without CRDs a stash finds list items by their content, not by their keys: give --crd, or a Graph"
+            say(hint, style="yellow")
+        for source, _, found in self.converted:
+            for outcome in found.outcomes:
+                for sentence, style in _sentences(outcome):
+                    say(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {sentence}", style=style)
+            for note in found.notes:
+                say(f"{source}:{note.line}: {note.text}", style="yellow")
+        say(self._summary(), style="bold")
+
+    def _stashes_without_schema(self) -> bool:
+        return any(
+            self.graph.kinds[outcome.target.rpartition("/")[0], outcome.kind].hub_schema is None
+            for _, _, found in self.converted
+            for outcome in found.having(Status.CONVERTED)
+            if self.keeps_stash and outcome.explanation is not None and outcome.explanation.stash_after is not None
+        )
+
+    def _summary(self) -> str:
+        counts = {status: sum(len(found.having(status)) for _, _, found in self.converted) for status in Status}
+        said = [f"{_count(counts[Status.CONVERTED], 'object')} converted"]
+        said += [f"{counts[Status.FAILED]} failed"] if counts[Status.FAILED] else []
+        said += [f"{counts[Status.CURRENT]} there already"] if counts[Status.CURRENT] else []
+        said += [f"{counts[Status.OTHER]} of other kinds"] if counts[Status.OTHER] else []
+        return ", ".join(said)
+
+    def write(self) -> None:
+        """Write the files that changed, but for those with an object that failed."""
+        for source, text, found in self.converted:
+            if found.text == text:
+                continue
+            if found.having(Status.FAILED):
+                say(f"{source}: not written, as not all of it could be converted", style="red")
+                continue
+            write_text(source.path, found.text)
+
+    def show(self, form: str | None) -> None:
+        """Print the manifests: as texts, or their data anew."""
+        if form is None:
+            click.echo(_joined(found.text for _, _, found in self.converted).encode(), nl=False)
+            return
+        documents = [
+            document
+            for _, _, found in self.converted
+            for document in found.documents
+            if document is not None and document is not ABSENT
+        ]
+        if form == "json":
+            print_data(documents[0] if len(documents) == 1 else _list_of(documents), "json")
+        for number, document in enumerate(documents if form == "yaml" else ()):
+            if number:
+                click.echo(_SEPARATOR, nl=False)
+            click.echo(write_yaml(document), nl=False)
+
+    def show_changes(self, form: str | None) -> None:
+        """Print what changes in each object."""
+        found = [
+            (source, outcome, changes(outcome.before, outcome.after))
+            for source, _, converted in self.converted
+            for outcome in converted.having(Status.CONVERTED)
+        ]
+        if form is not None:
+            print_data({"objects": [_changes_json(*each) for each in found]}, form)
+            return
+        for source, outcome, changed in found:
+            way = f"{outcome.api_version} -> {outcome.target}"
+            click.echo(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {way}")
+            for change in changed:
+                click.echo(f"  {change.line()}")
+
+    def exit(self, *, check: bool) -> Exit:
+        """Return what the exit code says."""
+        if self.unread or any(found.having(Status.FAILED) for _, _, found in self.converted):
+            return Exit.FAILURES
+        return Exit.DUE if check and self.changed else Exit.DONE
+
+
+def _sentences(outcome: Outcome) -> list[tuple[str, str]]:
+    """What there is to say of an object."""
+    said = [(f"cannot be converted to {outcome.target}: {outcome.error}", "red")] if outcome.error else []
+    said += [(warning, "yellow") for warning in outcome.warnings]
+    lost: dict[str, list[str]] = {}
+    for fate in outcome.lost:
+        lost.setdefault(fate.rule, []).append(fate.pointer)
+    said += [(f"lost: {', '.join(pointers)} ({rule or 'undeclared'})", "yellow") for rule, pointers in lost.items()]
+    return said
+
+
+def _inside(outcome: Outcome) -> str:
+    return f" ({outcome.pointer})" if outcome.pointer else ""
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Put the texts of several manifests together, with a separator where one is missing."""
+    whole = ""
+    for text in texts:
+        more = text
+        if whole.strip() and text.strip():
+            more = text.removeprefix("\ufeff")
+            whole += "" if whole.endswith("\n") else "\n"
+            whole += "" if more.startswith("---") else _SEPARATOR
+        whole += more
+    return whole
+
+
+def _list_of(documents: list[Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": documents}
+
+
+def _changes_json(source: Source, outcome: Outcome, changed: list[Change]) -> dict[str, Any]:
+    return {
+        "file": str(source),
+        "line": outcome.line,
+        "pointer": outcome.pointer,
+        "kind": outcome.kind,
+        "namespace": outcome.namespace,
+        "name": outcome.name,
+        "from": outcome.api_version,
+        "to": outcome.target,
+        "changes": [change.to_json() for change in changed],
+    }

@@ -1,0 +1,170 @@
+"""``restow explain``: where each field of a converted object came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from restow.conversion import ObjectError
+from restow.conversion.explain import Explanation, Fate, How, Leaf, Steps, explain
+from restow.conversion.manifests import NoTarget, Targets
+from restow.conversion.path import pointer
+from restow.exits import Exit
+from restow.offline import flags as offline
+from restow.offline.files import sources_of
+from restow.offline.objects import Found, found_in
+from restow.options import InputError
+from restow.printing import console, print_data, print_table, say
+
+_VALUE_WIDTH = 40
+_STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
+
+
+@click.command("explain")
+@offline.manifests
+@offline.target
+@offline.conversions
+@click.option("--why", metavar="PATH", help="One field only, of the result or of the source: /spec/x or spec.x.")
+@offline.output
+def command(**flags: Any) -> None:
+    """Tell where each field of a converted object came from.
+
+    For every leaf of the result: copied or moved and from where, computed by which rule of what, from the stash, a
+    constant, a default. For every leaf of the source that is not in it: dropped (and why), stashed (and where), or
+    implied. With --crd, also what the API server drops and fills in when the result is written.
+    """
+    sources = sources_of(flags["files"], recursive=flags["recursive"])
+    why = None if flags["why"] is None else _steps(flags["why"])
+    loaded = offline.loaded(flags)
+    try:
+        targets = Targets.of(loaded.graph, flags["to"], loaded.crds)
+    except NoTarget as error:
+        raise InputError(f"--to: {error}") from error
+    explained: list[tuple[Found, Explanation]] = []
+    code = Exit.DONE
+    for found in found_in(sources):
+        target = targets.of_object(found.value.get("apiVersion"), found.value.get("kind"))
+        if target is None or target == found.value["apiVersion"]:
+            continue
+        try:
+            explained.append((found, explain(loaded.graph, found.value, target)))
+        except ObjectError as error:
+            say(f"{found.where}: {found.title} cannot be converted to {target}: {error}", style="red")
+            code = Exit.FAILURES
+    if not explained and code is Exit.DONE:
+        raise InputError(f"there is nothing to convert to {flags['to']} in {', '.join(map(str, sources))}")
+    told = [(found, explanation, *_asked(explanation, why)) for found, explanation in explained]
+    if why is not None and explained and not any(leaves or fates for _, _, leaves, fates in told):
+        raise InputError(f"--why {flags['why']}: there is no such field, neither in the result nor in the source")
+    if flags["output"] == "table":
+        for number, each in enumerate(told):
+            if number:
+                click.echo()
+            _show(*each, whole=why is None)
+    else:
+        print_data({"objects": [_json(*each, whole=why is None) for each in told]}, flags["output"])
+    raise SystemExit(int(code))
+
+
+def _steps(text: str) -> Steps:
+    """Read a JSON pointer, or a path as restow writes them."""
+    if text.startswith("/"):
+        names = [name.replace("~1", "/").replace("~0", "~") for name in text.removeprefix("/").split("/")]
+        return tuple(int(name) if name.isdigit() else name for name in names)
+    steps: list[str | int] = []
+    position = 0
+    while position < len(text):
+        step = _STEP.match(text, position)
+        if step is None:
+            msg = f"--why takes a JSON pointer (/spec/ports/0) or a path (spec.ports[0]), not {text!r}"
+            raise click.UsageError(msg)
+        name: str | int = step[1] or msgspec.json.decode(step[2])
+        steps.append(name)
+        position = step.end()
+    return tuple(steps)
+
+
+def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[Leaf], Sequence[Fate]]:
+    """Return what there is to tell: all of it, or what is at or below a field, or came from there."""
+    if why is None:
+        return explanation.leaves, explanation.fates
+
+    def about(place: Steps) -> bool:
+        return pointer(place[: len(why)]) == pointer(why)
+
+    leaves = [leaf for leaf in explanation.leaves if about(leaf.place) or any(map(about, leaf.origin.sources))]
+    return leaves, [fate for fate in explanation.fates if about(fate.place)]
+
+
+def _show(
+    found: Found, explanation: Explanation, leaves: Sequence[Leaf], fates: Sequence[Fate], *, whole: bool
+) -> None:
+    console().print(f"{found.title}: {' -> '.join(explanation.route)}", style="bold", markup=False)
+    print_table(("field", "value", "how", "from", "rule"), (_leaf_row(leaf) for leaf in leaves))
+    if fates:
+        click.echo()
+        rows = ((fate.pointer, fate.ending.value, fate.where or fate.reason or "-", fate.rule) for fate in fates)
+        print_table(("of the source", "what became of it", "where, why", "rule"), rows)
+    if not whole:
+        return
+    for title, stash in (("stash before", explanation.stash_before), ("stash after", explanation.stash_after)):
+        if stash is not None:
+            click.echo(f"\n{title}: {msgspec.json.encode(stash, order='sorted').decode()}")
+    if explanation.pruned:
+        click.echo(f"\nThe API server will drop {', '.join(explanation.pruned)}: no fields of this version.")
+    if explanation.defaulted:
+        filled = ", ".join(f"{each.path} = {_short(each.value)}" for each in explanation.defaulted)
+        click.echo(f"\nThe API server will fill in {filled}.")
+
+
+def _leaf_row(leaf: Leaf) -> tuple[str, ...]:
+    origin = leaf.origin
+    sources = ", ".join(pointer(source) for source in origin.sources) if origin.how is not How.COPIED else ""
+    return leaf.pointer, _short(leaf.value), origin.how.value, sources or "-", "; ".join(origin.rules) or "-"
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _VALUE_WIDTH else text[: _VALUE_WIDTH - 1] + "…"
+
+
+def _json(
+    found: Found, explanation: Explanation, leaves: Sequence[Leaf], fates: Sequence[Fate], *, whole: bool
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "file": str(found.source),
+        "line": found.line,
+        "pointer": found.pointer,
+        "object": found.title,
+        "route": list(explanation.route),
+        "leaves": [_leaf_json(leaf) for leaf in leaves],
+        "fates": [_fate_json(fate) for fate in fates],
+    }
+    if whole:
+        told |= {
+            "stash": {"before": explanation.stash_before, "after": explanation.stash_after},
+            "server": {
+                "drops": list(explanation.pruned),
+                "fillsIn": [{"path": each.path, "value": each.value} for each in explanation.defaulted],
+            },
+        }
+    return told
+
+
+def _leaf_json(leaf: Leaf) -> dict[str, Any]:
+    return {
+        "pointer": leaf.pointer,
+        "value": leaf.value,
+        "how": leaf.origin.how.value,
+        "from": [pointer(source) for source in leaf.origin.sources],
+        "rules": list(leaf.origin.rules),
+    }
+
+
+def _fate_json(fate: Fate) -> dict[str, Any]:
+    told = {"pointer": fate.pointer, "ending": fate.ending.value, "rule": fate.rule}
+    return told | ({"where": fate.where} if fate.where else {}) | ({"reason": fate.reason} if fate.reason else {})

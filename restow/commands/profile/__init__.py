@@ -1,0 +1,42 @@
+"""``restow profile``: what CloudProfiles and NamespacedCloudProfiles say, at any time, from files."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+__all__ = ["command"]
+
+_COMMANDS = {
+    "evaluate": "Tell what every version is at a time, and when that changes.",
+    "timeline": "Draw the stages of every version over time.",
+    "render": "Render a NamespacedCloudProfile with its parent.",
+    "validate": "Check profiles as admission would.",
+    "forced-target": "Tell where updates take a version, step by step.",
+    "manage": "Show what automatic version management would change.",
+}
+
+
+class _Group(click.Group):
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        found = import_module(f"restow.commands.profile.{name.replace('-', '_')}").command
+        assert isinstance(found, click.Command)
+        return found
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.command("profile", cls=_Group)
+def command() -> None:
+    """Evaluate, draw, render, validate and manage CloudProfiles from manifests, without a cluster.
+
+    Manifests may be of v1beta1 or v1beta2; of a List every item counts.
+    """

@@ -1,0 +1,60 @@
+"""``restow profile evaluate``: what every version is at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from restow import options
+from restow.cloudprofile.lifecycle import classification_at, next_transition
+from restow.cloudprofile.parts import image_versions, kubernetes_versions, machine_images
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.options import InputError
+from restow.printing import print_data, print_table
+
+__all__ = ["command"]
+
+
+@click.command("evaluate")
+@files_option
+@at_option
+@options.output
+def command(files: tuple[Path, ...], at: str | None, output: str) -> None:
+    """Tell what every version of profiles is at a time, and what it becomes next, when."""
+    now = moment(at)
+    found = [row for profile in read_profiles(files) for row in _rows(profile, now)]
+    if output != "table":
+        print_data({"at": _written(now), "versions": found}, output)
+        return
+    columns = ("profile", "of", "version", "classification", "next", "from")
+    print_table(columns, ([row[name] or "" for name in columns] for row in found))
+
+
+def _rows(profile: Profile, now: datetime) -> Iterator[dict[str, Any]]:
+    lists = [("Kubernetes", kubernetes_versions(profile.spec))]
+    lists += [(str(image.get("name") or ""), image_versions(image)) for image in machine_images(profile.spec)]
+    for group, versions in lists:
+        for version in versions:
+            name = str(version.get("version") or "")
+            try:
+                change = next_transition(version, now)
+                is_now = classification_at(version, now)
+                becomes = None if change is None else classification_at(version, change)
+            except ValueError as error:
+                raise InputError(f"{profile.kind} {profile.name}, {group} {name}: {error}") from error
+            yield {
+                "profile": profile.name,
+                "of": group,
+                "version": name,
+                "classification": is_now.value,
+                "next": None if becomes is None else becomes.value,
+                "from": None if change is None else _written(change),
+            }
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat().replace("+00:00", "Z")

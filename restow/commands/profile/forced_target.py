@@ -1,0 +1,100 @@
+"""``restow profile forced-target``: where updates take a version, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from restow import options
+from restow.cloudprofile.imageupdate import NoTarget, image_due, image_target
+from restow.cloudprofile.kubernetesupdate import auto_target, due, forced_chain
+from restow.cloudprofile.parts import Object, kubernetes_versions, machine_images
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, one, read_profiles
+from restow.exits import Exit
+from restow.options import InputError
+from restow.printing import print_data, say
+
+__all__ = ["command"]
+
+
+@click.command("forced-target")
+@click.argument("version")
+@files_option
+@click.option("--image", metavar="NAME", help="VERSION is one of this machine image, not of Kubernetes.")
+@at_option
+@options.output
+def command(version: str, files: tuple[Path, ...], image: str | None, at: str | None, output: str) -> None:
+    """Tell where updates take a Shoot on VERSION: the automatic one, and the forced ones until none is forced.
+
+    The manifests have one CloudProfile. Exits with 1 if a forced update has nowhere to go.
+    """
+    profile = one(read_profiles(files), "CloudProfile")
+    now = moment(at)
+    try:
+        answer = _kubernetes(profile, version, now) if image is None else _image(profile, image, version, now)
+    except ValueError as error:
+        raise InputError(f"CloudProfile {profile.name}: {error}") from error
+    show(answer, output)
+    raise SystemExit(int(Exit.FAILURES if answer["gap"] else Exit.DONE))
+
+
+def _kubernetes(profile: Profile, version: str, now: datetime) -> dict[str, Any]:
+    versions = kubernetes_versions(profile.spec)
+    why = due(versions, version, now, auto_update=False)
+    chain = forced_chain(versions, version, now)
+    return {
+        "version": version,
+        "automatic": auto_target(versions, version, now),
+        "forced": list(chain.steps),
+        "why": None if why is None else why.reason,
+        "gap": None if chain.gap is None else chain.gap.detail,
+    }
+
+
+def _image(profile: Profile, name: str, version: str, now: datetime) -> dict[str, Any]:
+    image = next((each for each in machine_images(profile.spec) if each.get("name") == name), None)
+    if image is None:
+        raise InputError(f"CloudProfile {profile.name} has no machine image {name}")
+    why = image_due(image, {"name": name, "version": version}, now, auto_update=False)
+    steps, gap = _chain(image, name, version, now)
+    return {
+        "version": version,
+        "automatic": image_target(image, version, now, forced=False),
+        "forced": steps,
+        "why": None if why is None else why.reason,
+        "gap": gap,
+    }
+
+
+def _chain(image: Object, name: str, version: str, now: datetime) -> tuple[list[str], str | None]:
+    steps: list[str] = []
+    is_due: Callable[[str], Any] = lambda current: image_due(  # noqa: E731 - a name for a long call
+        image, {"name": name, "version": current}, now, auto_update=False
+    )
+    while is_due(version):
+        try:
+            target = image_target(image, version, now, forced=True)
+        except NoTarget as error:
+            return steps, str(error)
+        if target is None:
+            break
+        steps.append(target)
+        version = target
+    return steps, None
+
+
+def show(answer: dict[str, Any], form: str) -> None:
+    """Print the chain in a line, or everything as JSON or YAML."""
+    if form != "table":
+        print_data(answer, form)
+        return
+    if answer["why"] is None:
+        click.echo(f"{answer['version']}: no update is forced; automatic update: {answer['automatic'] or 'none'}")
+        return
+    click.echo(" -> ".join((answer["version"], *answer["forced"])) + f"  ({answer['why']})")
+    if answer["gap"]:
+        say(answer["gap"], style="red")

@@ -1,0 +1,62 @@
+"""``restow profile manage``: what automatic version management would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles
+from restow.exits import Exit
+from restow.options import InputError
+from restow.printing import print_data, print_table
+
+__all__ = ["command"]
+
+
+@click.command("manage")
+@files_option
+@click.option(
+    "--config",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="The versioning policy's YAML: controllers.cloudProfile.kubernetesVersionManagement and its sibling.",
+)
+@at_option
+@click.option("--apply", "applied", is_flag=True, help="Print the changed manifest (v1beta2) instead of the plan.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the plan."
+)
+def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool, output: str) -> None:
+    """Show what automatic version management would change in a CloudProfile, and why. Exits with 3 if anything.
+
+    Both parts are off unless the configuration enables them. Nothing is written anywhere: pipe the manifest of --apply
+    to where your profiles are kept.
+    """
+    from restow.cloudprofile.managementconfig import InvalidConfiguration, read_configuration
+    from restow.cloudprofile.versionmanagement import manage
+
+    profile = one(read_profiles(files), "CloudProfile")
+    try:
+        with click.open_file(str(config), encoding="utf-8") as text:
+            wanted = read_configuration(text.read())
+        managed = manage(profile.spec, wanted, moment(at))
+    except (InvalidConfiguration, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{config}: {error}") from error
+    except ValueError as error:
+        raise InputError(f"CloudProfile {profile.name}: {error}") from error
+    if applied:
+        print_data({**profile.document, "spec": managed.spec}, "json" if output == "json" else "yaml")
+        return
+    rows = [
+        {"of": each.image or "Kubernetes", "version": each.version, "becomes": each.what, "why": each.why}
+        for each in managed.changes
+    ]
+    if output != "table":
+        print_data({"changes": rows}, output)
+    elif rows:
+        print_table(("of", "version", "becomes", "why"), ([*row.values()] for row in rows))
+    else:
+        click.echo(f"Nothing is to be changed in CloudProfile {profile.name}.")
+    raise SystemExit(int(Exit.DUE if rows else Exit.DONE))

@@ -1,0 +1,94 @@
+"""``restow profile timeline``: the stages of every version over time, on the terminal or as SVG."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from restow.cloudprofile.chart import LETTERS, Row, Window, rows_of, svg_chart, text_chart, window_of
+from restow.cloudprofile.lifecycle import Classification
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.options import InputError
+from restow.printing import console
+
+__all__ = ["command"]
+
+_STYLES = {
+    Classification.UNAVAILABLE: "dim",
+    Classification.PREVIEW: "black on bright_blue",
+    Classification.SUPPORTED: "black on green",
+    Classification.DEPRECATED: "black on yellow",
+    Classification.EXPIRED: "white on red",
+}
+_WIDTH_ELSEWHERE = 100  # columns, where there is no terminal
+
+
+@click.command("timeline")
+@files_option
+@at_option
+@click.option("--from", "start", metavar="TIME", help="Where it begins; default: a month before the first stage.")
+@click.option("--to", "end", metavar="TIME", help="Where it ends; default: a month after the last stage's start.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write an SVG chart of the (one) profile instead.",
+)
+def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str | None, svg: Path | None) -> None:
+    """Draw the stages of every version of profiles over time; a mark on top shows the time of --at."""
+    now = moment(at)
+    profiles = read_profiles(files)
+    if svg is not None and len(profiles) != 1:
+        msg = f"--svg draws one profile, and the manifests have {len(profiles)}"
+        raise click.UsageError(msg)
+    for profile in profiles:
+        try:
+            window = _window(profile, now, start, end)
+            rows = rows_of(profile.spec, window)
+        except ValueError as error:
+            raise InputError(f"{profile.kind} {profile.name}: {error}") from error
+        if svg is not None:
+            svg.write_text(svg_chart(f"{profile.kind} {profile.name}", rows, window, now), encoding="utf-8")
+        else:
+            _print(profile, rows, window, now)
+
+
+def _window(profile: Profile, now: datetime, start: str | None, end: str | None) -> Window:
+    whole = window_of(profile.spec, now)
+    window = Window(moment(start) if start else whole.start, moment(end) if end else whole.end)
+    if window.start >= window.end:
+        msg = "--from must be before --to"
+        raise click.UsageError(msg)
+    return window
+
+
+def _print(profile: Profile, rows: tuple[Row, ...], window: Window, now: datetime) -> None:
+    terminal = console()
+    names = max((len(row.group) for row in rows), default=0)
+    versions = max((len(row.version) for row in rows), default=0)
+    left = names + versions + 4
+    width = max(20, (terminal.width if terminal.is_terminal else _WIDTH_ELSEWHERE) - left)
+    terminal.print(Text(f"{profile.kind} {profile.name}", style="bold"))
+    _print_scale(terminal, window, now, left, width)
+    for group, version, columns in text_chart(rows, window, now, width):
+        line = Text(f"{group:<{names}}  {version:<{versions}}  ")
+        for classification in columns:
+            line.append(LETTERS[classification], style=_STYLES[classification])
+        terminal.print(line)
+    legend = Text(" " * left)
+    for classification, letter in LETTERS.items():
+        legend.append(letter, style=_STYLES[classification])
+        legend.append(f" {classification.value}  ")
+    terminal.print(legend)
+
+
+def _print_scale(terminal: Console, window: Window, now: datetime, left: int, width: int) -> None:
+    first, last = f"{window.start:%Y-%m-%d}", f"{window.end:%Y-%m-%d}"
+    terminal.print(Text(" " * left + first + last.rjust(width - len(first)), style="dim"))
+    share = window.share(now)
+    if 0 <= share <= 1:
+        terminal.print(Text(" " * (left + min(width - 1, int(share * width))) + f"▼ {now:%Y-%m-%d}", style="dim"))

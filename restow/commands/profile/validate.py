@@ -1,0 +1,76 @@
+"""``restow profile validate``: what admission would say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from restow import options
+from restow.cloudprofile.findings import Verdict
+from restow.cloudprofile.references import parent_of
+from restow.cloudprofile.verdicts import judge, judge_namespaced
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.exits import Exit
+from restow.printing import print_data, print_table
+
+__all__ = ["command"]
+
+
+@click.command("validate")
+@files_option
+@click.option(
+    "--old",
+    "old_files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The profiles before: judge the manifests as updates of those of the same kind and name.",
+)
+@at_option
+@options.output
+def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None, output: str) -> None:
+    """Check profiles as admission would: refused fields with the rule, and warnings. Exits with 1 if any is refused.
+
+    A NamespacedCloudProfile is checked against its parent, and a CloudProfile's changes against the
+    NamespacedCloudProfiles of the same manifests. Shoots are not looked at: only a cluster knows them.
+    """
+    now = moment(at)
+    profiles = read_profiles(files)
+    olds = {(profile.kind, profile.name): profile for profile in (read_profiles(old_files) if old_files else ())}
+    parents = {each.name: each for each in (*olds.values(), *profiles) if each.kind == "CloudProfile"}
+    children = [each.document for each in profiles if each.kind == "NamespacedCloudProfile"]
+    judged: list[tuple[Profile, Verdict]] = []
+    for profile in profiles:
+        before = olds.get((profile.kind, profile.name))
+        old = None if before is None else before.document
+        if profile.kind == "CloudProfile":
+            verdict = judge(profile.document, old, children=children, shoots=(), now=now)
+        else:
+            wanted = parent_of(profile.document)
+            parent = parents.get(wanted.name) if wanted else None
+            verdict = judge_namespaced(
+                profile.document, old, parent=None if parent is None else parent.document, shoots=(), now=now
+            )
+        judged.append((profile, verdict))
+    show(judged, output)
+    raise SystemExit(int(Exit.DONE if all(verdict.allowed for _, verdict in judged) else Exit.FAILURES))
+
+
+def show(judged: Sequence[tuple[Profile, Verdict]], form: str) -> None:
+    """Print every finding and caution as a table, or as JSON or YAML."""
+    rows = [
+        {"profile": f"{profile.kind} {profile.name}", "level": level, "field": said.field, "rule": str(said)}
+        for profile, verdict in judged
+        for level, remarks in (("refused", verdict.findings), ("warning", verdict.cautions))
+        for said in remarks
+    ]
+    for row in rows:
+        row["rule"] = row["rule"].removeprefix(f"{row['field']}: ")
+    if form != "table":
+        print_data({"allowed": all(verdict.allowed for _, verdict in judged), "remarks": rows}, form)
+    elif rows:
+        print_table(("profile", "level", "field", "rule"), ([*row.values()] for row in rows))
+    else:
+        click.echo(f"{len(judged)} profile{'s' if len(judged) > 1 else ''} would be admitted.")

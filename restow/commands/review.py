@@ -1,0 +1,137 @@
+"""``restow review``: a ConversionReview from a file, answered as the webhook would."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from restow.conversion import ReviewError, convert_review
+from restow.conversion.manifests import NoTarget, NotYaml, Targets, read, write_yaml
+from restow.exits import Exit
+from restow.offline import flags as offline
+from restow.offline.differences import changes
+from restow.offline.files import Source, Unreadable, read_text, sources_of
+from restow.offline.objects import found_in
+from restow.options import InputError
+from restow.printing import print_data, say
+
+_API_VERSION = "apiextensions.k8s.io/v1"
+
+
+@click.command("review")
+@offline.manifests
+@offline.conversions
+@click.option(
+    "--diff",
+    "golden",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A recorded answer: print what differs from it instead, and exit with 1 if anything does.",
+)
+@click.option("--make", metavar="CRD", help="Make a review of the objects of this CRD (or Kind.group) in the files.")
+@click.option("--to", metavar="VERSION", help="With --make: the version that the review asks for.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", help="How to print the result.")
+def command(**flags: Any) -> None:
+    """Answer a ConversionReview from a file, as the webhook would.
+
+    For replaying what a server asked, and for golden files: --make writes the request, --diff compares the answer with
+    a recorded one. Exits with 1 if the answer is a failure.
+    """
+    if (flags["make"] is None) is not (flags["to"] is None):
+        msg = "--make and --to belong together"
+        raise click.UsageError(msg)
+    sources = sources_of(flags["files"], recursive=flags["recursive"])
+    loaded = offline.loaded(flags)
+    if flags["make"] is not None:
+        _print(_request(loaded, sources, flags["make"], flags["to"]), flags["output"])
+        return
+    if len(sources) != 1:
+        msg = "give one review, or --make one of objects"
+        raise click.UsageError(msg)
+    try:
+        answer = msgspec.json.decode(convert_review(loaded.graph, _body(sources[0])))
+    except ReviewError as error:
+        raise InputError(f"{sources[0]}: {error}") from error
+    raise SystemExit(int(_tell(answer, flags["golden"], flags["output"])))
+
+
+def _body(source: Source) -> bytes:
+    """Return a review as JSON; one that is JSON is left as it is, byte for byte."""
+    text = _text(source)
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        return text.removeprefix("\ufeff").encode()
+    return msgspec.json.encode(_data(source, text))
+
+
+def _text(source: Source) -> str:
+    try:
+        return read_text(source)
+    except Unreadable as error:
+        raise InputError(f"{source}: {error}") from error
+
+
+def _data(source: Source, text: str) -> Any:
+    try:
+        documents = read(text.removeprefix("\ufeff"))
+    except NotYaml as error:
+        raise InputError(f"{source}:{error.line}: no YAML: {error.problem}") from error
+    if len(documents) != 1 or documents[0].problem:
+        raise InputError(f"{source}: give one document that JSON can say")
+    return documents[0].data
+
+
+def _tell(answer: Any, golden: Path | None, form: str) -> Exit:
+    result = answer["response"]["result"]
+    if golden is None:
+        _print(answer, form)
+        if result["status"] != "Success":
+            say(result["message"], style="red")
+            return Exit.FAILURES
+        return Exit.DONE
+    source = Source(golden, named=True)
+    found = changes(_data(source, _text(source)), answer)
+    for change in found:
+        click.echo(change.line())
+    return Exit.FAILURES if found else Exit.DONE
+
+
+def _request(loaded: offline.Conversions, sources: list[Source], crd: str, to: str) -> dict[str, Any]:
+    """Make a review of the objects of a kind, the same one each time."""
+    group, kind = _kind(loaded, crd)
+    try:
+        target = Targets.of(loaded.graph, f"{group}/{to.rpartition('/')[2]}").versions.get((group, kind))
+    except NoTarget as error:
+        raise InputError(f"--to: {error}") from error
+    if target is None:
+        raise InputError(f"--to: {kind}.{group} has no version {to}")
+    objects = [
+        found.value
+        for found in found_in(sources)
+        if found.value.get("kind") == kind and str(found.value.get("apiVersion")).rpartition("/")[0] == group
+    ]
+    if not objects:
+        raise InputError(f"there is no {kind} of {group} in {', '.join(map(str, sources))}")
+    request = {"desiredAPIVersion": target, "objects": objects}
+    identity = uuid.uuid5(uuid.NAMESPACE_URL, msgspec.json.encode(request, order="sorted").decode())
+    return {"apiVersion": _API_VERSION, "kind": "ConversionReview", "request": {"uid": str(identity), **request}}
+
+
+def _kind(loaded: offline.Conversions, name: str) -> tuple[str, str]:
+    """Return the group and kind that a CRD's name, or Kind.group, means."""
+    names = {f"{kind}.{group}": (group, kind) for group, kind in loaded.graph.kinds}
+    known = names | {crd.name: (crd.group, crd.kind) for crd in loaded.crds if (crd.group, crd.kind) in names.values()}
+    if name not in known:
+        hint = "" if loaded.crds else " (with --crd, the CRDs' names are known too)"
+        raise InputError(f"--make: the registry converts {', '.join(known)}, not {name}{hint}")
+    return known[name]
+
+
+def _print(data: Any, form: str) -> None:
+    if form == "json":
+        print_data(data, form)
+    else:
+        click.echo(write_yaml(data), nl=False)

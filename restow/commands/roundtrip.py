@@ -1,0 +1,259 @@
+"""``restow roundtrip``: do the objects that there are keep the laws?"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from restow import options
+from restow.conversion import Graph, ObjectError
+from restow.conversion.roundtrip import Broken, is_forgiven, rounds
+from restow.crds import Crd
+from restow.exits import Exit
+from restow.kube import Resource
+from restow.migrator import Refused, Requests, list_crds, read_crd
+from restow.migrator.halt import Halt
+from restow.migrator.lister import list_objects
+from restow.offline import flags as offline
+from restow.offline.counting import Counting
+from restow.offline.crdfiles import crds_of
+from restow.offline.differences import Change, changes
+from restow.offline.files import sources_of
+from restow.offline.objects import found_in
+from restow.options import InputError
+from restow.printing import print_data, print_table, say
+from restow.registries import load_graph
+from restow.session import Session, run
+
+_PAGE = 100
+_LISTED = 1000
+
+
+@click.command("roundtrip")
+@click.argument("names", metavar="[CRD]...", nargs=-1)
+@offline.manifests
+@offline.conversions
+@click.option("-n", "--namespace", metavar="NAME", help="Objects of one namespace only.")
+@click.option("-l", "--selector", metavar="LABELS", help="Objects with these labels only.")
+@click.option("--page-size", type=click.IntRange(1), default=_PAGE, show_default=True, help="Objects a LIST request.")
+@click.option("--show-values", is_flag=True, help="Tell the values that changed too, not only where.")
+@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report.")
+@offline.output
+@options.connection
+def command(**flags: Any) -> None:
+    """Convert objects there and back, from files or a cluster, and tell what changed.
+
+    Each object is taken through every pair of its kind's versions. There and back must be the identity, but for what
+    rules drop knowingly; a detour must end where the straight way does; what comes out must fit the schema. Objects of
+    CRDs are listed page by page from the cluster, at the storage version; nothing is written.
+
+    Exits with 1 if an object breaks a law.
+    """
+    names, files = flags["names"], flags["files"]
+    if bool(names) == bool(files):
+        msg = "name CRDs of the cluster (<plural>.<group>), or give -f FILE"
+        raise click.UsageError(msg)
+    spec, crds = offline.registry(flags), crds_of(flags["crd_files"])
+    if files:
+        tally = _Tally(load_graph(spec, crds))
+        with Counting() as counting:
+            _look_at_files(tally, counting, files, recursive=flags["recursive"])
+        raise SystemExit(int(_tell(tally, flags)))
+
+    async def roundtrip(session: Session) -> Exit:
+        chosen = [(await read_crd(session.cluster, name)).crd for name in names]
+        tally = _Tally(await _graph(session, spec, crds))
+        with Counting() as counting:
+            for crd in chosen:
+                await _look_at_crd(tally, counting, session, crd, flags)
+        code = _tell(tally, flags)
+        if session.stop.is_set():
+            say("interrupted: not all objects were looked at", style="red")
+            return Exit.FAILURES
+        return code
+
+    run(roundtrip, kubeconfig=flags["kubeconfig"], context=flags["context"], drains=True)
+
+
+async def _graph(session: Session, spec: str, crds: Sequence[Crd]) -> Graph:
+    """Freeze against the CRDs that were given, else the cluster's own if it has all that the registry is for."""
+    if crds:
+        return load_graph(spec, crds)
+    alone = load_graph(spec, ())
+    known = [crd for crd in await list_crds(session.cluster) if (crd.group, crd.kind) in alone.kinds]
+    return load_graph(spec, known) if len(known) == len(alone.kinds) else alone
+
+
+def _look_at_files(tally: _Tally, counting: Counting, files: Iterable[Path], *, recursive: bool) -> None:
+    counting.begin("files")
+    for found in found_in(sources_of(files, recursive=recursive)):
+        api_version = found.value.get("apiVersion")
+        group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+        if (group, found.value.get("kind")) in tally.graph.kinds:
+            tally.look(found.value, found.where)
+            counting.at(tally.objects, None)
+    if not tally.kinds:
+        raise InputError(f"there is no object of a kind that the registry converts in {', '.join(map(str, files))}")
+
+
+async def _look_at_crd(tally: _Tally, counting: Counting, session: Session, crd: Crd, flags: dict[str, Any]) -> None:
+    if (crd.group, crd.kind) not in tally.graph.kinds:
+        raise Refused(f"the registry does not convert {crd.kind}.{crd.group}")
+    if not crd.storage.served:
+        raise Refused(f"{crd.name} does not serve its storage version {crd.storage.name}, so it cannot be listed")
+    if flags["namespace"] and not crd.namespaced:
+        raise Refused(f"{crd.name} is not namespaced: leave --namespace out")
+    counting.begin(crd.name)
+    tally.kind(f"{crd.kind}.{crd.group}")
+    resource = Resource(crd.group, crd.storage.name, crd.plural, namespaced=crd.namespaced)
+    pages = list_objects(
+        session.cluster,
+        resource,
+        page_size=flags["page_size"],
+        requests=Requests(),
+        halt=Halt(session.stop),
+        jitter=lambda seconds: seconds * random.uniform(0.8, 1.2),
+        namespace=flags["namespace"],
+        selector=flags["selector"],
+        whole=True,
+    )
+    done = 0
+    async for page in pages:
+        for _, obj in page.items:
+            assert obj is not None
+            tally.look({"apiVersion": resource.api_version, "kind": crd.kind, **obj}, crd.name)
+        done += len(page.items)
+        counting.at(done, done + page.remaining if page.remaining else None)
+
+
+@dataclass(slots=True)
+class _Kind:
+    objects: int = 0
+    conversions: int = 0
+    broken: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    kind: str
+    namespace: str
+    name: str
+    where: str
+    broken: Broken
+    changes: tuple[Change, ...]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was seen: counts for all, details of the first findings only, so that memory does not grow."""
+
+    graph: Graph
+    kinds: dict[str, _Kind] = field(default_factory=dict)
+    findings: list[_Finding] = field(default_factory=list)
+    unlisted: int = 0
+
+    @property
+    def objects(self) -> int:
+        """All objects so far."""
+        return sum(kind.objects for kind in self.kinds.values())
+
+    def kind(self, name: str) -> _Kind:
+        """Return the counts of a kind."""
+        return self.kinds.setdefault(name, _Kind())
+
+    def look(self, obj: dict[str, Any], where: str) -> None:
+        """Take one object through its versions."""
+        group = obj["apiVersion"].rpartition("/")[0]
+        counts = self.kind(f"{obj['kind']}.{group}")
+        since = time.perf_counter()
+        try:
+            found = rounds(self.graph, obj)
+        except ObjectError as error:
+            raise InputError(f"{where}: {error}") from error
+        counts.seconds += time.perf_counter() - since
+        counts.objects += 1
+        counts.conversions += found.conversions
+        counts.broken += bool(found.broken)
+        metadata = obj.get("metadata") or {}
+        for broken in found.broken:
+            if len(self.findings) < _LISTED:
+                names = (metadata.get("namespace") or "", metadata.get("name") or "")
+                self.findings.append(_Finding(obj["kind"], *names, where, broken, tuple(_changes(broken))))
+            else:
+                self.unlisted += 1
+
+
+def _changes(broken: Broken) -> Iterable[Change]:
+    if broken.before is None or broken.after is None:
+        return []
+    found = changes(broken.before, broken.after)
+    return [each for each in found if not is_forgiven(each.steps, broken.forgiven, each.before)]
+
+
+def _tell(tally: _Tally, flags: dict[str, Any]) -> Exit:
+    report = _json(tally, values=flags["show_values"])
+    if flags["output"] == "table":
+        _show(tally, values=flags["show_values"])
+    else:
+        print_data(report, flags["output"])
+    if flags["report_file"] is not None:
+        try:
+            flags["report_file"].write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        except OSError as error:
+            raise click.FileError(str(flags["report_file"]), error.strerror) from error
+    return Exit.FAILURES if tally.findings else Exit.DONE
+
+
+def _show(tally: _Tally, *, values: bool) -> None:
+    rows = (
+        (name, str(kind.objects), str(kind.conversions), str(kind.broken), f"{kind.seconds:.2f}s")
+        for name, kind in tally.kinds.items()
+    )
+    print_table(("kind", "objects", "conversions", "broken", "time"), rows)
+    for finding in tally.findings:
+        names = "/".join(name for name in (finding.namespace, finding.name) if name)
+        way = " -> ".join(finding.broken.way)
+        said = f": {finding.broken.message}" if finding.broken.message else ""
+        click.echo(f"{finding.where}: {finding.kind} {names}: {finding.broken.law.value}, {way}{said}")
+        for change in finding.changes:
+            click.echo(f"  {change.line(values=values)}")
+    if tally.unlisted:
+        click.echo(f"… and {tally.unlisted} more")
+
+
+def _json(tally: _Tally, *, values: bool) -> dict[str, Any]:
+    return {
+        "result": "Broken" if tally.findings else "Kept",
+        "kinds": [
+            {
+                "kind": name,
+                "objects": kind.objects,
+                "conversions": kind.conversions,
+                "broken": kind.broken,
+                "durationSeconds": round(kind.seconds, 3),
+            }
+            for name, kind in tally.kinds.items()
+        ],
+        "findings": [
+            {
+                "kind": finding.kind,
+                "namespace": finding.namespace,
+                "name": finding.name,
+                "where": finding.where,
+                "law": finding.broken.law.value,
+                "way": list(finding.broken.way),
+                "message": finding.broken.message,
+                "changes": [change.to_json(values=values) for change in finding.changes],
+            }
+            for finding in tally.findings
+        ],
+        "unlisted": tally.unlisted,
+    }

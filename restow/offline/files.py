@@ -1,0 +1,110 @@
+"""Manifests on disk: which files are meant, what they hold byte for byte, and writing one as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from restow.options import InputError
+
+__all__ = ["Source", "Unreadable", "read_text", "sources_of", "write_text"]
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_STDIN = Path("-")
+
+
+class Unreadable(Exception):
+    """A file is no text, or cannot be read; the message is what follows its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A manifest. `named` tells one that was given from one that was found in a folder."""
+
+    path: Path
+    named: bool
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path == _STDIN
+
+    def __str__(self) -> str:
+        return "stdin" if self.is_stdin else str(self.path)
+
+
+def sources_of(paths: Iterable[Path], *, recursive: bool) -> list[Source]:
+    """Return the manifests that paths mean, each once, those of a folder by name.
+
+    Raises:
+        click.UsageError: no path was given, or standard input twice.
+        InputError: a folder holds no manifest.
+    """
+    given = list(paths)
+    if not given:
+        msg = "say which manifests: -f FILE, -f FOLDER, or -f - for stdin"
+        raise click.UsageError(msg)
+    if given.count(_STDIN) > 1:
+        msg = "-f - can be given once"
+        raise click.UsageError(msg)
+    found: dict[Path, Source] = {}
+    for path in given:
+        if path == _STDIN or not path.is_dir():
+            found[path] = Source(path, named=True)
+            continue
+        inside = sorted(each for each in (path.rglob("*") if recursive else path.glob("*")) if _is_manifest(each))
+        if not inside:
+            hint = "" if recursive else " (-R looks into the folders in it too)"
+            raise InputError(f"{path} holds no manifest, no *.yaml, *.yml or *.json{hint}")
+        for each in inside:
+            found.setdefault(each, Source(each, named=False))
+    return list(found.values())
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.suffix in _SUFFIXES and path.is_file()
+
+
+def read_text(source: Source) -> str:
+    """Return the text of a manifest with its line breaks and byte order mark as they are. Raises Unreadable."""
+    try:
+        content = sys.stdin.buffer.read() if source.is_stdin else source.path.read_bytes()
+        return content.decode()
+    except OSError as error:
+        raise Unreadable(error.strerror or "it cannot be read") from error
+    except UnicodeDecodeError as error:
+        raise Unreadable("it is no UTF-8 text") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file's content at once: whoever reads it sees the old text or the new one, never half of it.
+
+    Links are followed, the file's mode is kept (and its owner, where that is allowed). Raises InputError.
+    """
+    path = path.resolve()
+    try:
+        mode = path.stat()
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            draft.chmod(mode.st_mode & 0o7777)
+            with contextlib.suppress(OSError):
+                os.chown(draft, mode.st_uid, mode.st_gid)
+            draft.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,102 @@
+"""The flags that the offline commands share: which conversions, and which files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from restow.conversion import Graph
+from restow.crds import Crd
+from restow.offline.crdfiles import crds_of
+from restow.registries import load_graph
+
+__all__ = ["Conversions", "conversions", "loaded", "manifests", "output", "target"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Conversions:
+    """An author's conversions, and the CRDs that were given with them."""
+
+    graph: Graph
+    crds: tuple[Crd, ...]
+
+
+def conversions(function: _F) -> _F:
+    """--registry and --crd, read back by ``loaded``."""
+    for each in (
+        click.option(
+            "--crd",
+            "crd_files",
+            multiple=True,
+            type=click.Path(exists=True, path_type=Path),
+            metavar="FILE",
+            help="Manifest, or folder of manifests, of the CRDs that a Registry is for; repeatable.",
+        ),
+        click.option("--registry", metavar="MODULE:ATTR", help="The Registry, or Graph, to convert with."),
+    ):
+        function = each(function)
+    return function
+
+
+def loaded(flags: dict[str, Any]) -> Conversions:
+    """Load what ``conversions`` names; takes the flags that say so out of ``flags``.
+
+    Raises:
+        click.UsageError, InputError: there is no registry, or it or a CRD file cannot be used.
+    """
+    crds = crds_of(flags.pop("crd_files"))
+    return Conversions(load_graph(registry(flags), crds), crds)
+
+
+def registry(flags: dict[str, Any]) -> str:
+    """Return what ``--registry`` names; takes it out of ``flags``. Raises click.UsageError if it was not given."""
+    named = flags.pop("registry")
+    if named is None:
+        msg = (
+            "say what to convert with: --registry module:attribute, the Registry or Graph that your webhook serves "
+            "(for instance --registry example.conversions:registry, from the folder that holds example/)"
+        )
+        raise click.UsageError(msg)
+    assert isinstance(named, str)
+    return named
+
+
+def manifests(function: _F) -> _F:
+    """-f and -R."""
+    for each in (
+        click.option("-R", "--recursive", is_flag=True, help="Folders with all folders in them."),
+        click.option(
+            "-f",
+            "--filename",
+            "files",
+            multiple=True,
+            type=click.Path(exists=True, allow_dash=True, path_type=Path),
+            metavar="FILE",
+            help="Manifest, folder of manifests (*.yaml, *.yml, *.json), or - for stdin; repeatable.",
+        ),
+    ):
+        function = each(function)
+    return function
+
+
+def target(function: _F) -> _F:
+    """--to."""
+    return click.option(
+        "--to",
+        required=True,
+        metavar="VERSION",
+        help="The version to convert to: v1beta2 for every kind that has it, or group/v1beta2.",
+    )(function)
+
+
+def output(function: _F) -> _F:
+    """-o, for results that are read by people or programs."""
+    return click.option(
+        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the result."
+    )(function)

@@ -1,0 +1,88 @@
+"""Numbers: counting, adding up over processes, and what is scraped."""
+
+from __future__ import annotations
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from restow.conversion.server.counts import BUCKETS, METRICS, Counts, Snapshot, merged
+from restow.conversion.server.exposition import exposition
+
+REVIEWS, SECONDS = "restow_conversion_reviews_total", "restow_conversion_seconds"
+BYTES, EXPIRY = "restow_webhook_bytes_in_flight", "restow_webhook_certificate_expiry_timestamp_seconds"
+
+
+def counted(reviews: int, expiry: float) -> Counts:
+    counts = Counts()
+    counts.add(REVIEWS, "a", "success", amount=reviews)
+    counts.observe(0.002, SECONDS, "a")
+    counts.observe(99.0, SECONDS, "a")
+    counts.gauge(BYTES, lambda: 7)
+    counts.gauge(EXPIRY, lambda: expiry)
+    return counts
+
+
+def scraped(snapshot: Snapshot) -> dict[tuple[str, tuple[str, ...]], float]:
+    families = text_string_to_metric_families(exposition(snapshot).decode())
+    return {(each.name, tuple(each.labels.values())): each.value for family in families for each in family.samples}
+
+
+def test_numbers_of_processes_add_up() -> None:
+    """A scrape that showed one worker's numbers would jump about with every scrape."""
+    total = scraped(merged([counted(2, 500.0).snapshot(), counted(3, 400.0).snapshot(), Snapshot()]))
+    assert total[REVIEWS, ("a", "success")] == 5
+    assert total[BYTES, ()] == 14
+    assert total[EXPIRY, ()] == 400.0, "the first to expire is the one to know of"
+    assert total[f"{SECONDS}_count", ("a",)] == 4
+    assert total[f"{SECONDS}_sum", ("a",)] == 2 * 99.002
+    assert total[f"{SECONDS}_bucket", ("a", "0.001")] == 0
+    assert total[f"{SECONDS}_bucket", ("a", "0.0025")] == 2
+    assert total[f"{SECONDS}_bucket", ("a", "30.0")] == 2
+    assert total[f"{SECONDS}_bucket", ("a", "+Inf")] == 4
+
+
+def test_adding_up_changes_none_of_them() -> None:
+    """What a worker told is added to at every scrape; changed by one it would grow by itself."""
+    first, second = counted(2, 1.0).snapshot(), counted(3, 1.0).snapshot()
+    assert merged([first, second]) == merged([first, second])
+
+
+def test_a_snapshot_does_not_go_on_counting() -> None:
+    """It is of a moment."""
+    counts = counted(2, 1.0)
+    before = counts.snapshot()
+    counts.add(REVIEWS, "a", "success")
+    counts.observe(0.002, SECONDS, "a")
+    assert before == counted(2, 1.0).snapshot()
+
+
+def test_what_a_worker_that_is_gone_had_counted_stays() -> None:
+    """Counters that went back would look like requests to whoever computes a rate; gauges were the worker's own."""
+    gone = counted(2, 1.0).snapshot().lasting()
+    total = merged([gone, Snapshot()])
+    assert total.counters == {(REVIEWS, "a", "success"): 2}
+    assert (SECONDS, "a") in total.histograms
+    assert total.gauges == {}
+
+
+def test_a_snapshot_travels() -> None:
+    """Over the link to the parent, with all its keys."""
+    snapshot = counted(2, 1.0).snapshot()
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(snapshot), type=Snapshot) == snapshot
+
+
+def test_a_bound_belongs_to_its_bucket() -> None:
+    """Prometheus' buckets are `le`: less or equal."""
+    counts = Counts()
+    counts.observe(BUCKETS[0], SECONDS, "a")
+    assert scraped(counts.snapshot())[f"{SECONDS}_bucket", ("a", str(BUCKETS[0]))] == 1
+
+
+def test_every_metric_is_described_before_anything_was_counted() -> None:
+    """Dashboards and alerts find the names of a process that has just started."""
+    families = {each.name: each for each in text_string_to_metric_families(exposition(Snapshot()).decode())}
+    assert families.keys() == {name.removesuffix("_total") for name in METRICS}
+    for name, metric in METRICS.items():
+        family = families[name.removesuffix("_total")]
+        assert (family.type, family.documentation) == (metric.kind, metric.help)
+        assert (metric.kind == "counter") == name.endswith("_total")

@@ -1,0 +1,87 @@
+"""Routing, log lines, and refusals."""
+
+from __future__ import annotations
+
+import json
+import logging
+from http import HTTPStatus
+
+import pytest
+
+from restow.conversion import Registry
+from restow.conversion.server import conversions_by_crd
+from restow.conversion.server.complaints import Complaints
+from restow.conversion.server.refusals import Refusal
+from tests.conversion.server.clocks import HeldClock
+from tests.conversion.server.gateways import CRD, CRD_NAME, GROUP, KIND, graph
+
+
+def test_each_crd_gets_its_own_conversions_and_no_others() -> None:
+    """A CRD that names another one's path is told so, instead of being served by accident."""
+    registry = Registry()
+    for kind in ("Gateway", "Other"):
+        registry.kind(GROUP, kind, hub="v1")
+    both = registry.freeze()
+    found = conversions_by_crd(both, [CRD])
+    assert found.keys() == {CRD_NAME, f"others.{GROUP}"}
+    assert [list(each.kinds) for each in found.values()] == [[(GROUP, "Gateway")], [(GROUP, "Other")]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("Gateway", "gateways"),
+        ("Policy", "policies"),
+        ("Ingress", "ingresses"),
+        ("Box", "boxes"),
+        ("Branch", "branches"),
+        ("CloudProfile", "cloudprofiles"),
+    ],
+)
+def test_without_a_crd_the_plural_is_that_of_an_english_word(kind: str, plural: str) -> None:
+    """It is what the path of the route is made of."""
+    registry = Registry()
+    registry.kind("x.dev", kind, hub="v1")
+    assert list(conversions_by_crd(registry.freeze())) == [f"{plural}.x.dev"]
+
+
+def test_the_crds_name_counts_where_it_is_known() -> None:
+    """Plurals are free to be anything."""
+    assert list(conversions_by_crd(graph, [CRD])) == [CRD_NAME]
+    assert graph.kind(GROUP, KIND) is conversions_by_crd(graph, [CRD])[CRD_NAME].kind(GROUP, KIND)
+
+
+def test_complaints_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
+    """An API server that asks ten times a second about the same object must not fill the disk."""
+    held = HeldClock()
+    complaints = Complaints(held.clock())
+    with caplog.at_level(logging.WARNING):
+        for number in range(100):
+            complaints.add("failed", number=number)
+        held.seconds += 1.5
+        complaints.add("failed", number=100)
+        complaints.add("failed", number=101)
+        held.seconds += 1000
+        for number in range(102, 202):
+            complaints.add("failed", number=number)
+    lines = [json.loads(each.message) for each in caplog.records]
+    assert [line["number"] for line in lines] == [*range(10), 100, *range(102, 112)]
+    assert [line.get("left_out_before") for line in lines] == [None] * 10 + [90, 1] + [None] * 9
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"}),
+        (HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": "1"}),
+        (HTTPStatus.BAD_REQUEST, {}),
+        (HTTPStatus.METHOD_NOT_ALLOWED, {"Allow": "POST"}),
+    ],
+)
+def test_a_refusal_is_what_an_api_server_understands(status: HTTPStatus, headers: dict[str, str]) -> None:
+    """It shows the message of a Status, and comes again only after an integer Retry-After."""
+    refusal = Refusal(status, "why", "a sentence")
+    document = json.loads(refusal.body)
+    assert (document["kind"], document["apiVersion"], document["status"]) == ("Status", "v1", "Failure")
+    assert (document["message"], document["code"]) == ("a sentence", status)
+    assert dict(refusal.headers) == headers

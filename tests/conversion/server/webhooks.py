@@ -1,0 +1,118 @@
+"""A webhook on the loopback with TLS, as the tests of the server need it; and who signs its certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+from restow.conversion import Graph
+from restow.conversion.server import (
+    AdmissionStep,
+    Limits,
+    Phase,
+    ServingCertificate,
+    Webhook,
+    bind,
+    conversions_by_crd,
+    run_alone,
+)
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from tests.conversion.server.gateways import CRD, CRD_NAME, graph
+
+LOOPBACK = "127.0.0.1"
+GATEWAYS = f"/convert/{CRD_NAME}"
+
+#: Short enough for tests that drain; nothing waits for the rest.
+QUICK = Limits(drain_seconds=0.05, finish_seconds=5.0)
+
+
+class Authority:
+    """Issues serving certificates into a folder, and makes clients that trust them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ca = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
+
+    def pair(self, **more: Any) -> tuple[bytes, bytes]:
+        """Return a new certificate with its chain, and its key."""
+        issued = self._ca.issue_cert(LOOPBACK, "localhost", key_type=trustme.KeyType.ECDSA, **more)
+        return b"".join(each.bytes() for each in issued.cert_chain_pems), issued.private_key_pem.bytes()
+
+    def issue(self, **more: Any) -> None:
+        """Write a new pair over the files."""
+        certificate, key = self.pair(**more)
+        self.certificate.write_bytes(certificate)
+        self.key.write_bytes(key)
+
+    def client(self) -> ssl.SSLContext:
+        """Return what an API server's client would check with."""
+        context = ssl.create_default_context()
+        self._ca.configure_trust(context)
+        return context
+
+
+@dataclass
+class Running:
+    """A webhook that runs in this process."""
+
+    webhook: Webhook
+    certificate: ServingCertificate
+    port: int
+    probes_port: int
+    authority: Authority
+    stop: asyncio.Event
+    ended: asyncio.Task[None]
+
+    @property
+    def url(self) -> str:
+        """Where conversions of gateways are served."""
+        return f"https://{LOOPBACK}:{self.port}{GATEWAYS}"
+
+    @property
+    def probes(self) -> str:
+        """Where probes are answered."""
+        return f"http://{LOOPBACK}:{self.probes_port}"
+
+
+@asynccontextmanager
+async def running(
+    authority: Authority,
+    *,
+    conversions: Mapping[str, Graph] | None = None,
+    phase: Phase = Phase.SERVING,
+    limits: Limits = QUICK,
+    clock: Clock = SYSTEM_CLOCK,
+    certificate_clock: Clock = SYSTEM_CLOCK,
+    validating: Mapping[str, AdmissionStep] | None = None,
+    mutating: Mapping[str, AdmissionStep] | None = None,
+) -> AsyncIterator[Running]:
+    """Run one until the end of the block; it has to end by itself once it was asked to stop."""
+    webhook = Webhook(
+        conversions_by_crd(graph, [CRD]) if conversions is None else conversions,
+        limits=limits,
+        clock=clock,
+        validating=validating or {},
+        mutating=mutating or {},
+    )
+    if not authority.certificate.exists():
+        authority.issue()
+    certificate = ServingCertificate(
+        authority.certificate, authority.key, counts=webhook.counts, clock=certificate_clock
+    )
+    webhook.phase = phase
+    listener, probes, stop = bind(LOOPBACK, 0), bind(LOOPBACK, 0), asyncio.Event()
+    ports = listener.getsockname()[1], probes.getsockname()[1]
+    ended = asyncio.create_task(run_alone(webhook, certificate, listener, probes, stop))
+    try:
+        yield Running(webhook, certificate, *ports, authority, stop, ended)
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await ended

@@ -1,0 +1,154 @@
+"""``restow profile``: each subcommand on a manifest, at a fixed time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.restow.commandline import restow
+
+NOW = "2026-11-21T00:00:00Z"
+
+
+def stage(classification, start=None):
+    return {"classification": classification} | ({} if start is None else {"startTime": start})
+
+
+def profile(*versions, **more):
+    return {
+        "apiVersion": "core.gardener.cloud/v1beta2",
+        "kind": "CloudProfile",
+        "metadata": {"name": "local"},
+        "spec": {"kubernetes": {"versions": list(versions)}, **more},
+    }
+
+
+OLD = {
+    "version": "1.30.5",
+    "lifecycle": [stage("supported"), stage("expired", "2026-09-01T00:00:00Z")],
+}
+NEXT = {
+    "version": "1.31.2",
+    "lifecycle": [stage("supported"), stage("deprecated", "2027-01-01T00:00:00Z")],
+}
+NAMESPACED = {
+    "apiVersion": "core.gardener.cloud/v1beta2",
+    "kind": "NamespacedCloudProfile",
+    "metadata": {"name": "mine", "namespace": "garden-a"},
+    "spec": {
+        "parent": {"kind": "CloudProfile", "name": "local"},
+        "kubernetes": {"versions": [{"version": "1.30.5", "lifecycle": [stage("expired", "2027-06-01T00:00:00Z")]}]},
+    },
+}
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    def write(*documents) -> Path:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.yaml"
+        path.write_text(yaml.safe_dump_all(documents))
+        return path
+
+    return write
+
+
+def test_evaluate(manifest):
+    """What a version is now, what it becomes and when; a date in the wrong column would be planned by."""
+    ran = restow("profile", "evaluate", "-f", manifest(profile(OLD, NEXT)), "--at", NOW)
+    assert ran.code == 0
+    assert ran.rows[1:] == [
+        ["local", "Kubernetes", "1.30.5", "expired"],
+        ["local", "Kubernetes", "1.31.2", "supported", "deprecated", "2027-01-01T00:00:00Z"],
+    ]
+
+
+def test_a_manifest_of_the_old_version_says_the_same(manifest):
+    """Manifests of v1beta1 would be read as if their versions never expired."""
+    old = profile({"version": "1.30.5", "expirationDate": "2026-09-01T00:00:00Z"})
+    old["apiVersion"] = "core.gardener.cloud/v1beta1"
+    ran = restow("profile", "evaluate", "-f", manifest(old), "--at", NOW, "-o", "json")
+    assert [each["classification"] for each in ran.json["versions"]] == ["expired"]
+
+
+def test_timeline(manifest, tmp_path):
+    """On the terminal and as a file; neither may need anything but the manifest."""
+    path = manifest(profile(OLD, NEXT))
+    ran = restow("profile", "timeline", "-f", path, "--at", NOW)
+    assert ran.code == 0
+    assert "▼ 2026-11-21" in ran.out
+    assert "x expired" in ran.out
+    drawn = restow("profile", "timeline", "-f", path, "--at", NOW, "--svg", tmp_path / "chart.svg")
+    assert (drawn.code, drawn.out) == (0, "")
+    assert (tmp_path / "chart.svg").read_text().startswith("<svg ")
+
+
+def test_render(manifest):
+    """The override of a project, on the parent's version, as the controller will write it."""
+    ran = restow("profile", "render", "-f", manifest(profile(OLD, NEXT), NAMESPACED))
+    assert ran.code == 0
+    first = ran.yaml["kubernetes"]["versions"][0]
+    assert first["lifecycle"] == [stage("supported"), stage("expired", "2027-06-01T00:00:00Z")]
+    alone = restow("profile", "render", "-f", manifest(NAMESPACED))
+    assert 'names CloudProfile "local", which is not in the manifests' in alone.refusal
+
+
+def test_validate(manifest):
+    """Each refused field with its rule and exit code 1; a pipeline stops by that."""
+    path = manifest(profile(OLD, NEXT))
+    assert restow("profile", "validate", "-f", path, "--at", NOW).code == 0
+    backwards = profile({"version": "1.30.5", "lifecycle": [stage("deprecated"), stage("supported", NOW)]})
+    ran = restow("profile", "validate", "-f", manifest(backwards), "--at", NOW, "-o", "json")
+    assert ran.code == 1
+    assert ran.json["allowed"] is False
+    fields = [each["field"] for each in ran.json["remarks"] if each["level"] == "refused"]
+    assert "spec.kubernetes.versions[0].lifecycle[1].classification" in fields
+    kept = restow("profile", "validate", "-f", path, "--old", path, "--at", NOW)
+    assert kept.out == "1 profile would be admitted.\n"
+
+
+def test_forced_target(manifest):
+    """The chain, and the gap that breaks it off."""
+    path = manifest(profile(OLD, NEXT))
+    ran = restow("profile", "forced-target", "1.30.5", "-f", path, "--at", NOW)
+    assert (ran.code, ran.out.split("  ")[0]) == (0, "1.30.5 -> 1.31.2")
+    gap = restow("profile", "forced-target", "1.30.5", "-f", manifest(profile(OLD)), "--at", NOW, "-o", "json")
+    assert gap.code == 1
+    assert "add a version of 1.31" in gap.json["gap"]
+
+
+def test_manage(manifest, tmp_path):
+    """What would be changed and why, exit code 3; nothing where the configuration enables nothing."""
+    config = tmp_path / "config.yaml"
+    config.write_text("controllers: {cloudProfile: {kubernetesVersionManagement: {enabled: true}}}\n")
+    path = manifest(profile({"version": "1.31.1"}, {"version": "1.31.2"}))
+    ran = restow("profile", "manage", "-f", path, "--config", config, "--at", NOW, "-o", "json")
+    assert ran.code == 3
+    assert [(each["version"], each["becomes"].split(",")[0]) for each in ran.json["changes"]] == [
+        ("1.31.1", "deprecated"),
+        ("1.31.2", "supported"),
+    ]
+    applied = restow("profile", "manage", "-f", path, "--config", config, "--at", NOW, "--apply")
+    assert applied.yaml["spec"]["kubernetes"]["versions"][1]["lifecycle"] == [stage("supported")]
+    config.write_text("controllers: {cloudProfile: {}}\n")
+    assert restow("profile", "manage", "-f", path, "--config", config).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["evaluate"], "Missing option '-f'"),
+        (["evaluate", "--at", "yesterday"], "--at: 'yesterday' is not a time like"),
+        (["timeline", "--from", NOW, "--to", NOW], "--from must be before --to"),
+        (["forced-target", "x"], "x"),
+        (["forced-target", "1", "--image", "os"], "has no machine image os"),
+        (["manage", "--config", __file__], "config"),
+    ],
+)
+def test_wrong_use(manifest, arguments, said):
+    """Exit code 2 and a sentence, never a traceback or a guess."""
+    file = [] if arguments == ["evaluate"] else ["-f", manifest(profile(OLD))]
+    ran = restow("profile", *arguments, *file)
+    assert ran.code == 2
+    assert said in ran.err

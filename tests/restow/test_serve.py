@@ -1,0 +1,338 @@
+"""``restow serve`` as people run it: what it refuses, and a life from the ready line to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from restow.crds import Crd
+from restow.options import InputError
+from restow.registries import load_crds, load_graph
+from tests.conversion.server.apiserver import api_server
+from tests.conversion.server.gateways import CRD, CRD_DOCUMENT, CRD_NAME, GROUP, KIND, new, old
+from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority
+from tests.restow.commandline import RESTOW, Ran, restow
+
+REGISTRY = "tests.conversion.server.gateways:registry"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Who signs the serving certificates; a first pair is there."""
+    made = Authority(tmp_path)
+    made.issue()
+    return made
+
+
+@pytest.fixture
+def crd_file(tmp_path: Path) -> Path:
+    """The CRD among other documents, as `kubectl get -o yaml` and people write them."""
+    file = tmp_path / "crds.yaml"
+    other = {"apiVersion": "v1", "kind": "ConfigMap"}
+    file.write_text(yaml.safe_dump_all([other, {"kind": "List", "items": [other, CRD_DOCUMENT]}, None]))
+    return file
+
+
+# What is refused.
+
+
+def serve(authority: Authority, *arguments: str | Path, registry: str = REGISTRY, cwd: Path = ROOT) -> Ran:
+    files = ("--cert", authority.certificate, "--key", authority.key)
+    return restow("serve", "--registry", registry, *files, *arguments, cwd=cwd)
+
+
+def module(folder: Path, text: str) -> str:
+    (folder / "conversions.py").write_text(text)
+    return "conversions"
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "refusal"),
+    [
+        ("", "registry", "--registry conversions:registry: conversions has no registry"),
+        (
+            "registry = 7",
+            "registry",
+            "--registry conversions:registry is of the type int, neither a Registry nor a Graph",
+        ),
+        ("registry =", "registry", "--registry: importing conversions failed: SyntaxError: "),
+        ("1 / 0", "registry", "--registry: importing conversions failed: ZeroDivisionError: division by zero ("),
+        ("import nonsense_x", "registry", "--registry: importing conversions failed: ModuleNotFoundError: No module"),
+    ],
+)
+def test_a_registry_that_cannot_be_loaded(
+    authority: Authority, tmp_path: Path, text: str, attribute: str, refusal: str
+) -> None:
+    """One sentence with the author's mistake in it, and no traceback of ours."""
+    ran = serve(authority, registry=f"{module(tmp_path, text)}:{attribute}", cwd=tmp_path)
+    assert ran.refusal.startswith(refusal)
+
+
+def test_a_module_that_is_not_there(authority: Authority) -> None:
+    """Most often the command was started in another folder."""
+    assert serve(authority, registry="nonsense.conversions:registry").refusal == (
+        "--registry: there is no module nonsense here or on PYTHONPATH"
+    )
+
+
+@pytest.mark.parametrize("spec", ["conversions", ":registry", "conversions:", ""])
+def test_what_names_no_attribute(authority: Authority, spec: str) -> None:
+    """As with every wrong flag: usage, and 2."""
+    ran = serve(authority, registry=spec)
+    assert ran.code == 2
+    assert "--registry takes module:attribute" in ran.err
+
+
+def test_all_defects_are_told(authority: Authority, tmp_path: Path, crd_file: Path) -> None:
+    """A registry that does not fit its CRDs is never served; its author wants to see all at once."""
+    text = (
+        "from restow.conversion import Registry\n"
+        f"registry = Registry()\nkind = registry.kind({GROUP!r}, {KIND!r}, hub='v1')\n"
+        "kind.spoke('v1alpha1')(lambda: [])\n"
+    )
+    ran = serve(authority, "--crd", crd_file, registry=f"{module(tmp_path, text)}:registry", cwd=tmp_path)
+    assert ran.code == 2
+    first, *defects = ran.err.splitlines()
+    assert re.fullmatch(
+        r"restow: --registry conversions:registry cannot be used, the conversions have \d+ defects:", first
+    )
+    assert len(defects) > 3
+    assert all(line.startswith(f"- {KIND}.{GROUP} v1") for line in defects)
+
+
+def test_crds_that_cannot_be_read(authority: Authority, tmp_path: Path) -> None:
+    """Each with its file."""
+    bad = tmp_path / "bad.yaml"
+    for text, refusal in (
+        ("a: [", f"{bad} cannot be read as YAML (line 2: "),
+        ("kind: ConfigMap", f"{bad} holds no CustomResourceDefinition"),
+        ("kind: CustomResourceDefinition", f"{bad}: the document is not a CustomResourceDefinition of"),
+    ):
+        bad.write_text(text)
+        assert serve(authority, "--crd", bad).refusal.startswith(refusal)
+
+
+def test_certificates_that_cannot_be_used(authority: Authority) -> None:
+    """Found before anything listens."""
+    authority.key.write_text("secret")
+    ran = serve(authority)
+    assert "are no certificate with its key" in ran.refusal
+    assert "secret" not in ran.err
+    authority.certificate.unlink()
+    assert "cannot be read" in serve(authority).refusal
+
+
+def test_a_port_that_is_taken(authority: Authority) -> None:
+    """With its number."""
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = serve(authority, "--bind", LOOPBACK, "--port", str(port))
+    assert ran.refusal.startswith(f"cannot listen on {LOOPBACK}:{port}: Address already in use")
+
+
+def test_a_missing_library_is_named() -> None:
+    """The server's own libraries are an extra: a Job that only migrates does not carry them."""
+    script = "import sys; sys.modules['prometheus_client'] = None; from restow.main import main; main()"
+    ran = restow("serve", "--help", command=(sys.executable, "-c", script))
+    assert ran.refusal == "serving needs prometheus_client: pip install 'restow[operator]'"
+
+
+# Loading, as other commands do it too.
+
+
+def test_a_registry_or_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Authors who freeze themselves, and those who do not."""
+    monkeypatch.chdir(ROOT)
+    assert load_graph(REGISTRY, [CRD]).kind(GROUP, KIND).hub_schema is not None
+    assert load_graph(REGISTRY).kind(GROUP, KIND).hub_schema is None
+    from tests.conversion.server.gateways import graph
+
+    assert load_graph(REGISTRY.replace("registry", "graph")) is graph
+    with pytest.raises(InputError, match=r"has no registry\.nothing"):
+        load_graph(f"{REGISTRY}.nothing")
+
+
+def test_crds_are_found_wherever_they_stand(crd_file: Path, tmp_path: Path) -> None:
+    """In lists, between other documents; dates stay texts, as for the API server."""
+    assert [crd.name for crd in load_crds([crd_file])] == [CRD_NAME]
+    dated = {**CRD_DOCUMENT, "metadata": {"name": CRD_NAME, "annotations": {"since": "DATE"}}}
+    file = tmp_path / "dated.yaml"
+    file.write_text(yaml.safe_dump(dated).replace("DATE", "2024-01-01"))
+    (found,) = load_crds([file])
+    assert isinstance(found, Crd)
+    assert found.annotations == {"since": "2024-01-01"}
+
+
+# A life.
+
+
+@dataclass
+class Served:
+    """A server in a process of its own."""
+
+    process: Process
+    port: int
+    probes_port: int
+    authority: Authority
+    ready_line: str
+
+    @property
+    def url(self) -> str:
+        """Where conversions of gateways are served."""
+        return f"https://{LOOPBACK}:{self.port}{GATEWAYS}"
+
+    async def probe(self, path: str) -> tuple[int, str]:
+        """Ask a probe."""
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
+            session.get(f"http://{LOOPBACK}:{self.probes_port}{path}") as answer,
+        ):
+            return answer.status, await answer.text()
+
+    async def ready(self) -> None:
+        """Wait until it is."""
+        while (await self.probe("/readyz"))[0] != 200:
+            await asyncio.sleep(0.02)
+
+    async def ended(self, number: int) -> tuple[int, str]:
+        """Send a signal; return the exit code and what was said since."""
+        self.process.send_signal(number)
+        assert self.process.stderr is not None
+        async with asyncio.timeout(30):
+            return await self.process.wait(), (await self.process.stderr.read()).decode()
+
+    def children(self) -> set[int]:
+        """Return its child processes."""
+        pid = self.process.pid
+        return {int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+@asynccontextmanager
+async def served(authority: Authority, *arguments: str | Path) -> AsyncIterator[Served]:
+    """Run one on free ports."""
+    ports = ("--bind", LOOPBACK, "--port", "0", "--metrics-port", "0")
+    files = ("--cert", str(authority.certificate), "--key", str(authority.key))
+    process = await asyncio.create_subprocess_exec(
+        *RESTOW,
+        "serve",
+        "--registry",
+        REGISTRY,
+        *files,
+        *ports,
+        *map(str, arguments),
+        cwd=ROOT,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(30):
+            line = (await process.stderr.readline()).decode()
+        found = re.fullmatch(r"serving .* at port (\d+), probes and metrics at port (\d+)\n", line)
+        assert found, line
+        yield Served(process, int(found[1]), int(found[2]), authority, line)
+        assert await process.stdout.read() == b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_a_life_alone(authority: Authority, crd_file: Path) -> None:
+    """One line, one process, conversions, a new certificate on SIGHUP, and 0 after SIGTERM."""
+    async with served(authority, "--crd", crd_file, "--drain-seconds", "0.2") as server:
+        assert f"serving /convert/{CRD_NAME}, /mutate/conversion-stash at port" in server.ready_line
+        await server.ready()
+        assert server.children() == set()
+        async with api_server(authority.client()) as api:
+            assert await api.convert(server.url, old(timeoutSeconds=5)) == [new(timeout="5s")]
+        authority.issue()
+        server.process.send_signal(signal.SIGHUP)
+        while 'certificate_loads_total{result="loaded"} 2.0' not in (await server.probe("/metrics"))[1]:
+            await asyncio.sleep(0.02)
+        code, said = await server.ended(signal.SIGTERM)
+    assert code == 0
+    assert "INFO restow.conversion.server.tls: serving the new certificate in" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
+async def test_a_second_signal_ends_it_at_once(authority: Authority, number: signal.Signals, code: int) -> None:
+    """Whoever sends it does not want to wait for the drain."""
+    async with served(authority, "--drain-seconds", "3600") as server:
+        await server.ready()
+        server.process.send_signal(number)
+        while (await server.probe("/readyz")) != (503, "draining\n"):
+            await asyncio.sleep(0.02)
+        found, said = await server.ended(number)
+    assert found == code
+    assert "Traceback" not in said
+
+
+async def test_a_life_with_workers(authority: Authority) -> None:
+    """They serve, their numbers are one, they follow the certificate, and they drain with their parent."""
+    async with served(authority, "--workers", "2", "--drain-seconds", "0.2") as server:
+        while "restow_webhook_workers 2.0" not in (await server.probe("/metrics"))[1]:
+            await asyncio.sleep(0.02)
+        workers = server.children()
+        assert len(workers) == 2
+        async with api_server(authority.client()) as api:
+            await asyncio.gather(*(api.convert(server.url, old()) for _ in range(20)))
+        metrics = (await server.probe("/metrics"))[1]
+        assert f'restow_conversion_reviews_total{{crd="{CRD_NAME}",result="success"}} 20.0' in metrics
+        authority.issue()
+        server.process.send_signal(signal.SIGHUP)
+        while 'certificate_loads_total{result="loaded"} 4.0' not in (await server.probe("/metrics"))[1]:
+            await asyncio.sleep(0.02)
+        code, said = await server.ended(signal.SIGTERM)
+    assert code == 0
+    assert "Traceback" not in said
+    assert not any(_lives(pid) for pid in workers)
+
+
+async def test_workers_do_not_outlive_their_parent(authority: Authority) -> None:
+    """A killed parent cannot tell them to stop; they would hold the port, and serve what nobody can stop."""
+    async with served(authority, "--workers", "2") as server:
+        await server.ready()
+        workers = server.children()
+        server.process.kill()
+        await server.process.wait()
+        async with asyncio.timeout(20):
+            while any(_lives(pid) for pid in workers):
+                await asyncio.sleep(0.02)
+
+
+async def test_workers_that_cannot_live_end_their_parent(authority: Authority) -> None:
+    """Exit code 1, and a sentence: whoever runs it starts it anew, or looks at it."""
+    async with served(authority, "--workers", "2") as server:
+        await server.ready()
+        authority.certificate.write_bytes(b"")
+        for worker in server.children():
+            os.kill(worker, signal.SIGKILL)
+        await server.process.wait()
+        assert server.process.stderr is not None
+        said = (await server.process.stderr.read()).decode()
+    assert server.process.returncode == 1
+    assert "restow: 5 workers in a row ended at once, the last with code" in said
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
