@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from restow import options
 from restow.conversion import Graph
 from restow.crds import Crd
 from restow.exits import Exit
@@ -41,6 +42,7 @@ try:
         run_parent,
         run_worker,
     )
+    from restow.ownca import OwnAuthority, read_address
 except ModuleNotFoundError as error:
     raise InputError(f"serving needs {error.name}: pip install 'restow[operator]'") from error
 
@@ -88,6 +90,13 @@ class _Served:
 @click.option(
     "--key", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Its private key, PEM, unencrypted."
 )
+@click.option(
+    "--own-ca",
+    metavar="NAMESPACE/SERVICE",
+    help="Keep a CA and the certificate in Secrets beside this Service (or https://HOST), put the certificate into the "
+    "folder of --cert and --key, and wire the CRDs of --crd to it.",
+)
+@options.connection
 @click.option("--bind", "host", default="", metavar="HOST", help="Address to listen on; default: all.")
 @click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="HTTPS, for API servers.")
 @click.option(
@@ -148,9 +157,12 @@ def command(**flags: Any) -> None:
         finish_seconds=flags["finish_seconds"],
     )
     served = _Served(load_graph(flags["registry"], crds), crds, flags["cert"], flags["key"], limits)
+    inheritance = Inheritance.claimed(os.environ)
+    authority = _own_authority(served, flags)
     try:
+        if authority is not None and inheritance is None:
+            authority.prepare()
         webhook, certificate = served.webhook()
-        inheritance = Inheritance.claimed(os.environ)
         if inheritance is not None:
             _run(lambda stop: run_worker(webhook, certificate, inheritance, stop), {signal.SIGHUP: certificate.reload})
             return
@@ -158,14 +170,14 @@ def command(**flags: Any) -> None:
         _tell(webhook, listener, probes)
         if flags["workers"] == 1:
             _run(
-                lambda stop: run_alone(webhook, certificate, listener, probes, stop),
+                lambda stop: _keeping(authority, run_alone(webhook, certificate, listener, probes, stop)),
                 {signal.SIGHUP: certificate.reload},
             )
             return
         command = (sys.executable, *sys.orig_argv[1:])
         workers = Workers(command, listener, flags["workers"], limits=limits, clock=SYSTEM_CLOCK)
         _run(
-            lambda stop: run_parent(workers, probes, stop, limits=limits),
+            lambda stop: _keeping(authority, run_parent(workers, probes, stop, limits=limits)),
             {signal.SIGHUP: lambda: workers.signal(signal.SIGHUP)},
         )
     except BadCertificate as error:
@@ -173,6 +185,26 @@ def command(**flags: Any) -> None:
     except WorkersKeepDying as error:
         say(f"restow: {error}", style="red")
         raise SystemExit(int(Exit.FAILURES)) from None
+
+
+def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | None:
+    """Return what --own-ca asks for. Raises click.UsageError."""
+    if flags["own_ca"] is None:
+        return None
+    folder = served.certificate.parent
+    if not served.crds or (served.certificate, served.key) != (folder / "tls.crt", folder / "tls.key"):
+        msg = "--own-ca needs --crd, and --cert FOLDER/tls.crt --key FOLDER/tls.key of one folder"
+        raise click.UsageError(msg)
+    address = read_address(flags["own_ca"])
+    namespace = getattr(address, "namespace", None)
+    return OwnAuthority(address, folder, served.crds, namespace, flags["kubeconfig"], flags["context"])
+
+
+async def _keeping(authority: OwnAuthority | None, serving: Coroutine[Any, Any, None]) -> None:
+    if authority is None:
+        await serving
+    else:
+        await authority.keep(serving)
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -1,0 +1,54 @@
+"""What a client is told: verdicts of the rules as verdicts of admission. Pure.
+
+A refusal names the object, and each field with its rule, as the API server's own validation does (422). Warnings are
+shortened to what an API server passes on: it cuts a warning at 256 characters once all together exceed 4 KiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from http import HTTPStatus
+
+from restow.cloudprofile.findings import Finding, refusal
+from restow.conversion.admission import AdmissionRequest, Verdict
+
+__all__ = ["ALLOWED", "answer", "is_judged", "subject", "warned"]
+
+ALLOWED = Verdict()
+
+_LONGEST = 256
+_MOST = 15
+
+
+def subject(request: AdmissionRequest) -> str:
+    """Return the name of the object of a request, with its namespace; on create it may have none yet."""
+    metadata = (request.object or {}).get("metadata") or {}
+    name = request.name or metadata.get("name") or metadata.get("generateName") or ""
+    return f"{request.namespace}/{name}" if request.namespace else name
+
+
+def is_judged(request: AdmissionRequest) -> bool:
+    """Whether a request creates or updates a whole object; nothing else is any step's business."""
+    return request.operation in {"CREATE", "UPDATE"} and not request.sub_resource and request.object is not None
+
+
+def answer(request: AdmissionRequest, found: Iterable[Finding], warnings: Iterable[str] = ()) -> Verdict:
+    """Return the verdict: refused if there are findings, with warnings in either case."""
+    reasons = tuple(found)
+    if not reasons:
+        return warned(ALLOWED, warnings)
+    message = refusal(request.kind.kind, subject(request), reasons)
+    return warned(Verdict(allowed=False, message=message, code=HTTPStatus.UNPROCESSABLE_ENTITY), warnings)
+
+
+def warned(verdict: Verdict, warnings: Iterable[str]) -> Verdict:
+    """Return a verdict with further warnings, each once."""
+    texts = list(dict.fromkeys(map(_shortened, warnings)))
+    if len(texts) > _MOST:
+        texts = [*texts[:_MOST], f"and {len(texts) - _MOST} more warnings like these"]
+    return replace(verdict, warnings=(*verdict.warnings, *texts))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,53 @@
+"""What every step has in common: it is asked about its own kind, and refuses what it cannot decide, with the reason."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from restow.cloudprofile.admission.answers import ALLOWED, is_judged, subject
+from restow.cloudprofile.lifecycle import InvalidTime
+from restow.cloudprofile.resources import GROUP
+from restow.cloudprofile.semver import InvalidVersion
+from restow.cloudprofile.versionrange import InvalidRange
+from restow.conversion.admission import AdmissionRequest, Verdict
+from restow.conversion.server import AdmissionStep
+from restow.kube.errors import KubeError
+from restow.kube.failures import describe_failure
+
+__all__ = ["Guarded"]
+
+
+class Guarded:
+    """A step that is asked about the creations and updates of one kind at one version, and fails closed.
+
+    Args:
+        step: decides; the object of its requests is never None.
+        kind, version: what it is for.
+    """
+
+    def __init__(self, step: AdmissionStep, kind: str, version: str) -> None:
+        self._step = step
+        self._kind = kind
+        self._version = version
+
+    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+        """Return the step's verdict, or a refusal that says what it lacked."""
+        if (request.kind.group, request.kind.kind, request.kind.version) != (GROUP, self._kind, self._version):
+            return Verdict(
+                allowed=False,
+                message=f"this step judges {self._kind} of {GROUP}/{self._version} and was asked about "
+                f"{request.kind.kind} of {request.kind.group}/{request.kind.version}: its webhook's rules are wrong",
+                code=HTTPStatus.BAD_REQUEST,
+            )
+        if not is_judged(request):
+            return ALLOWED
+        try:
+            return await self._step(request)
+        except KubeError as error:
+            return self._refused(request, f"what it refers to cannot be read: {describe_failure(error)}; try again")
+        except (InvalidRange, InvalidTime, InvalidVersion) as error:
+            return self._refused(request, f"the profile that it uses has a part that cannot be read: {error}")
+
+    def _refused(self, request: AdmissionRequest, why: str) -> Verdict:
+        message = f'{self._kind} "{subject(request)}" cannot be judged: {why}'
+        return Verdict(allowed=False, message=message, code=HTTPStatus.SERVICE_UNAVAILABLE)

@@ -1,0 +1,96 @@
+"""The steps of Shoots: fill in what is left open, then refuse what may not be.
+
+The profiles that a Shoot names are read from the API server each time: two GETs at most, and none where the spec stays
+as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from restow.cloudprofile.admission.answers import ALLOWED, answer
+from restow.cloudprofile.departure import departing_profile_findings
+from restow.cloudprofile.offers import offering
+from restow.cloudprofile.parts import Object, is_deleting, spec_of
+from restow.cloudprofile.references import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference, profile_of
+from restow.cloudprofile.shootadmission import complete_shoot, shoot_findings
+from restow.cloudprofile.shootprofile import Profiles, disagreement_findings, sync_reference
+from restow.cloudprofile.shootwarnings import shoot_cautions
+from restow.cloudprofile.usage import find_profile
+from restow.conversion.admission import AdmissionRequest, Verdict, json_patch
+from restow.kube.cluster import Cluster
+
+__all__ = ["CompleteShoot", "SyncShootReference", "ValidateShoot"]
+
+
+class CompleteShoot:
+    """Fills in the kind of profile, versions, images and architectures of a Shoot, at the hub version."""
+
+    def __init__(self, cluster: Cluster, now: Callable[[], datetime]) -> None:
+        self._cluster = cluster
+        self._now = now
+
+    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+        """Return the patch. Raises KubeError."""
+        shoot, old = _placed(request, request.object or {}), request.old_object
+        if _is_settled(shoot, old):
+            return ALLOWED
+        profiles = await _profiles(self._cluster, shoot)
+        completed = complete_shoot(shoot, old, profiles, self._now())
+        if completed.findings:
+            return answer(request, completed.findings)
+        return Verdict(patch=tuple(json_patch(shoot, completed.shoot)))
+
+
+class SyncShootReference:
+    """Defaults `cloudProfile` and the deprecated `cloudProfileName` from each other, at v1beta1, which has both."""
+
+    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+        """Return the patch."""
+        shoot, old = request.object or {}, request.old_object
+        if _is_settled(shoot, old):
+            return ALLOWED
+        if contradictions := disagreement_findings(shoot, old):
+            return answer(request, contradictions)
+        return Verdict(patch=tuple(json_patch(shoot, sync_reference(shoot, old))))
+
+
+class ValidateShoot:
+    """Judges Shoots."""
+
+    def __init__(self, cluster: Cluster, now: Callable[[], datetime]) -> None:
+        self._cluster = cluster
+        self._now = now
+
+    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+        """Return the verdict. Raises KubeError, and ValueError where the profile cannot be read."""
+        shoot, old = _placed(request, request.object or {}), request.old_object
+        if _is_settled(shoot, old):
+            return ALLOWED
+        now = self._now()
+        profiles = await _profiles(self._cluster, shoot, *([] if old is None else [old]))
+        found = (*shoot_findings(shoot, old, profiles, now), *departing_profile_findings(shoot, old, profiles))
+        reference = profile_of(shoot)
+        offer = profiles.offer(reference) if reference else None
+        return answer(request, found, () if offer is None else map(str, shoot_cautions(shoot, old, offer, now)))
+
+
+def _is_settled(shoot: Object, old: Object | None) -> bool:
+    """Whether there is nothing to decide: the spec stays as it was, or the Shoot is about to go."""
+    return is_deleting(shoot) or (old is not None and spec_of(shoot) == spec_of(old))
+
+
+def _placed(request: AdmissionRequest, shoot: Object) -> dict[str, object]:
+    """Return a Shoot with its namespace, in which its profile is looked up."""
+    return {**shoot, "metadata": {"namespace": request.namespace, **(shoot.get("metadata") or {})}}
+
+
+async def _profiles(cluster: Cluster, *shoots: Object) -> Profiles:
+    """Read the profiles that Shoots use, and offer them with their defaults."""
+    found: dict[ProfileReference, Object] = {}
+    for reference in dict.fromkeys(filter(None, map(profile_of, shoots))):
+        if reference.kind in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE}:
+            profile = await find_profile(cluster, reference)
+            found |= {} if profile is None else {reference: profile}
+    return offering(found)

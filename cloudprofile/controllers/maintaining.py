@@ -1,0 +1,123 @@
+"""The Shoot maintenance controller, opt-in: moves Shoots to other versions in their maintenance windows.
+
+What changes is decided by `restow.cloudprofile.maintenance`, when by `maintenanceschedule`: a Shoot is looked at once a
+window, one step of a forced update each time, or at once if it is annotated so. The Shoot is read from the API server
+then, so that nothing of it has to be kept in memory. The changes are tried with a dry run first.
+
+If this process ends between announcing changes and writing them, `status.lastMaintenance` says Processing until the
+next window, which makes up for it: a second step in one window would be the greater evil.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from restow.cloudprofile.controllers.landscape import Landscape
+from restow.cloudprofile.controllers.recorder import Recorder
+from restow.cloudprofile.controllers.writing import patch
+from restow.cloudprofile.maintenance import Maintenance, maintain
+from restow.cloudprofile.maintenancereport import Event, events
+from restow.cloudprofile.maintenanceschedule import Schedule, schedule
+from restow.cloudprofile.maintenancewrites import maintenance_writes, refused_status, withdrawal
+from restow.cloudprofile.parts import Object
+from restow.cloudprofile.resources import SHOOT, SHOOTS
+from restow.kube.cluster import Cluster
+from restow.kube.controller import Result
+from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
+from restow.kube.sources import Key
+
+__all__ = ["ShootMaintenance"]
+
+_log = logging.getLogger(__name__)
+
+
+class ShootMaintenance:
+    """Maintains Shoots.
+
+    Args:
+        mirror: where to read and write.
+        landscape: what the mirror knows.
+        recorder: for events.
+        now: the time.
+    """
+
+    def __init__(
+        self, *, mirror: Cluster, landscape: Landscape, recorder: Recorder, now: Callable[[], datetime]
+    ) -> None:
+        self._mirror = mirror
+        self._landscape = landscape
+        self._recorder = recorder
+        self._now = now
+        self._looked: dict[Key, datetime] = {}
+
+    async def reconcile(self, key: Key) -> Result:
+        """Maintain one Shoot if it is time. Raises KubeError."""
+        known = self._landscape.shoots.get(key)
+        if known is None:
+            self._looked.pop(key, None)
+            return Result()
+        now = self._now()
+        planned = self._schedule(key, known, now)
+        if planned.is_due:
+            shoot: Object = (await self._mirror.get(SHOOTS, key.name, key.namespace)).json()
+            # The memory may not know yet of a maintenance that another process did before it stopped leading.
+            if self._schedule(key, shoot, now).is_due:
+                await self._maintain(key, shoot, now)
+                self._looked[key] = now
+        if planned.following is None:
+            return Result()
+        return Result(requeue_after=(planned.following - now).total_seconds())
+
+    def _schedule(self, key: Key, shoot: Object, now: datetime) -> Schedule:
+        try:
+            return schedule(shoot, self._looked.get(key), now)
+        except ValueError as error:
+            _log.warning("Shoot %s is not maintained until it is changed: %s", key, error)
+            return Schedule(False, None)
+
+    async def _maintain(self, key: Key, shoot: Object, now: datetime) -> None:
+        offer = self._landscape.offer(shoot)
+        if offer is None:
+            _log.warning("Shoot %s is not maintained: its profile does not exist", key)
+            return
+        plan = maintain(shoot, offer, now)
+        if plan.image_error:
+            event = Event("Warning", "MachineImageVersionMaintenance", plan.image_error)
+            await self._recorder.write(event, SHOOT, shoot)
+        writes = maintenance_writes(shoot, plan, now)
+        if "spec" in writes.change and not await self._is_accepted(key, shoot, writes.change, now):
+            return
+        if writes.before:
+            shoot = await patch(self._mirror, SHOOTS, shoot, writes.before, subresource="status")
+        if writes.change:
+            shoot = await patch(self._mirror, SHOOTS, shoot, writes.change)
+        if writes.after:
+            shoot = await patch(self._mirror, SHOOTS, shoot, writes.after, subresource="status")
+        await self._tell(key, shoot, plan)
+
+    async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:
+        """Try the changes; where the API server refuses them, tell so, and do not try again in this window."""
+        try:
+            await patch(self._mirror, SHOOTS, shoot, change, dry_run=True)
+        except (BadRequest, Forbidden, Invalid) as error:
+            shoot = await patch(
+                self._mirror, SHOOTS, shoot, refused_status(shoot, _why(error), now), subresource="status"
+            )
+            if request := withdrawal(shoot):
+                shoot = await patch(self._mirror, SHOOTS, shoot, request)
+            await self._recorder.write(Event("Warning", "MaintenanceRefused", _why(error)), SHOOT, shoot)
+            _log.warning("Shoot %s: the changes of its maintenance were refused; see its status", key)
+            return False
+        return True
+
+    async def _tell(self, key: Key, shoot: Object, plan: Maintenance) -> None:
+        for event in events(plan.report):
+            await self._recorder.write(event, SHOOT, shoot)
+        if not plan.report.is_empty:
+            _log.info("Shoot %s: maintained; see its status", key)
+
+
+def _why(error: ApiError) -> str:
+    return error.findings if isinstance(error, Invalid) else error.message

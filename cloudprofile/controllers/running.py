@@ -1,0 +1,185 @@
+"""All controllers of the CloudProfile family in one: what an embedding process runs while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from restow.cloudprofile.controllers.landscape import Landscape, key_of_reference
+from restow.cloudprofile.controllers.maintaining import ShootMaintenance
+from restow.cloudprofile.controllers.management import ManagedVersions
+from restow.cloudprofile.controllers.recorder import Recorder
+from restow.cloudprofile.controllers.statuses import ProfileStatus
+from restow.cloudprofile.controllers.writing import Reconcile, again_if_changed
+from restow.cloudprofile.managementconfig import VersionManagement
+from restow.cloudprofile.references import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, parent_of, profile_of
+from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster
+from restow.kube.controller import Controller, ControllerDetails
+from restow.kube.resources import Resource
+from restow.kube.selection import Selection
+from restow.kube.sources import Key, Source
+from restow.kube.watchevents import Item
+
+__all__ = ["Options", "run"]
+
+
+def _ignore(_details: ControllerDetails) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is run, and how.
+
+    Attributes:
+        management: the policy of automatic version management; None leaves it off.
+        applies_management: whether it writes the specs of CloudProfiles; otherwise it proposes.
+        maintenance: whether Shoots are maintained.
+        workers: how many objects of a kind are written at once; what bounds the rate of requests.
+        resync: seconds after which everything is looked at again, in memory; guards against a wall clock that was
+            set, and costs no request. None for never.
+        grace: seconds that running reconciles get to finish when `run` is cancelled.
+        identity: this process, for events.
+        hook: told of what the controllers do, for metrics and readiness; must not block.
+        chance: random numbers from [0, 1).
+    """
+
+    management: VersionManagement | None = None
+    applies_management: bool = False
+    maintenance: bool = False
+    workers: int = 4
+    resync: float | None = 6 * 3600.0
+    grace: float = 4.0
+    identity: str = "restow"
+    hook: Callable[[ControllerDetails], None] = _ignore
+    chance: Callable[[], float] = random.random
+
+
+async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Options | None = None) -> None:
+    """Run the controllers until cancelled; only one process of a cluster may at a time (`LeaderElector`).
+
+    Needs, on cloudprofiles and namespacedcloudprofiles: get, list, watch, patch, also of their status; on shoots: list
+    and watch, and for the maintenance get and patch, also of their status; create on events.events.k8s.io.
+
+    Raises:
+        KubeError: the resources cannot be watched: the CRDs are not installed (404), RBAC (403), credentials (401).
+    """
+    landscape = Landscape()
+    chosen = options or Options()
+    mirror = landscape.mirror(cluster, clock, chosen.chance)
+    assembly = _Assembly(cluster, mirror, landscape, clock, chosen)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(mirror.follow(), name="mirror")
+            await mirror.synced()  # a finalizer must not go because Shoots are not listed yet
+            for controller in assembly.controllers():
+                group.create_task(controller.run(), name=controller.name)
+    except BaseExceptionGroup as failures:
+        raise _first(failures) from None
+
+
+class _Assembly:
+    """Makes the controllers."""
+
+    def __init__(self, live: Cluster, mirror: Cluster, landscape: Landscape, clock: Clock, options: Options) -> None:
+        self._live = live
+        self._mirror = mirror
+        self._landscape = landscape
+        self._clock = clock
+        self._options = options
+
+    def controllers(self) -> list[Controller]:
+        """Return those that are asked for."""
+        made = [self._profiles(), self._namespaced()]
+        if self._options.management is not None:
+            made.append(self._management(self._options.management))
+        if self._options.maintenance:
+            made.append(self._maintenance())
+        return made
+
+    def _profiles(self) -> Controller:
+        sources = (
+            Source(Selection(NAMESPACED_CLOUD_PROFILES), _parent_keys),
+            Source(Selection(SHOOTS), partial(_profile_keys, CLOUD_PROFILE)),
+        )
+        return self._controller("cloudprofile", CLOUD_PROFILES, self._status(CLOUD_PROFILE), *sources)
+
+    def _namespaced(self) -> Controller:
+        sources = (
+            Source(Selection(CLOUD_PROFILES), self._landscape.keys_of_children),
+            Source(Selection(SHOOTS), partial(_profile_keys, NAMESPACED_CLOUD_PROFILE)),
+        )
+        reconcile = self._status(NAMESPACED_CLOUD_PROFILE)
+        return self._controller("namespacedcloudprofile", NAMESPACED_CLOUD_PROFILES, reconcile, *sources)
+
+    def _management(self, config: VersionManagement) -> Controller:
+        name = "version-management"
+        managed = ManagedVersions(
+            config,
+            applies=self._options.applies_management,
+            mirror=self._mirror,
+            landscape=self._landscape,
+            recorder=self._recorder(name),
+            now=self._clock.now,
+        )
+        return self._controller(name, CLOUD_PROFILES, managed.reconcile)
+
+    def _maintenance(self) -> Controller:
+        name = "shoot-maintenance"
+        maintenance = ShootMaintenance(
+            mirror=self._mirror, landscape=self._landscape, recorder=self._recorder(name), now=self._clock.now
+        )
+        return self._controller(name, SHOOTS, maintenance.reconcile)
+
+    def _status(self, kind: str) -> Reconcile:
+        status = ProfileStatus(
+            kind,
+            mirror=self._mirror,
+            live=self._live,
+            landscape=self._landscape,
+            recorder=self._recorder(kind.lower()),
+            now=self._clock.now,
+        )
+        return status.reconcile
+
+    def _recorder(self, controller: str) -> Recorder:
+        return Recorder(self._live, f"restow-{controller}", self._options.identity, self._clock)
+
+    def _controller(self, name: str, resource: Resource, reconcile: Reconcile, *sources: Source) -> Controller:
+        return Controller(
+            self._mirror,
+            resource,
+            again_if_changed(resource, reconcile),
+            name=name,
+            sources=sources,
+            workers=self._options.workers,
+            resync=self._options.resync,
+            grace=self._options.grace,
+            hook=self._options.hook,
+            clock=self._clock,
+            chance=self._options.chance,
+        )
+
+
+def _parent_keys(child: Item) -> tuple[Key, ...]:
+    """Return the key of the CloudProfile that a NamespacedCloudProfile inherits from: its deletion may wait for it."""
+    return (key_of_reference(parent_of(child.json())),)
+
+
+def _profile_keys(kind: str, shoot: Item) -> tuple[Key, ...]:
+    """Return the key of the profile that a Shoot uses if it is of this kind."""
+    reference = profile_of(shoot.json())
+    return (key_of_reference(reference),) if reference is not None and reference.kind == kind else ()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error of a group, which is what an embedder can catch by its type."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

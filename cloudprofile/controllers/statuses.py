@@ -1,0 +1,116 @@
+"""The status controllers: what each version is now, what a NamespacedCloudProfile is rendered to, and who may go.
+
+One class for both kinds, since they differ in what their status says and in nothing else. A profile is looked at when
+it changes, when its parent, its children or its Shoots do, and when a stage of it begins; nothing is polled. Looking
+costs no request (see `mirror`); at most one status is written each time, and none if it says so already.
+
+The finalizer is taken off only after the API server itself was asked who uses the profile: a cache may not know of a
+Shoot that was made a moment ago.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from restow.cloudprofile.controllers.landscape import Landscape
+from restow.cloudprofile.controllers.recorder import Recorder
+from restow.cloudprofile.controllers.writing import patch
+from restow.cloudprofile.maintenancereport import Event
+from restow.cloudprofile.parts import Object, is_deleting
+from restow.cloudprofile.profiledeletion import Finalization, finalization
+from restow.cloudprofile.reconciliation import Outlook, namespaced_outlook, outlook
+from restow.cloudprofile.references import CLOUD_PROFILE, reference_to
+from restow.cloudprofile.resources import resource_of
+from restow.cloudprofile.usage import children_of, shoots_of
+from restow.kube.cluster import Cluster
+from restow.kube.controller import Result
+from restow.kube.sources import Key
+
+__all__ = ["ProfileStatus"]
+
+_log = logging.getLogger(__name__)
+
+
+class ProfileStatus:
+    """Reconciles the status and the finalizer of profiles of one kind.
+
+    Args:
+        kind: CloudProfile or NamespacedCloudProfile.
+        mirror: where to write; it learns what was written.
+        live: the API server itself.
+        landscape: what the mirror knows.
+        recorder: for events.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        mirror: Cluster,
+        live: Cluster,
+        landscape: Landscape,
+        recorder: Recorder,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._kind = kind
+        self._resource = resource_of(kind)
+        self._mirror = mirror
+        self._live = live
+        self._landscape = landscape
+        self._recorder = recorder
+        self._now = now
+
+    async def reconcile(self, key: Key) -> Result:
+        """Make one profile say what is. Raises KubeError, and ValueError for a profile that validation would refuse."""
+        profile = self._landscape.shelf(self._kind).get(key)
+        if profile is None:
+            self._recorder.unsay(key)
+            return Result()
+        finalized = await self._finalize(key, profile)
+        if finalized is None:
+            return Result()
+        now = self._now()
+        ahead = self._outlook(finalized, now)
+        if ahead.patch:
+            status = {"status": ahead.patch}
+            await patch(self._mirror, self._resource, finalized, status, subresource="status")
+        if ahead.next_change is None:
+            return Result()
+        return Result(requeue_after=(ahead.next_change - now).total_seconds())
+
+    def _outlook(self, profile: Object, now: datetime) -> Outlook:
+        if self._kind == CLOUD_PROFILE:
+            return outlook(profile, now)
+        return namespaced_outlook(profile, self._landscape.parent(profile), now)
+
+    async def _finalize(self, key: Key, profile: Object) -> Object | None:
+        """Put the finalizer on, or take it off a profile in deletion that nobody uses; None if it is gone then."""
+        decided = self._decide(profile)
+        if is_deleting(profile) and self._changes(profile, decided):
+            decided = await self._decide_live(profile)
+        if decided.blocked:
+            event = Event("Warning", "ResourceReferenced", decided.blocked)
+            if await self._recorder.say(event, self._kind, profile, key):
+                _log.info("%s stays: it is in deletion and still in use", reference_to(self._kind, profile))
+        else:
+            self._recorder.unsay(key)
+        if not self._changes(profile, decided):
+            return profile
+        change = {"metadata": {"finalizers": list(decided.finalizers)}}
+        after = await patch(self._mirror, self._resource, profile, change)
+        return after if decided.finalizers or not is_deleting(profile) else None
+
+    def _changes(self, profile: Object, decided: Finalization) -> bool:
+        return list(decided.finalizers) != list(profile["metadata"].get("finalizers") or ())
+
+    def _decide(self, profile: Object) -> Finalization:
+        users = self._landscape.users(self._kind, profile)
+        return finalization(self._kind, profile, users, self._landscape.children(self._kind, profile))
+
+    async def _decide_live(self, profile: Object) -> Finalization:
+        children = await children_of(self._live, profile["metadata"]["name"]) if self._kind == CLOUD_PROFILE else []
+        users = await shoots_of(self._live, reference_to(self._kind, profile))
+        return finalization(self._kind, profile, users, children)
