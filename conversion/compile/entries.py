@@ -145,7 +145,7 @@ def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, requ
     `source` and `target` are the object before and after, ABSENT where it is not there; `lost` is what its rules lost.
     `required` is what the schema of its own version says.
     """
-    entry: Json = {_INSIDE: lost} if lost or target is ABSENT else {}
+    entry: Json = {_INSIDE: lost} if lost or (target is ABSENT and source is not ABSENT) else {}
     if target and not source and (source is not ABSENT) is not required:
         entry[_LEFT] = source is not ABSENT
     return with_gone(entry, around) if entry else None

@@ -19,7 +19,7 @@ from restow.conversion.manifests.nodes import Collection, Mapping, Node, Scalar,
 
 __all__ = ["Block"]
 
-_COMMENT: Final = re.compile(r"(?:(?<=[ \t])|^)#[^\r\n]*")
+_COMMENT: Final = re.compile(r"(?<=[ \t])#[^\r\n]*")
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Block:
         return start, end, self._lines(root, children, old, new, (), start, end)
 
     def _own(self, node: Collection, children: list[Child], place: Steps) -> None:
-        for child in children:
+        for child in children if not (isinstance(node, Mapping) and node.odd) else ():
             if not child.merges:
                 self.owners[(*place, child.name)] = child, node
                 if is_block(child.node):
@@ -76,6 +76,7 @@ class Block:
         around = self.draft.before(place)
         index = {(*around, child.name): at for at, child in enumerate(children)}
         stands = [index.get(self.draft.before((*place, item))) for item in range(len(new))]
+        kept = set(stands)
         seen = 0
         for item, at in enumerate(stands):
             below = (*place, item)
@@ -83,7 +84,7 @@ class Block:
                 yield self._moved(new[item], node.column, below)
                 continue
             for gone in range(seen, at):
-                if gone not in stands:
+                if gone not in kept:
                     yield self._free(children[gone], is_last=False)
             seen = max(seen, at + 1)
             yield self.draft.text[children[at].free : children[at].head]
@@ -182,7 +183,7 @@ class Block:
         layout, node = self.draft.layout, child.node
         start = node.end if _is_inline(node) else behind
         end = child.floor if is_block(node) else layout.line_end(start)
-        found = _COMMENT.search(self.draft.text[: min(end, layout.line_end(start))], start)
+        found = _COMMENT.search(self.draft.text, start, min(end, layout.line_end(start)))
         return "" if found is None else found[0].rstrip()
 
 
@@ -208,13 +209,11 @@ def _beside(lines: str, column: int) -> str:
 
 def _shifted(lines: str, by: int) -> str:
     """Return lines indented by so much more, or less."""
-    if not by:
-        return lines
-    return "".join(_shift(line, by) for line in lines.splitlines(keepends=True))
+    return "\n".join(_shift(line, by) for line in lines.split("\n")) if by else lines
 
 
 def _shift(line: str, by: int) -> str:
-    if not line.strip("\r\n"):
+    if not line.strip("\r"):
         return line
     if by > 0:
         return " " * by + line

@@ -1,7 +1,8 @@
 """A whole manifest: a stream of YAML or JSON documents, converted, with all else as it was.
 
 Every document that is changed is read again and compared with what it has to say. Should the lines that were edited
-not say that, the document is written anew and its comments are told to be gone: it may lose looks, never data.
+not say that, the document is written anew and its comments are told to be gone; should even that not say it, nothing is
+changed and its objects fail. It may lose looks, never data.
 
 Pure.
 """
@@ -25,6 +26,7 @@ from restow.conversion.values import ABSENT, same
 __all__ = ["Converted", "Note", "convert_manifest"]
 
 _MARK: Final = "\ufeff"
+_UNWRITABLE: Final = "its text cannot be edited so that it says what it should"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class _Run:
             self.outcomes.append(_unsayable(document, text, self.targets))
             self.values.append(ABSENT)
             return text
-        value = document.data
+        value, begin = document.data, len(self.outcomes)
         new, work = self._converted(document.line, value)
         if document.root is None or same(value, new):
             return text
@@ -115,7 +117,9 @@ class _Run:
             if root is not None and same(data(root), new):
                 self._tell(document, start, end, written, root)
                 return written
-        raise AssertionError(f"the document at line {document.line} cannot be written")
+        self.outcomes[begin:] = [outcome.taken_back(_UNWRITABLE) for outcome in self.outcomes[begin:]]
+        self.values[-1] = value
+        return text
 
     def _attempts(self, root: Node, new: Any, work: Work) -> Iterator[Edit]:
         yield edit(self.text, root, new, work)

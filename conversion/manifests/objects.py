@@ -61,6 +61,12 @@ class Outcome:
     after: Json | None = field(default=None, repr=False)
     explanation: Explanation | None = field(default=None, repr=False)
 
+    def taken_back(self, why: str) -> Outcome:
+        """Return what is told of an object that was converted, and then had to stay as it was."""
+        if self.status is not Status.CONVERTED:
+            return self
+        return replace(self, status=Status.FAILED, error=why, lost=(), warnings=(), after=None, explanation=None)
+
     @property
     def title(self) -> str:
         """How messages name the object."""
@@ -148,11 +154,7 @@ def _list(work: Work, document: Json, place: Steps, item_kind: str | None) -> Js
 def _take_back(work: Work, begin: int, place: Steps) -> None:
     """A list whose items take their version from it is converted as a whole, or not at all."""
     why = "another item of its list cannot be converted, and items without apiVersion have that of their list"
-    for index, outcome in enumerate(work.outcomes[begin:], begin):
-        if outcome.status is Status.CONVERTED:
-            work.outcomes[index] = replace(
-                outcome, status=Status.FAILED, error=why, lost=(), warnings=(), after=None, explanation=None
-            )
+    work.outcomes[begin:] = [outcome.taken_back(why) for outcome in work.outcomes[begin:]]
     for known in [known for known in work.links if known[: len(place)] == place]:
         del work.links[known]
 

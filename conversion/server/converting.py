@@ -6,7 +6,6 @@ what the API server shows. A body that is no review has no uid to answer to, and
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final
@@ -33,6 +32,9 @@ _SMALL: Final = 128 * 1024
 _ENOUGH_FAILURES: Final = 1000
 
 _UNKNOWN: Final = "unknown"
+
+Sources = dict[tuple[bytes, bool], int]
+"""How many objects came with an apiVersion (as JSON), and failed or did not."""
 
 
 class ConversionEndpoint:
@@ -64,7 +66,7 @@ class ConversionEndpoint:
     async def answer(self, body: bytes | bytearray) -> bytes | Pieces:
         """Answer one review. Raises Refusal if the body is none."""
         started = self._clock.monotonic()
-        sources: Counter[tuple[bytes, bool]] = Counter()
+        sources: Sources = {}
         try:
             review: Review
             if len(body) <= _SMALL:
@@ -83,7 +85,7 @@ class ConversionEndpoint:
         self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", self._crd)
         return answer
 
-    def _count(self, review: Review, sources: Counter[tuple[bytes, bool]], received: int, sent: int) -> None:
+    def _count(self, review: Review, sources: Sources, received: int, sent: int) -> None:
         add, crd = self._counts.add, self._crd
         add("restow_conversion_reviews_total", crd, "failure" if review.failures else "success")
         add("restow_conversion_request_bytes_total", crd, amount=received)
@@ -103,12 +105,13 @@ class ConversionEndpoint:
             )
 
 
-def _converted(review: Review, sources: Counter[tuple[bytes, bool]]) -> Iterator[None]:
+def _converted(review: Review, sources: Sources) -> Iterator[None]:
     """Convert the objects, yield after each, and count them by the apiVersion that they came with."""
     failed = 0
     for index in review:
         now_failed = len(review.failures)
-        sources[_source(review.objects[index]), now_failed > failed] += 1
+        key = _source(review.objects[index]), now_failed > failed
+        sources[key] = sources.get(key, 0) + 1
         failed = now_failed
         if failed >= _ENOUGH_FAILURES:
             return

@@ -18,12 +18,12 @@ import msgspec
 __all__ = ["WORKS", "JsonCursor", "NoJson"]
 
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
-_OPEN_OBJECT: Final = re.compile(rb"\s*\{\s*(\})?")
-_OPEN_ARRAY: Final = re.compile(rb"\s*\[\s*(\])?")
-_COLON: Final = re.compile(rb"\s*:")
-_NEXT_MEMBER: Final = re.compile(rb"\s*(?:,\s*|(\}))")
-_NEXT_ITEM: Final = re.compile(rb"\s*(?:,|(\]))")
-_END: Final = re.compile(rb"\s*\Z")
+_OPEN_OBJECT: Final = re.compile(rb"\s*+\{\s*+(\})?")
+_OPEN_ARRAY: Final = re.compile(rb"\s*+\[\s*+(\])?")
+_COLON: Final = re.compile(rb"\s*+:")
+_NEXT_MEMBER: Final = re.compile(rb"\s*+(?:,\s*+|(\}))")
+_NEXT_ITEM: Final = re.compile(rb"\s*+(?:,|(\]))")
+_END: Final = re.compile(rb"\s*+\Z")
 
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _text = msgspec.json.Decoder(str).decode

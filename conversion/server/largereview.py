@@ -83,10 +83,10 @@ class _Objects:
     """The objects of a review, found one by one: its length is what was found so far, and only the last is kept."""
 
     def __init__(self, cursor: JsonCursor, most: int) -> None:
-        self._walk = self._walked(cursor)
-        self._most = most
         self._envelope: Json = {}
         self._request: Json = {}
+        self._walk = _walked(cursor, self._envelope, self._request)
+        self._most = most
         self._found = 0
         self._last: Fields | msgspec.Raw = {}
 
@@ -122,28 +122,34 @@ class _Objects:
         except NoJson as error:
             raise ReviewError(_MALFORMED) from error
 
-    def _walked(self, cursor: JsonCursor) -> Iterator[memoryview]:
-        """Yield nothing worth having once the objects are reached, then each of them, and check what follows."""
-        for name in cursor.members():
-            if name in _SAID:
-                self._envelope[name] = cursor.text()
-            elif name == "request" and not self._request:
-                yield from self._walked_request(cursor)
-            else:
-                cursor.skip()
-        cursor.end()
 
-    def _walked_request(self, cursor: JsonCursor) -> Iterator[memoryview]:
-        reached = False
-        for name in cursor.members():
-            if name in _SAID:
-                self._request[name] = cursor.text()
-            elif name == "objects" and not reached:
-                reached = True
-                yield memoryview(b"")
-                yield from cursor.items()
-            else:
-                cursor.skip()
+def _walked(cursor: JsonCursor, envelope: Json, request: Json) -> Iterator[memoryview]:
+    """Yield nothing worth having once the objects are reached, then each of them, and check what follows.
+
+    What is said of them is put into the two dicts. No method: a generator that knows its owner would keep the body
+    until the garbage collector comes by, where an iteration is given up.
+    """
+    for name in cursor.members():
+        if name in _SAID:
+            envelope[name] = cursor.text()
+        elif name == "request" and not request:
+            yield from _walked_request(cursor, request)
+        else:
+            cursor.skip()
+    cursor.end()
+
+
+def _walked_request(cursor: JsonCursor, request: Json) -> Iterator[memoryview]:
+    reached = False
+    for name in cursor.members():
+        if name in _SAID:
+            request[name] = cursor.text()
+        elif name == "objects" and not reached:
+            reached = True
+            yield memoryview(b"")
+            yield from cursor.items()
+        else:
+            cursor.skip()
 
 
 def _item(text: bytes) -> Fields | msgspec.Raw:

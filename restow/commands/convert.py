@@ -99,7 +99,8 @@ class _Run:
 
     def _leave(self, source: Source, text: str, error: Exception) -> None:
         group = next((group for group in sorted(self.targets.groups) if f"{group}/" in text), None)
-        reason = f"no YAML: {error.problem}" if isinstance(error, NotYaml) else str(error)
+        guess = " but a template" if "{{" in text else ""
+        reason = f"no YAML{guess}: {error.problem}" if isinstance(error, NotYaml) else str(error)
         where = f"{source}:{error.line}" if isinstance(error, NotYaml) else str(source)
         hint = "" if group is None else f"; it speaks of {group}, so look after it by hand"
         fatal = source.named or group is not None

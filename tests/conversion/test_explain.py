@@ -257,6 +257,31 @@ def test_what_the_stash_has_no_room_for_is_lost() -> None:
     assert found.stash_after == {"kept": {"v2": {".small": {"is": "s"}}}, "dropped": 1}
 
 
+def test_what_was_in_the_way_is_told_from_what_took_its_place() -> None:
+    """An undeclared field of the same name and value comes from the stash, not from its namesake."""
+    graph = kind_of(rules.rename("a", "b"))
+    shown = graph.convert(thing("v2", metadata={}, a=5, b=5), f"{GROUP}/v1")
+    assert origins(explain(graph, shown, f"{GROUP}/v2"))["/a"] == "stash"
+    assert origins(explain(graph, shown, f"{GROUP}/v2"))["/b"] == "moved /a"
+
+
+def test_losses_of_both_legs_are_told() -> None:
+    """Whether the hub or the target cannot say it is the same to whoever loses it."""
+    cache = {
+        "apiVersion": "edge.example.dev/v2",
+        "kind": "Cache",
+        "metadata": {},
+        "spec": {"capacity": "1Gi", "evictionPolicy": "LRU", "zoneList": ["a", "b"]},
+    }
+    assert fates(explain(example, cache, "edge.example.dev/v1")) == {
+        "/spec/zoneList/0": "stashed v2 .spec.zoneList",
+        "/spec/zoneList/1": "stashed v2 .spec.zoneList",
+        "/spec/zoneList": "stashed internal .spec.zones",
+        "/spec/evictionPolicy": "stashed internal .spec.eviction",
+        "/spec/capacity": "stashed internal .spec.size",
+    }
+
+
 def test_an_edit_is_told_from_the_stash() -> None:
     """The stash counts only as long as nobody edited what was shown."""
     graph = kind_of(rules.wrap("image", "images[]"))

@@ -54,6 +54,12 @@ NETS_REQUIRED = graph_of(
     INSIDE, obj({"net": obj({"tier": NUMBER})}, required=["net"]), obj({"network": obj({})}, required=["network"])
 )
 
+FORGETFUL = graph_of(
+    [rules.inside("net", [rules.drop("debug", acknowledge="unused")], hub="network")],
+    obj({"net": obj({"debug": TEXT})}),
+    obj({"network": obj({})}),
+)
+
 #: graph, version and fields of an object, fields in the other version, what the stash says.
 CORNERS: list[Any] = [
     pytest.param(BOTH, "v1", {"image": "i"}, {"box": {"image": "i", "kind": "fixed"}}, None, id="made and gone again"),
@@ -128,6 +134,12 @@ def test_corner(graph: Graph, version: str, fields: dict[str, Any], shown: dict[
     assert kept(converted) == entries
     assert graph.convert(converted, f"{GROUP}/{version}") == thing
     Laws(graph.kind(GROUP, KIND)).round_trip(thing, other)
+
+
+def test_an_object_of_dropped_fields_leaves_nothing_behind() -> None:
+    """What was dropped is gone, and so is what the stash said of the object around it."""
+    shown = FORGETFUL.convert(at("v1", {"net": {"debug": "d"}}), f"{GROUP}/v2")
+    assert FORGETFUL.convert(shown, f"{GROUP}/v1") == at("v1", {})
 
 
 def test_what_an_object_was_counts_only_while_it_is_as_it_was_shown() -> None:

@@ -80,7 +80,7 @@ def test_in_place(folder: Path) -> None:
     before = texts(folder)
     ran = convert("-f", folder, "-R", "--in-place")
     assert (ran.code, ran.out) == (0, "")
-    assert f"{folder / 'c.yaml'}:1: left as it is, no YAML" in ran.err
+    assert f"{folder / 'c.yaml'}:1: left as it is, no YAML but a template: " in ran.err
     after = texts(folder)
     assert after == before | {
         "a.yaml": CONVERTED,

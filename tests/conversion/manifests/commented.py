@@ -62,10 +62,10 @@ class Text:
 
 
 @st.composite
-def documents(draw: st.DrawFn, values: st.SearchStrategy[dict[str, Any]] | None = None) -> Text:
-    """Draw a document, at times with Windows' line breaks (where no text is folded over lines)."""
+def documents(draw: st.DrawFn, values: st.SearchStrategy[dict[str, Any]] | None = None, *, block: bool = False) -> Text:
+    """Draw a document, at times with Windows' line breaks; with `block`, in block style only and without aliases."""
     value = draw(roots() if values is None else values)
-    writer = Writer(draw)
+    writer = Writer(draw, block)
     text = writer.document(value)
     if draw(st.integers(0, 4)) == 4:
         text = text.replace("\n", "\r\n")
@@ -78,6 +78,7 @@ class Writer:
     """Writes one document; every decision is drawn."""
 
     draw: Any
+    block: bool = False
     comments: int = 0
     anchors: dict[str, Any] = field(default_factory=dict)
     chunks: dict[str, str] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class Writer:
         text = ""
         for name, known in self.anchors.items():
             is_part = isinstance(known, dict) and all(key in value and alike(known[key], value[key]) for key in known)
-            if is_part and known and self.chance(2):
+            if is_part and known and not self.block and self.chance(2):
                 text = ("" if compact else " " * column) + f"<<: *{name}{self.beside()}\n"
                 value = {name: child for name, child in value.items() if name not in known}
                 compact = False
@@ -123,17 +124,17 @@ class Writer:
         for number, (name, child) in enumerate(value.items()):
             pad = "" if compact and not number else self.lines(column) + " " * column
             text += pad + self.field(name, child, column)
-        return text
+        return text + self.lines(column)
 
     def sequence(self, value: list[Any], column: int, *, compact: bool = False) -> str:
         text = ""
         for number, child in enumerate(value):
             pad = "" if compact and not number else self.lines(column) + " " * column
             text += pad + "-" + self.item(child, column)
-        return text
+        return text + self.lines(column)
 
     def item(self, value: Any, column: int) -> str:
-        if isinstance(value, dict | list) and value and not self.chance(4):
+        if isinstance(value, dict | list) and value and (self.block or not self.chance(4)):
             gap = 1 + (self.chance(4) and 2)
             inner = column + 1 + gap
             write: Any = self.mapping if isinstance(value, dict) else self.sequence
@@ -144,7 +145,7 @@ class Writer:
 
     def value(self, value: Any, column: int, *, in_list: bool = False) -> str:
         known = [name for name, each in self.anchors.items() if alike(each, value)]
-        if known and self.chance(2):
+        if known and not self.block and self.chance(2):
             return f" *{known[-1]}{self.beside()}\n"
         anchor = f"n{len(self.anchors)}" if self.chance(5) else ""
         if anchor:
@@ -156,7 +157,7 @@ class Writer:
 
     def written(self, value: Any, column: int, anchor: str, *, in_list: bool) -> str:
         gap = " " * (1 + (self.chance(5) and 3))
-        if isinstance(value, dict | list) and value and not self.chance(4):
+        if isinstance(value, dict | list) and value and (self.block or not self.chance(4)):
             deeper = self.draw(st.sampled_from([1, 2, 4]))
             if isinstance(value, list) and not in_list:
                 deeper = self.draw(st.sampled_from([0, 2]))

@@ -22,6 +22,7 @@ from restow.conversion.manifests import (
     read,
     write_yaml,
 )
+from restow.conversion.manifests.edit import Edit, rewrite
 from restow.conversion.testing import objects
 from restow.conversion.values import same
 from tests.conversion.example import CRDS, graph
@@ -183,6 +184,26 @@ status: {phase: Ready}   # by the controller
         HEAD.replace(OLD, NEW)
         + "metadata: {name: &name shop}\nspec:\n  tls:\n    certificate: *name # same\n  hosts:\n  - shop\n",
         id="aliases-that-move",
+    ),
+    pytest.param(
+        HEAD + "spec:\n  ? host # H\n  : a\n  other:\n    ? x # X\n    : [1]\n",
+        HEAD.replace(OLD, NEW) + "spec:\n  other:\n    x:\n    - 1\n  hosts:\n  - a\n",
+        id="question-marks-are-written-anew-where-they-change",
+    ),
+    pytest.param(
+        HEAD + "status:\n  ? x # X\n  : [1]\nspec:\n  host: a\n",
+        HEAD.replace(OLD, NEW) + "status:\n  ? x # X\n  : [1]\nspec:\n  hosts:\n  - a\n",
+        id="question-marks-that-nothing-touches",
+    ),
+    pytest.param(
+        HEAD + "spec:\n  mode: &mode private # M\n  other: *mode # O\n",
+        HEAD.replace(OLD, NEW) + "spec:\n  mode: &mode Private # M\n  other: private # O\n",
+        id="anchor-whose-value-changes",
+    ),
+    pytest.param(
+        HEAD + "spec:\n  certificate: c\n\n   # C\n\n  # X\n  x: 1\n",
+        HEAD.replace(OLD, NEW) + "spec:\n  tls:\n    certificate: c\n\n     # C\n\n  # X\n  x: 1\n",
+        id="comment-below-a-blank-line",
     ),
     pytest.param(
         HEAD + "spec:\n  certificate: &cert |\n    BEGIN\n      x\n    END\n\n  # keeps\n  copy: *cert\n",
@@ -393,6 +414,28 @@ def test_a_typed_list_with_an_item_that_fails_stays_as_a_whole() -> None:
     found = convert_manifest(typed, graph, Targets.of(graph, "v1"))
     assert [outcome.status for outcome in found.outcomes] == [Status.FAILED, Status.CONVERTED]
     assert found.text == typed.replace(f"{{apiVersion: {OLD}", f"{{apiVersion: {NEW}").replace("a: good", "b: good")
+
+
+@pytest.mark.parametrize("last_resort", [True, False])
+def test_an_edit_that_went_wrong_is_never_written(last_resort: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should editing ever fail, the document is written anew, or else left alone; and both are told."""
+    text = HEAD + "spec:\n  host: a # H\n"
+
+    def wrong(_text: str, _root: Any, *_rest: Any) -> Edit:
+        return Edit(0, len(text), HEAD.replace(OLD, NEW))
+
+    monkeypatch.setattr(manifest, "edit", wrong)
+    monkeypatch.setattr(manifest, "rewrite", rewrite if last_resort else wrong)
+    found = convert_manifest(f"{text}---\n{text}", graph, Targets.of(graph, "v1"))
+    if last_resort:
+        assert found.text == "---\n".join([HEAD.replace(OLD, NEW) + "spec:\n  hosts:\n  - a\n"] * 2)
+        assert [note.line for note in found.notes] == [4, 9]
+    else:
+        assert found.text == f"{text}---\n{text}"
+        assert [outcome.error for outcome in found.having(Status.FAILED)] == [
+            "its text cannot be edited so that it says what it should"
+        ] * 2
+        assert found.documents[0]["apiVersion"] == OLD
 
 
 def test_what_was_last_applied_is_left_alone_with_a_word() -> None:

@@ -188,7 +188,7 @@ async def test_answers_that_nobody_reads_end(authority: Authority) -> None:
     """A large answer that waits for its client holds the whole of its memory."""
     body = review(*(old(f"g{number}", host="x" * 10_000) for number in range(2000)))
     async with in_held_time(authority) as (webhook, held), connected(webhook) as slow:
-        slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        slow.writer.transport.pause_reading()
         await slow.send(head(content_length=str(len(body))) + body)
         while not webhook.webhook.counts.snapshot().counters.get(
             ("restow_conversion_reviews_total", "gateways.edge.example.dev", "success")

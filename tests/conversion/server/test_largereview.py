@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import tracemalloc
 from typing import Any
@@ -107,6 +108,13 @@ def test_what_is_none_is_told_so(body: bytes) -> None:
         answered(body)
 
 
+def test_with_another_msgspec_large_reviews_are_read_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that words its errors otherwise costs time and memory, and no request."""
+    monkeypatch.setattr("restow.conversion.server.largereview.WORKS", False)
+    body = review(old(), old("b"))
+    assert answered(body, most=10) == expected(body)
+
+
 def test_an_object_that_is_too_large_is_refused() -> None:
     """As a tree it may take a hundred times its size; the review as a whole may be as large as it likes."""
     body = review(old(), old("large", host="x" * 5000), old())
@@ -128,3 +136,21 @@ def test_many_tiny_objects_take_no_more_memory_than_their_text() -> None:
     finally:
         tracemalloc.stop()
     assert peak < len(body)
+
+
+def test_a_review_that_is_given_up_lets_its_body_go() -> None:
+    """At once: the next collection may be long after the next hundred megabytes."""
+    gc.disable()
+    tracemalloc.start()
+    try:
+        body = bytearray(review().replace(b'"objects":[]', b'"objects":[' + b",".join([b"{}"] * 300_000) + b"]"))
+        before = len(body)
+        large = LargeReview(graph, body, most=MOST)
+        next(iter(large))
+        assert large.failures
+        del large, body
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert kept < before / 2

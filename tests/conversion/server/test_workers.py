@@ -47,7 +47,7 @@ class Parent:
 
     async def asked(self, path: str) -> Answer:
         """Ask a probe."""
-        async with connected(self, probes=True) as client:  # type: ignore[arg-type]
+        async with connected(self, probes=True) as client:
             return await client.post(path=path, method="GET", connection="close")
 
     async def numbers(self) -> dict[str, float]:
@@ -67,7 +67,7 @@ class Parent:
 
     async def pid(self) -> int:
         """Ask some worker for its process, over a connection of its own."""
-        async with connected(self) as client:  # type: ignore[arg-type]
+        async with connected(self) as client:
             answer = await client.post(admission(), path="/admit/pid", connection="close")
         return int(json.loads(answer.body)["response"]["status"]["message"])
 
@@ -129,7 +129,7 @@ async def test_numbers_add_up_and_deaths_cost_no_more_than_they_must(
         assert min(first) not in second
         assert (await running.numbers())["restow_conversion_objects_total"] == 40, "what the dead one counted stays"
 
-        async with connected(running) as client:  # type: ignore[arg-type]
+        async with connected(running) as client:
             body = admission()
             await client.send(head(path="/admit/die", content_length=str(len(body))) + body)
             assert await client.closed() == b""
@@ -150,7 +150,7 @@ async def test_all_of_them_drain(authority: Authority) -> None:
         await running.until(RUNNING, 2)
         pids = await running.pids(2)
         body = review(old())
-        async with connected(running) as slow, connected(running) as kept:  # type: ignore[arg-type]
+        async with connected(running) as slow, connected(running) as kept:
             assert (await kept.post(review(old()))).headers.get("connection") is None
             await slow.send(head(content_length=str(len(body))) + body[:50])
             await running.until("restow_webhook_bytes_in_flight", 50)
@@ -185,7 +185,7 @@ async def test_one_that_hangs_is_killed(authority: Authority, caplog: pytest.Log
     async with parent(authority, 1) as running:
         await running.until(RUNNING, 1)
         hung = await running.pid()
-        async with connected(running) as client:  # type: ignore[arg-type]
+        async with connected(running) as client:
             body = admission()
             await client.send(head(path="/admit/hang", content_length=str(len(body))) + body)
             await running.until(DEATHS, 1)
