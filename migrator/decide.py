@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -23,9 +23,12 @@ import msgspec
 
 from restow.crds import Schema
 from restow.migrator import fieldset
+from restow.migrator.carrying import Carried
 from restow.migrator.entries import Entry, merge, seed
 from restow.migrator.fieldset import FieldSet
-from restow.migrator.reshape import Unknown, misfit, reshape, whole_owners
+from restow.migrator.ownership import Unknown
+from restow.migrator.reshape import misfit, reshape, whole_owners
+from restow.migrator.translation import Translation
 from restow.migrator.treatment import Treatment, Treatments
 
 __all__ = ["Decision", "Step", "decide"]
@@ -48,10 +51,12 @@ class Decision:
         entries: the managedFields that the object is meant to have afterwards, which every answer is checked against.
         translated, stripped: entries moved to the storage version, and (manager, version) of those dropped or cut.
         remaining: entries of other versions that stay.
+        not_carried: (manager, version) of those among them that the storage version cannot say all of.
         rehearse: send the last step as a dry run first, since entries of other versions ride along in it and
             the server would empty managedFields if it could not convert one of them.
         needs_object: the object has to be read whole before it can be decided.
         refusal: why the object cannot be written without losing an owner; nothing is sent then.
+        reason: the word for that in the report.
     """
 
     steps: tuple[Step, ...] = ()
@@ -59,56 +64,53 @@ class Decision:
     translated: int = 0
     stripped: tuple[tuple[str, str], ...] = ()
     remaining: int = 0
+    not_carried: tuple[tuple[str, str], ...] = ()
     rehearse: bool = False
     needs_object: bool = False
     refusal: str = ""
+    reason: str = "OwnershipWouldBeLost"
 
 
 _NEEDS_OBJECT = Decision(needs_object=True)
 
 
-def decide(entries: Sequence[Entry], rules: Treatments, live: dict[str, Any] | None = None) -> Decision:
+def decide(
+    entries: Sequence[Entry],
+    rules: Treatments,
+    live: dict[str, Any] | None = None,
+    translation: Translation | None = None,
+) -> Decision:
     """Decide one object.
 
     Args:
         entries: its managedFields as listed.
         rules: the CRD's treatments.
         live: the whole object at the storage version, needed where an entry is reshaped.
+        translation: what became of entries that had to be converted, needed where there is one.
+
+    Raises:
+        msgspec.MsgspecError: an entry's field set is no JSON object.
     """
     storage = rules.storage
     if all(entry.api_version == storage for entry in entries):
         return _reencode_only(entries, rules)
-    carried: list[Entry] = []
-    stripped: list[tuple[str, str]] = []
-    translated = remaining = 0
-    for entry in entries:
-        treatment = rules.of(entry.api_version)
-        if treatment is Treatment.CURRENT:
-            carried.append(entry)
-        elif treatment is Treatment.KEEP:
-            carried.append(entry)
-            remaining += 1
-        elif treatment is Treatment.DROP:
-            stripped.append((entry.manager, entry.api_version))
-        elif treatment is Treatment.METADATA_ONLY:
-            fields = fieldset.decode(entry.fields)
-            if part := fieldset.only(fields, "f:metadata"):
-                carried.append(msgspec.structs.replace(entry, api_version=storage, fields=fieldset.encode(part)))
-            if len(part) == len(fields):
-                translated += 1
-            else:
-                stripped.append((entry.manager, entry.api_version))
-        else:
-            moved = _translate(entry, entries, treatment, rules, live)
-            if moved is None:
-                return _NEEDS_OBJECT
-            carried.append(moved)
-            translated += 1
+    if translation is not None and translation.failure:
+        return Decision(refusal=translation.failure, reason="CannotConvert")
+    fates: list[_Fate] = []
+    for place in range(len(entries)):
+        fate = _fate(place, entries, rules, live, translation)
+        if fate is None:
+            return _NEEDS_OBJECT
+        fates.append(fate)
+    translated = sum(fate.how is _How.TRANSLATED for fate in fates)
+    stripped = tuple(fate.owner for fate in fates if fate.how is _How.STRIPPED)
+    not_carried = tuple(fate.owner for fate in fates if fate.how is _How.NOT_CARRIED)
+    remaining = sum(fate.how is _How.KEPT for fate in fates) + len(not_carried)
     if not translated and not stripped:
-        return _with_kept(entries, rules, remaining)
+        return replace(_with_kept(entries, rules, remaining), not_carried=not_carried)
     if live is not None and (path := misfit(live | {"metadata": None}, rules.schemas[storage])):
         return Decision(refusal=_MISFIT.format(path=path), remaining=remaining)
-    after = merge(carried) or (seed(entries[0], storage),)
+    after = merge(fate.after for fate in fates if fate.after is not None) or (seed(entries[0], storage),)
     if any(entry.api_version not in rules.present for entry in after):
         return Decision(refusal=_KEPT_REMOVED, remaining=remaining)
     # An apply cannot get past an entry of a removed version; the patch alone then persists the default, and the
@@ -118,8 +120,9 @@ def decide(entries: Sequence[Entry], rules: Treatments, live: dict[str, Any] | N
         steps=(Step.IDENTITY_APPLY, Step.COMBINED_PATCH) if two else (Step.COMBINED_PATCH,),
         entries=after,
         translated=translated,
-        stripped=tuple(stripped),
+        stripped=stripped,
         remaining=remaining,
+        not_carried=not_carried,
         rehearse=remaining > 0,
     )
 
@@ -153,6 +156,73 @@ def _with_kept(entries: Sequence[Entry], rules: Treatments, remaining: int) -> D
     if any(entry.api_version not in rules.present for entry in entries):
         return Decision(entries=tuple(entries), remaining=remaining, refusal=_KEPT_REMOVED)
     return Decision(steps=(Step.IDENTITY_APPLY,), entries=tuple(entries), remaining=remaining)
+
+
+class _How(StrEnum):
+    CURRENT = "current"
+    KEPT = "kept"
+    NOT_CARRIED = "not-carried"
+    STRIPPED = "stripped"
+    TRANSLATED = "translated"
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What becomes of one entry: it, and how it is meant to be afterwards (None: not at all)."""
+
+    before: Entry
+    after: Entry | None
+    how: _How
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        return self.before.manager, self.before.api_version
+
+
+def _fate(
+    place: int,
+    entries: Sequence[Entry],
+    rules: Treatments,
+    live: dict[str, Any] | None,
+    translation: Translation | None,
+) -> _Fate | None:
+    """Decide one entry; None where the whole object is needed for it, or its translation."""
+    entry = entries[place]
+    treatment = rules.of(entry.api_version)
+    if treatment is Treatment.CURRENT:
+        return _Fate(entry, entry, _How.CURRENT)
+    if treatment is Treatment.KEEP:
+        return _Fate(entry, entry, _How.KEPT)
+    if treatment is Treatment.DROP:
+        return _Fate(entry, None, _How.STRIPPED)
+    if treatment is Treatment.TRANSLATE:
+        carried = _carried(place, entry, rules, translation)
+        return None if carried is None else _fate_of_converted(entry, carried, rules)
+    moved = _translate(entry, entries, treatment, rules, live)
+    return None if moved is None else _Fate(entry, moved, _How.TRANSLATED)
+
+
+def _carried(place: int, entry: Entry, rules: Treatments, translation: Translation | None) -> Carried | None:
+    """What an entry that has to be converted owns afterwards, its metadata included; None where that is not known."""
+    fields = fieldset.decode(entry.fields)
+    metadata = fieldset.only(fields, "f:metadata")
+    if len(metadata) == len(fields):
+        return Carried(metadata)
+    if translation is None and rules.may_convert(entry.api_version):
+        return None
+    found = translation.carried.get(place) if translation is not None else None
+    return Carried(metadata, complete=False) if found is None else replace(found, fields=metadata | found.fields)
+
+
+def _fate_of_converted(entry: Entry, carried: Carried, rules: Treatments) -> _Fate:
+    """An entry of a served version is carried over with all that it owns, or stays: its clients need it."""
+    if entry.api_version in rules.served and not (carried.complete and carried.fields):
+        return _Fate(entry, entry, _How.NOT_CARRIED)
+    after = None
+    if carried.fields:
+        fields = fieldset.encode(carried.fields)
+        after = msgspec.structs.replace(entry, api_version=rules.storage, fields=fields)
+    return _Fate(entry, after, _How.TRANSLATED if carried.complete else _How.STRIPPED)
 
 
 def _translate(

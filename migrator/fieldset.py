@@ -8,13 +8,28 @@ object or a schema; sets are never changed in place.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
 
-__all__ = ["METADATA_NAME", "FieldSet", "decode", "encode", "equal", "is_leaf", "only", "union"]
+__all__ = [
+    "METADATA_NAME",
+    "FieldSet",
+    "Path",
+    "decode",
+    "encode",
+    "equal",
+    "from_paths",
+    "is_leaf",
+    "normal",
+    "only",
+    "union",
+    "without",
+]
 
 FieldSet: TypeAlias = dict[str, Any]
+Path: TypeAlias = tuple[str, ...]
 
 METADATA_NAME: FieldSet = {"f:metadata": {"f:name": {}}}
 """The smallest set that the server keeps: it names a field of every object and stands for no field of its spec."""
@@ -61,6 +76,30 @@ def only(fields: FieldSet, *elements: str) -> FieldSet:
     return {key: fields[key] for key in elements if key in fields}
 
 
+def without(fields: FieldSet, *elements: str) -> FieldSet:
+    """Return the rest of a set, without the part below these top-level path elements."""
+    return {key: node for key, node in fields.items() if key not in elements}
+
+
+def from_paths(paths: Iterable[Path]) -> FieldSet:
+    """Return the set of these members."""
+    fields: FieldSet = {}
+    for path in paths:
+        node = fields
+        for each in path:
+            node = node.setdefault(each, {})
+        if path:
+            node["."] = {}
+    return _plain(fields, root=True)
+
+
+def _plain(node: FieldSet, *, root: bool = False) -> FieldSet:
+    """Spell a leaf as the server does: ``{}``, without a dot."""
+    if not root and is_leaf(node):
+        return {}
+    return {key: _plain(child) if key != "." else child for key, child in node.items()}
+
+
 def equal(one: bytes | msgspec.Raw, other: bytes | msgspec.Raw) -> bool:
     """Whether two encoded sets have the same members, whatever their order and spelling."""
     if bytes(one) == bytes(other):
@@ -69,14 +108,14 @@ def equal(one: bytes | msgspec.Raw, other: bytes | msgspec.Raw) -> bool:
 
 
 def _normal(node: FieldSet, *, root: bool = False) -> FieldSet:
-    children = {_normal_element(key): _normal(child) for key, child in node.items() if key != "."}
+    children = {normal(key): _normal(child) for key, child in node.items() if key != "."}
     if children and not root and "." in node:
         children["."] = {}
     return children
 
 
-def _normal_element(key: str) -> str:
-    """``k:`` and ``v:`` elements hold JSON, which may be spelt in several ways."""
+def normal(key: str) -> str:
+    """Return a path element in one spelling: ``k:`` and ``v:`` elements hold JSON, of which there are several."""
     if key[:2] not in ("k:", "v:"):
         return key
     try:

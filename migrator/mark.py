@@ -32,6 +32,8 @@ def mark(crd: Crd, options: Options) -> str:
         "scope": options.scope.value,
         "stripServed": options.strip_served,
     }
+    if crd.strategy != "None":
+        told["converted"] = True  # earlier releases left a mark where entries of served versions were kept
     return hashlib.sha256(_encoder.encode(told)).hexdigest()[:32]
 
 

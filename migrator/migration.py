@@ -20,7 +20,7 @@ from restow.migrator.crdaccess import CrdWatch, ReadCrd, patch_stored_versions, 
 from restow.migrator.halt import Halt
 from restow.migrator.model import Options, Phase
 from restow.migrator.observer import Moment, Observer, Silent
-from restow.migrator.passes import Environment, run_pass, unfinished
+from restow.migrator.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.preflight import Refused, missing_permissions, refusal
 from restow.migrator.report import CrdReport, Report
 from restow.migrator.settle import Sightings, remaining_settle_time
@@ -43,6 +43,8 @@ class Migration:
         options: what is asked for.
         observer: told of every moment of the run; see ``Observer``.
         stop: when set, no new object is begun, writes in flight are finished, and the report says what remains.
+        converters: what converts objects of CRDs with strategy Webhook, by CRD; None for a CRD's own webhook, which is
+            what every CRD is left to where nothing is given.
         clock: a monotonic clock, in seconds.
         chance: spreads waits; give a seeded one to make a run repeatable.
     """
@@ -54,6 +56,7 @@ class Migration:
         *,
         observer: Observer | None = None,
         stop: asyncio.Event | None = None,
+        converters: Converters = own_webhook,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
@@ -62,7 +65,7 @@ class Migration:
         self._observer = observer or Silent()
         self._clock = clock
         self._halt = Halt(stop)
-        self._environment = Environment(cluster, self._halt, clock, chance or random.Random())
+        self._environment = Environment(cluster, self._halt, clock, chance or random.Random(), converters)
         self._sightings = Sightings()
 
     async def run(self, names: Sequence[str]) -> Report:
@@ -147,6 +150,8 @@ class Migration:
         read = await read_crd(self._cluster, report.name)
         if why := refusal(read.crd, self._options.namespace):
             raise Refused(why)
+        if read.crd.strategy != "None":
+            self._environment.converters(read.crd)  # refuses what it does not fit
         if missing := await missing_permissions(self._cluster, read.crd, self._options):
             msg = f"permission is missing to {'; '.join(missing)}: grant it to this user and run again"
             raise Refused(msg)

@@ -64,6 +64,7 @@ class Options:
             is read whole.
         settle_s: seconds that must have passed since the CRD last changed before objects are listed (design §3.14:
             another API server may still encode the old version for a moment).
+        conversion_url: another way to the CRD's conversion webhook (a port-forward, say), or None.
         passes: how often to start over when the CRD changed during a pass.
         ignore_mark: translate again what clients of served versions wrote since the last complete run.
     """
@@ -79,6 +80,7 @@ class Options:
     rate: float | None = None
     page_size: int | None = None
     settle_s: float = 5.0
+    conversion_url: str | None = None
     passes: int = 3
     ignore_mark: bool = False
 

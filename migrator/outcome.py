@@ -1,4 +1,4 @@
-"""What an error means for the work at hand: one table for writes, one for lists.
+"""What an error means for the work at hand: one table for writes, one for lists, one for ConversionReviews.
 
 The distinctions are the ones existing tools miss (each was seen on a real API server): a 404 is "gone" only if
 it names the very object; a 409 says that somebody wrote, not that the write re-encoded; a 500 is retried, but not one
@@ -20,12 +20,24 @@ from restow.kube.errors import (
     KubeError,
     NotFound,
     ServerError,
+    TimedOut,
+    TooLarge,
     TooManyRequests,
     Unauthorized,
     Unreachable,
 )
 
-__all__ = ["ATTEMPTS", "Action", "Outcome", "cannot_convert", "denied_by_authorizer", "of_list_error", "of_write_error"]
+__all__ = [
+    "ATTEMPTS",
+    "Action",
+    "BrokenOff",
+    "Outcome",
+    "cannot_convert",
+    "denied_by_authorizer",
+    "of_list_error",
+    "of_review_error",
+    "of_write_error",
+]
 
 ATTEMPTS = 8
 """Tries of one request before its object is given up; with the back-off below about a minute."""
@@ -36,6 +48,9 @@ rules (seen one to four times), and that the right exists was asked before the r
 
 INITIALIZING_ATTEMPTS = 5
 """Tries against "storage is (re)initializing", which lasts for as long as one object cannot be converted."""
+
+REVIEW_ATTEMPTS = 4
+"""Tries of a review that the webhook fails at: one of its objects may be why, and others wait for their answer."""
 
 _FIRST_WAIT = 0.25
 _LONGEST_WAIT = 15.0
@@ -49,14 +64,22 @@ class Action(StrEnum):
     - ``reread``: read the object again and decide anew.
     - ``retry``: send the same request again after ``wait`` seconds.
     - ``continue``: go on with the list at ``token``.
+    - ``split``: send each half of the objects by itself.
     - ``fail``: give this object (or this list) up.
+    - ``stop``: give all objects up.
     """
 
     GONE = "gone"
     REREAD = "reread"
     RETRY = "retry"
     CONTINUE = "continue"
+    SPLIT = "split"
     FAIL = "fail"
+    STOP = "stop"
+
+
+class BrokenOff(Unreachable):
+    """The connection was made, and broke before the answer was complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +131,32 @@ def of_list_error(error: KubeError, *, attempt: int) -> Outcome:
         # missed, and those created meanwhile are stored at the storage version already.
         return Outcome(Action.CONTINUE, token=error.continue_token)
     return _transient(error, attempt) or _fail(error)
+
+
+def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool) -> Outcome:
+    """Return what an error on one ConversionReview means.
+
+    Args:
+        error: what sending it raised; not that the webhook says that an object cannot be converted.
+        attempt: which try of this review this was, from 1.
+        objects: how many it holds.
+        heard: whether the webhook has answered anything in this run.
+    """
+    if isinstance(error, ApiError) and error.status in (401, 403, 404):
+        return Outcome(Action.STOP, message=_said(error))
+    waits = error.retry_after if isinstance(error, ApiError) else None
+    out_of_reach = isinstance(error, Unreachable) and not isinstance(error, (BrokenOff, TimedOut))
+    if waits is not None or out_of_reach or isinstance(error, TooManyRequests):
+        if attempt < ATTEMPTS:
+            return Outcome(Action.RETRY, wait=_backoff(attempt) if waits is None else min(waits, _LONGEST_ASKED_FOR))
+        return Outcome(Action.STOP, message=str(error))
+    if isinstance(error, TimedOut) and not heard:
+        return Outcome(Action.STOP if attempt > 1 else Action.RETRY, message=str(error))
+    if isinstance(error, (BrokenOff, ServerError)) and attempt < REVIEW_ATTEMPTS:
+        return Outcome(Action.RETRY, wait=_backoff(attempt))
+    if objects > 1:
+        return Outcome(Action.SPLIT, slow_down=isinstance(error, (TimedOut, TooLarge)))
+    return Outcome(Action.FAIL, message=str(error))
 
 
 def _transient(error: KubeError, attempt: int) -> Outcome | None:

@@ -1,28 +1,45 @@
 """One pass over all objects of a CRD: a lister, a bounded queue, and workers that finish objects side by side.
 
-Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an exception about an
-object; when the run is asked to stop, no new object is begun and writes in flight are finished.
+Entries that have to be converted are so page by page, on the way into the queue, so that a converter is asked for many
+objects at once. Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an
+exception about an object; when the run is asked to stop, no new object is begun and writes in flight are finished.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.resources import Resource
+from restow.migrator.converter import Converter, ConverterDown
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.lister import Item, ListFailed, list_objects
 from restow.migrator.model import Options
 from restow.migrator.report import CrdReport
+from restow.migrator.translation import Translation
+from restow.migrator.translator import Translator
 from restow.migrator.treatment import Treatments
+from restow.migrator.webhook import webhook_converter
+from restow.migrator.wire import Meta
 from restow.migrator.writer import Writer
 
-__all__ = ["Environment", "page_size", "run_pass", "unfinished"]
+__all__ = ["Converters", "Environment", "own_webhook", "page_size", "run_pass", "unfinished"]
+
+Converters: TypeAlias = Callable[[Crd], Converter | None]
+"""Gives the converter for a CRD, or None for its own webhook."""
+
+_Work: TypeAlias = tuple[Meta, dict[str, Any] | None, Translation | None]
+
+
+def own_webhook(_crd: Crd) -> None:
+    """Leave every CRD to its own webhook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +51,14 @@ class Environment:
         halt: raised to end the run early.
         clock: a monotonic clock, in seconds.
         random: spreads waits; seeded in tests.
+        converters: what converts objects of CRDs with strategy Webhook.
     """
 
     cluster: Cluster
     halt: Halt
     clock: Callable[[], float]
     random: random.Random = field(default_factory=random.Random)
+    converters: Converters = own_webhook
 
     def jitter(self, seconds: float) -> float:
         """Spread a wait over half to one and a half times its length."""
@@ -63,29 +82,62 @@ async def run_pass(environment: Environment, crd: Crd, rules: Treatments, option
         options: what is asked for.
         report: counts, failures, and ``unfinished`` where not every object was looked at.
     """
+    async with _converter(environment, crd, options, report) as converter:
+        translator = Translator(converter, rules, report)
+        await _finish_all(environment, crd, rules, options, report, translator)
+    if environment.halt:
+        report.unfinished = unfinished(report, environment.halt)
+
+
+@asynccontextmanager
+async def _converter(
+    environment: Environment, crd: Crd, options: Options, report: CrdReport
+) -> AsyncIterator[Converter]:
+    chosen = environment.converters(crd) if crd.strategy != "None" else None
+    if chosen is not None:
+        yield chosen
+        return
+    async with webhook_converter(
+        crd,
+        environment.cluster,
+        url=options.conversion_url,
+        halt=environment.halt,
+        jitter=environment.jitter,
+        chance=environment.random,
+        requests=report.requests,
+    ) as webhook:
+        yield webhook
+
+
+async def _finish_all(
+    environment: Environment,
+    crd: Crd,
+    rules: Treatments,
+    options: Options,
+    report: CrdReport,
+    translator: Translator,
+) -> None:
     halt = environment.halt
-    limiter = Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock)
     writer = Writer(
         environment.cluster,
         crd,
         rules,
         report,
-        limiter=limiter,
+        translator=translator,
+        limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
         halt=halt,
         clock=environment.clock,
         jitter=environment.jitter,
         dry_run=options.dry_run,
     )
     size = page_size(options, crd, rules)
-    queue: asyncio.Queue[Item | None] = asyncio.Queue(maxsize=size)
+    queue: asyncio.Queue[_Work | None] = asyncio.Queue(maxsize=size)
     report.begin_pass()
     async with asyncio.TaskGroup() as group:
         workers = [group.create_task(_work(queue, writer, halt)) for _ in range(options.concurrency)]
-        lister = group.create_task(_list(environment, crd, rules, options, report, queue, size))
+        lister = group.create_task(_list(environment, crd, rules, options, report, translator, queue, size))
         await asyncio.wait(workers)
         lister.cancel()
-    if halt:
-        report.unfinished = unfinished(report, halt)
 
 
 async def _list(
@@ -94,7 +146,8 @@ async def _list(
     rules: Treatments,
     options: Options,
     report: CrdReport,
-    queue: asyncio.Queue[Item | None],
+    translator: Translator,
+    queue: asyncio.Queue[_Work | None],
     size: int,
 ) -> None:
     """Feed the queue, then tell every worker that nothing follows."""
@@ -109,19 +162,30 @@ async def _list(
             jitter=environment.jitter,
             namespace=options.namespace,
             selector=options.selector,
-            whole=rules.whole_objects,
+            whole=rules.whole_objects or rules.translates,
         ):
             report.objects.listed += len(page.items)
             report.expected = report.objects.listed + (page.remaining or 0)
-            for item in page.items:
-                await queue.put(item)
+            for work in await _translated(page.items, rules, translator):
+                await queue.put(work)
     except ListFailed as failure:
         report.unfinished = str(failure)
+    except ConverterDown as down:
+        environment.halt.because(str(down))
     for _ in range(options.concurrency):
         await queue.put(None)
 
 
-async def _work(queue: asyncio.Queue[Item | None], writer: Writer, halt: Halt) -> None:
+async def _translated(items: Sequence[Item], rules: Treatments, translator: Translator) -> list[_Work]:
+    """A page of objects, with what became of their entries where those have to be converted."""
+    if not rules.translates:
+        return [(meta, live, None) for meta, live in items]
+    whole = [(meta, live) for meta, live in items if live is not None]
+    translations = await translator.translate(whole)
+    return [(*item, translation) for item, translation in zip(whole, translations, strict=True)]
+
+
+async def _work(queue: asyncio.Queue[_Work | None], writer: Writer, halt: Halt) -> None:
     while (item := await queue.get()) is not None:
         if not halt:
             await writer.finish(*item)

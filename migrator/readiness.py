@@ -94,6 +94,11 @@ def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int]) -> Re
             f"{total} managedFields entries are at {version}, of {who}: server-side apply of these objects would fail; "
             f"run restow migrate {crd.name}"
         )
+        if crd.strategy != "None":
+            notes.append(
+                "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
+                f"converting {version} until none is left, also after the version has left {crd.name}"
+            )
     if found is None:
         notes.append(f"{version} is not among the versions of {crd.name} any more")
     elif found.served:

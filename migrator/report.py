@@ -58,12 +58,16 @@ class Counts:
 
 @dataclass(slots=True)
 class Requests:
-    """Requests to the API server about objects; ``retried`` are those of them that had to be sent again."""
+    """Requests about objects: to the API server, and ConversionReviews to the conversion webhook (``review``).
+
+    ``retried`` are those of them that had to be sent again.
+    """
 
     list: int = 0
     read: int = 0
     write: int = 0
     retried: int = 0
+    review: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,6 +79,8 @@ class CrdReport:
         unfinished: the sentence why the run ended before every object was looked at, or empty.
         pruned_reason: why storedVersions was or was not pruned.
         stripped_owners: entries that were stripped, counted by (manager, apiVersion).
+        kept_owners: entries that stay, since the storage version cannot say all that they own; likewise.
+        conversions: objects, and parts of objects, that were sent through the converter.
         warnings: sentences for the user.
         passes: how often the objects were listed.
         rewritten_before: objects that earlier passes rewrote.
@@ -92,6 +98,8 @@ class CrdReport:
     requests: Requests = field(default_factory=Requests)
     failures: list[Failure] = field(default_factory=list)
     stripped_owners: dict[tuple[str, str], int] = field(default_factory=dict)
+    kept_owners: dict[tuple[str, str], int] = field(default_factory=dict)
+    conversions: int = 0
     warnings: list[str] = field(default_factory=list)
     refused: str = ""
     unfinished: str = ""
@@ -145,16 +153,22 @@ class CrdReport:
                 {"namespace": each.namespace, "name": each.name, "reason": each.reason, "message": each.message}
                 for each in self.failures
             ],
-            "strippedOwners": [
-                {"manager": manager, "apiVersion": version, "entries": count}
-                for (manager, version), count in sorted(self.stripped_owners.items())
-            ],
+            "strippedOwners": _told(self.stripped_owners),
+            "keptOwners": _told(self.kept_owners),
+            "conversions": self.conversions,
             "refused": self.refused,
             "unfinished": self.unfinished,
             "warnings": list(self.warnings),
             "passes": self.passes,
             "durationSeconds": round(self.duration_s, 3),
         }
+
+
+def _told(owners: dict[tuple[str, str], int]) -> list[dict[str, Any]]:
+    return [
+        {"manager": manager, "apiVersion": version, "entries": count}
+        for (manager, version), count in sorted(owners.items())
+    ]
 
 
 @dataclass(frozen=True, slots=True)

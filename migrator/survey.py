@@ -1,7 +1,9 @@
 """What a migration would do, found by looking only: the numbers behind ``restow plan``.
 
 The objects are listed and decided by the very functions that a migration uses, so a plan cannot promise what a
-migration then does not do.
+migration then does not do. One thing it leaves open: it converts nothing, since a plan must not cost a webhook as much
+as the migration itself does. It supposes that all entries can be carried over (a dry run finds out), and counts the
+conversions.
 """
 
 from __future__ import annotations
@@ -21,10 +23,12 @@ from restow.migrator.decide import Decision, decide
 from restow.migrator.halt import Halt
 from restow.migrator.lister import Item, ListFailed, list_objects
 from restow.migrator.model import Options, Phase
-from restow.migrator.passes import Environment, page_size
-from restow.migrator.preflight import refusal
+from restow.migrator.passes import Converters, Environment, own_webhook, page_size
+from restow.migrator.preflight import Refused, refusal
 from restow.migrator.report import Requests
+from restow.migrator.translation import supposed
 from restow.migrator.treatment import Treatments, treatments
+from restow.migrator.wire import Meta
 
 __all__ = ["Survey", "survey"]
 
@@ -44,6 +48,9 @@ class Survey:
         remaining: objects that would keep entries of other versions.
         blocked: objects that cannot be written without losing an owner.
         reads: objects that have to be read whole.
+        translations: entries that would be sent through the converter.
+        conversions: how many conversions that takes at most.
+        in_process: they take place in this process, and not in the CRD's webhook.
         new_defaults: paths of defaults that a write would persist: two writes an object.
         lost_fields: objects by field that would be pruned for good (strategy None).
         reencode: whether every object is to be written, since storedVersions names another version.
@@ -62,6 +69,9 @@ class Survey:
     remaining: int = 0
     blocked: int = 0
     reads: int = 0
+    translations: int = 0
+    conversions: int = 0
+    in_process: bool = False
     new_defaults: tuple[str, ...] = ()
     lost_fields: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
@@ -115,19 +125,24 @@ class Survey:
             ],
             "remaining": self.remaining,
             "blocked": self.blocked,
+            "conversions": {"entries": self.translations, "atMost": self.conversions},
             "newDefaults": list(self.new_defaults),
             "lostFields": [{"path": path, "objects": count} for path, count in sorted(self.lost_fields.items())],
             "warnings": list(self.warnings),
         }
 
 
-async def survey(cluster: Cluster, crd: Crd, options: Options) -> Survey:
-    """Look at all objects of a CRD and count what a migration with these options would do.
+async def survey(cluster: Cluster, crd: Crd, options: Options, converters: Converters = own_webhook) -> Survey:
+    """Look at all objects of a CRD and count what a migration with these options and converters would do.
 
     Raises:
         KubeError: the API server cannot be reached.
     """
     found = Survey(crd=crd, refused=refusal(crd, options.namespace))
+    try:
+        found.in_process = crd.strategy != "None" and converters(crd) is not None
+    except Refused as refused:
+        found.refused = found.refused or str(refused)
     if found.refused:
         return found
     found.completed = completion.completed(crd, options)
@@ -137,11 +152,7 @@ async def survey(cluster: Cluster, crd: Crd, options: Options) -> Survey:
     found.prune = rules.reencode and options.does(Phase.PRUNE) and not options.partial
     try:
         async for meta, live in _objects(cluster, crd, rules, options, found.requests, at=crd.storage.name):
-            decision = decide(meta.managed_fields, rules, live)
-            if decision.needs_object:
-                found.reads += 1
-                decision = decide(meta.managed_fields, rules, {})
-            _count(found, decision)
+            _count(found, _decided(found, meta, live, rules))
             for entry in meta.managed_fields:
                 if entry.api_version != rules.storage:
                     found.entries[entry.api_version, rules.of(entry.api_version).value] += 1
@@ -152,6 +163,17 @@ async def survey(cluster: Cluster, crd: Crd, options: Options) -> Survey:
     except ListFailed as failure:
         found.unfinished = str(failure)
     return found
+
+
+def _decided(found: Survey, meta: Meta, live: dict[str, Any] | None, rules: Treatments) -> Decision:
+    decision = decide(meta.managed_fields, rules, live)
+    if not decision.needs_object:
+        return decision
+    translation, conversions = supposed(meta.managed_fields, rules)
+    found.reads += live is None and not rules.translates
+    found.translations += len(translation.carried)
+    found.conversions += conversions
+    return decide(meta.managed_fields, rules, live or {}, translation)
 
 
 def _count(found: Survey, decision: Decision) -> None:

@@ -2,9 +2,8 @@
 
 Design §5: an entry of a version that is still served is translated or kept, never stripped, unless a flag says so;
 stripping is for unserved and removed versions. Under strategy None every version's fields have the same paths, so each
-entry can be translated, even one whose version left the CRD. Under strategy Webhook only the converter could say where
-a field went: entries of served versions are kept, of the others only the paths below ``metadata`` are carried over,
-which mean the same in every version, and the rest is stripped.
+entry can be translated by looking, even one whose version left the CRD. Under strategy Webhook only the converter can
+say where a field went. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Treatment(StrEnum):
     - ``rename``: its field set is right as it is, only its apiVersion changes.
     - ``reshape``: its field set has to be carried over with the live object in hand.
     - ``reshape-unknown``: as ``reshape``, from a version whose schema is not known any more.
-    - ``metadata-only``: its paths below ``metadata`` are carried over, the rest is stripped.
+    - ``translate``: what it owns has to be sent through the converter (``translation``).
     - ``drop``: it is stripped.
     - ``keep``: it stays as it is.
     """
@@ -35,7 +34,7 @@ class Treatment(StrEnum):
     RENAME = "rename"
     RESHAPE = "reshape"
     RESHAPE_UNKNOWN = "reshape-unknown"
-    METADATA_ONLY = "metadata-only"
+    TRANSLATE = "translate"
     DROP = "drop"
     KEEP = "keep"
 
@@ -49,17 +48,19 @@ class Treatments:
         by_version: treatment of each apiVersion that the CRD has.
         removed: treatment of every other apiVersion.
         present: the apiVersions that the CRD has; the server can convert entries of these only.
+        served: those of them whose clients are still served.
         reencode: whether every object has to be written, since ``storedVersions`` names another version.
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
         schemas: schema by apiVersion, for reshaping.
-        whole_objects: whether objects have to be listed whole: entries are reshaped by what is there, or values may be
-            of a type that the storage version does not admit.
+        whole_objects: whether objects have to be listed whole to be decided: entries are reshaped by what is there, or
+            values may be of a type that the storage version does not admit.
     """
 
     storage: str
     by_version: Mapping[str, Treatment]
     removed: Treatment
     present: frozenset[str]
+    served: frozenset[str]
     reencode: bool
     new_defaults: tuple[str, ...]
     schemas: Mapping[str, Schema]
@@ -68,6 +69,15 @@ class Treatments:
     def of(self, api_version: str) -> Treatment:
         """Return the treatment of an entry at this apiVersion."""
         return self.by_version.get(api_version, self.removed)
+
+    def may_convert(self, api_version: str) -> bool:
+        """Whether a converter may know this apiVersion: entries of another group are leftovers of a restored backup."""
+        return api_version.rpartition("/")[0] == self.storage.rpartition("/")[0]
+
+    @property
+    def translates(self) -> bool:
+        """Whether entries of the CRD's versions are sent through the converter, which takes whole objects too."""
+        return Treatment.TRANSLATE in self.by_version.values()
 
 
 def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatments:
@@ -89,6 +99,7 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         by_version=by_version,
         removed=_removed(crd, options),
         present=frozenset(by_version),
+        served=frozenset(version.api_version for version in crd.versions if version.served),
         reencode=options.does(Phase.STORAGE) and crd.stored_versions != (storage.name,),
         new_defaults=_persisted_defaults(crd),
         schemas={version.api_version: version.schema for version in crd.versions},
@@ -124,7 +135,7 @@ def _treatment(crd: Crd, name: str, options: Options) -> Treatment:
     if options.managed_fields is ManagedFields.STRIP and (not version.served or options.strip_served):
         return Treatment.DROP
     if crd.strategy != "None":
-        return Treatment.KEEP if version.served else Treatment.METADATA_ONLY
+        return Treatment.TRANSLATE
     if topology_differences(version.schema, crd.storage.schema):
         return Treatment.RESHAPE
     return Treatment.RENAME
@@ -141,7 +152,7 @@ def _removed(crd: Crd, options: Options) -> Treatment:
         return Treatment.KEEP
     if options.managed_fields is ManagedFields.STRIP:
         return Treatment.DROP
-    return Treatment.METADATA_ONLY if crd.strategy != "None" else Treatment.RESHAPE_UNKNOWN
+    return Treatment.TRANSLATE if crd.strategy != "None" else Treatment.RESHAPE_UNKNOWN
 
 
 def _in_scope(options: Options, *, served: bool, removed: bool) -> bool:

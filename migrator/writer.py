@@ -16,6 +16,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import Conflict, Forbidden, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
 from restow.kube.resources import Resource
+from restow.migrator.converter import ConverterDown
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.entries import Entry, merge, same_ownership
 from restow.migrator.halt import Halt
@@ -29,6 +30,8 @@ from restow.migrator.outcome import (
     of_write_error,
 )
 from restow.migrator.report import CrdReport, Failure
+from restow.migrator.translation import Translation
+from restow.migrator.translator import Translator
 from restow.migrator.treatment import Treatments
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
@@ -57,6 +60,7 @@ class Writer:
         crd: the CRD; objects are written at its storage version.
         rules: the treatments by which each object is decided.
         report: where everything is counted.
+        translator: translates an object that has to be looked at again.
         limiter: paces the writes.
         halt: once raised, no further try is begun.
         clock: a monotonic clock, in seconds.
@@ -71,6 +75,7 @@ class Writer:
         rules: Treatments,
         report: CrdReport,
         *,
+        translator: Translator,
         limiter: Limiter,
         halt: Halt,
         clock: Callable[[], float],
@@ -82,6 +87,7 @@ class Writer:
         self._kind = crd.kind
         self._rules = rules
         self._report = report
+        self._translator = translator
         self._limiter = limiter
         self._halt = halt
         self._clock = clock
@@ -90,12 +96,15 @@ class Writer:
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
         self._last_answer = clock()
 
-    async def finish(self, meta: Meta, live: dict[str, Any] | None = None) -> None:
+    async def finish(
+        self, meta: Meta, live: dict[str, Any] | None = None, translation: Translation | None = None
+    ) -> None:
         """Bring one object to the storage version; what became of it is counted in the report.
 
         Args:
             meta: its metadata as listed.
             live: the whole object at the storage version, where it was listed whole.
+            translation: what became of its entries, where they had to be converted and were so already.
         """
         whole, attempt = live is not None, 0
         read_again = False
@@ -108,17 +117,24 @@ class Writer:
                     meta, live = await self._read(meta, whole=whole)
                     if doubtful is not None and _lost_owners(doubtful.entries, meta.managed_fields):
                         meta = await self._repair(meta, doubtful.entries)
-                decision = decide(meta.managed_fields, self._rules, live)
+                    translation = None
+                decision = decide(meta.managed_fields, self._rules, live, translation)
                 if decision.needs_object:
-                    whole = True
-                    meta, live = await self._read(meta, whole=True)
-                    decision = decide(meta.managed_fields, self._rules, live)
+                    if live is None:
+                        whole = True
+                        meta, live = await self._read(meta, whole=True)
+                    [translation] = await self._translator.translate([(meta, live or {})])
+                    decision = decide(meta.managed_fields, self._rules, live, translation)
                 changed = await self._carry_out(meta, decision)
             except _Gone:
                 self._report.objects.gone += 1
                 return
             except _NotDone as failure:
                 self._fail(meta, failure.reason, failure.message)
+                return
+            except ConverterDown as down:
+                self._halt.because(str(down))
+                self._fail(meta, "Interrupted", "it was not translated")
                 return
             except msgspec.MsgspecError:
                 self._fail(meta, "MalformedManagedFields", _MALFORMED)
@@ -172,6 +188,8 @@ class Writer:
         counts.remaining += decision.remaining > 0
         for owner in decision.stripped:
             self._report.stripped_owners[owner] = self._report.stripped_owners.get(owner, 0) + 1
+        for owner in decision.not_carried:
+            self._report.kept_owners[owner] = self._report.kept_owners.get(owner, 0) + 1
 
     async def _read(self, meta: Meta, *, whole: bool) -> tuple[Meta, dict[str, Any] | None]:
         self._report.requests.read += 1
@@ -185,7 +203,7 @@ class Writer:
     async def _carry_out(self, meta: Meta, decision: Decision) -> bool:
         """Send a decision's requests; whether they changed what is stored."""
         if decision.refusal:
-            raise _NotDone("OwnershipWouldBeLost", decision.refusal)
+            raise _NotDone(decision.reason, decision.refusal)
         if not decision.steps:
             return False
         now = meta

@@ -10,9 +10,9 @@ import click
 import yaml
 
 from restow.exits import Exit
-from restow.migrator import ManagedFields, Options, Phase, Scope
+from restow.migrator import Converters, ManagedFields, Options, Phase, Scope, own_webhook, url_problem
 
-__all__ = ["connection", "crd_names", "migration", "migration_options", "output"]
+__all__ = ["connection", "converters", "crd_names", "migration", "migration_options", "output"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -101,8 +101,50 @@ def migration(function: _F) -> _F:
         click.option(
             "--ignore-mark", is_flag=True, help="Translate again what clients wrote since the last complete run."
         ),
+        converter,
         selection,
     )(function)
+
+
+def converter(function: _F) -> _F:
+    """--registry and --crd (read back by ``converters``), --conversion-url: what converts under strategy Webhook."""
+    return _together(
+        click.option(
+            "--registry",
+            metavar="MODULE:ATTR",
+            help="The Registry, or Graph, to convert with in this process; default: the CRD's conversion webhook.",
+        ),
+        click.option(
+            "--crd",
+            "crd_files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="With --registry: manifest of the CRDs that a Registry is for; repeatable.",
+        ),
+        click.option(
+            "--conversion-url",
+            metavar="URL",
+            help="Another way to the CRD's conversion webhook: a forwarded port, say.",
+        ),
+    )(function)
+
+
+def converters(flags: dict[str, Any]) -> Converters:
+    """Return what is to convert under strategy Webhook; takes the flags that say so out of ``flags``.
+
+    Raises:
+        click.UsageError, InputError: the registry, or a CRD file, cannot be used.
+    """
+    registry, crd_files = flags.pop("registry"), flags.pop("crd_files")
+    if registry is None:
+        if crd_files:
+            msg = "--crd says what a --registry is for: give both"
+            raise click.UsageError(msg)
+        return own_webhook
+    from restow.converters import load_converters  # costs a quarter of the start, and few need it
+
+    return load_converters(registry, crd_files)
 
 
 def migration_options(flags: dict[str, Any], **more: Any) -> Options:
@@ -120,12 +162,17 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
     if strip_served and managed_fields is not ManagedFields.STRIP:
         msg = "--strip-served needs --managed-fields strip"
         raise click.UsageError(msg)
+    conversion_url = flags.pop("conversion_url")
+    if conversion_url is not None and (why := url_problem(conversion_url)):
+        msg = f"--conversion-url: {why}"
+        raise click.UsageError(msg)
     return Options(
         skip=frozenset(Phase(each) for each in flags.pop("skip")),
         managed_fields=managed_fields,
         scope=Scope(flags.pop("scope")),
         strip_served=strip_served,
         ignore_mark=flags.pop("ignore_mark"),
+        conversion_url=conversion_url,
         namespace=namespace,
         selector=selector,
         **more,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from restow.conversion.compile.stage import Stage, paths
@@ -67,6 +68,17 @@ class Frame:
         with self.writer.block(f"if {self.lost} is None:"):
             self.writer(f"{self.lost} = {{}}")
         self.writer(f"{self.lost}[{address!r}] = {entry}")
+
+    def lose_later(self, node: Node, value: str, around: str) -> None:
+        """Write, at the end, that a value of the source goes to the stash if there is one.
+
+        `around` is the code of a tuple: are the objects around it in the target? (`Presence.shown_after`)
+        """
+        self.later.append(partial(self._lose_present, node.address, value, around))
+
+    def _lose_present(self, address: str, value: str, around: str) -> None:
+        with self.writer.block(f"if {value} is not A:"):
+            self.lose(address, f"LEAF({value}, {around})")
 
     def put(self, node: Node, value: str) -> None:
         """Write that a value goes to a place of the target; the object around it is made if need be."""

@@ -38,18 +38,9 @@ class Leaves:
             return
         for node in self.frame.takes(rule):
             self.frame.carried[node.path] = f"{node.value} is not A"
-            self.lose_later(node, node.value)
+            self.frame.lose_later(node, node.value, self._around_after(node))
         for node in self.frame.puts(rule):
             self.restore(node)
-
-    def lose_later(self, node: Node, value: str) -> None:
-        """Write, at the end, that a value of the source goes to the stash if there is one."""
-
-        def write() -> None:
-            with self._writer.block(f"if {value} is not A:"):
-                self.frame.lose(node.address, f"LEAF({value}, {self._around_after(node)})")
-
-        self.frame.later.append(write)
 
     def restore(self, node: Node) -> None:
         """Write that a field comes back from the stash."""

@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from restow.conversion.compile.lens import dig
 from restow.conversion.compile.route import Leg
 from restow.conversion.errors import ObjectError
-from restow.conversion.explain.model import Ending, Explanation, Fate, How, Leaf, Link, Links, Origin, Steps, leaves
+from restow.conversion.explain.model import (
+    Ending,
+    Explanation,
+    Fate,
+    How,
+    Leaf,
+    Link,
+    Links,
+    Origin,
+    Steps,
+    leaves,
+    value_at,
+)
 from restow.conversion.explain.server import defaulted
 from restow.conversion.explain.trace import Trace, trace
 from restow.conversion.graph import Graph, KindGraph
-from restow.conversion.path import Path
 from restow.conversion.rules.model import Direction
 from restow.conversion.stash import Stash, parse_stash, unseal
 from restow.conversion.values import Json, same
@@ -26,7 +36,7 @@ from restow.crds import pruned_paths
 __all__ = ["explain"]
 
 #: The objects that may have been made for the stash annotation alone, and are as they were before when it goes.
-_ROOM: Final[dict[Steps, Path]] = {path: path for path in (("metadata",), ("metadata", "annotations"))}
+_ROOM: Final[tuple[Steps, ...]] = (("metadata",), ("metadata", "annotations"))
 
 
 def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
@@ -110,15 +120,16 @@ def _decoded(obj: Json, key: str) -> Json | None:
 
 
 def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[Leaf]:
-    """Yield the leaves of the real result; what is new since the tracing is the server's concern or the stash."""
+    """Yield the leaves of the real result, with the annotation that was sealed after all legs."""
     for place, value in leaves(result):
         if place == ("apiVersion",):
             origin = Origin(How.VERSION)
         elif place == ("metadata", "annotations", kind.stash_key) and not same(_annotation(obj, kind.stash_key), value):
             origin = Origin(How.ANNOTATION, tuple(fate.place for fate in found.fates if fate.ending is Ending.STASHED))
         else:
-            origin = found.origins[place]
-            if place in _ROOM and value != dig(obj, _ROOM[place]):
+            # Step by step the stash is sealed at the hub too, where it may run out of room: only it can bring more.
+            origin = found.origins.get(place, Origin(How.STASH))
+            if place in _ROOM and value != value_at(obj, place):
                 origin = Origin(How.EMPTIED, (place,))
         yield Leaf(place, value, origin)
 

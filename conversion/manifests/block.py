@@ -118,7 +118,7 @@ class Block:
         if isinstance(name, int):
             return " " * column + "- " + _beside(self._inside(new, column + 2, place), column + 2)
         deeper = style.step if isinstance(new, dict) else style.offset
-        return " " * column + emit.scalar(name) + ":" + style.newline + self._inside(new, column + deeper, place)
+        return " " * column + emit.scalar(name, style) + ":" + style.newline + self._inside(new, column + deeper, place)
 
     def _inside(self, new: Any, column: int, place: Steps) -> str:
         steps = list(new) if isinstance(new, dict) else range(len(new))
@@ -135,7 +135,7 @@ class Block:
         text, name = self.draft.text, str(place[-1])
         key = text[child.key.start : child.key.end]
         if name != child.name:
-            key = emit.scalar(name, quote=child.key.style)
+            key = emit.scalar(name, self.draft.style, quote=child.key.style)
         colon = text.index(":", child.key.end) + 1
         start = self._start(child, owner) + key + text[child.key.end : colon]
         return start + self._value(child, owner, old, new, place, colon)

@@ -41,8 +41,8 @@ def value(data: Any, column: int, style: Style, *, in_list: bool = False) -> Wri
         deeper = 2 if in_list else style.step if isinstance(data, dict) else style.offset
         return Written("", lines(data, column + deeper, style))
     if isinstance(data, str) and "\n" in data.rstrip("\n"):
-        return _literal(data, column + (2 if in_list else style.step))
-    return Written(flow(data, style) if isinstance(data, dict | list) else scalar(data))
+        return _literal(data, column + (2 if in_list else style.step), style)
+    return Written(flow(data, style) if isinstance(data, dict | list) else scalar(data, style))
 
 
 def lines(data: Any, column: int, style: Style) -> str:
@@ -54,7 +54,7 @@ def lines(data: Any, column: int, style: Style) -> str:
 
 def field(name: str, data: Any, column: int, style: Style) -> str:
     """Write a field of an object as whole lines."""
-    return " " * column + scalar(name) + ":" + _beside(value(data, column, style))
+    return " " * column + scalar(name, style) + ":" + _beside(value(data, column, style))
 
 
 def item(data: Any, column: int, style: Style) -> str:
@@ -72,25 +72,36 @@ def flow(data: Any, style: Style, *, indent: str | None = None) -> str:
         written = json.dumps(data, ensure_ascii=False, indent=style.step)
         return written.replace("\n", style.newline + indent)
     if isinstance(data, dict):
-        fields = (f"{scalar(name, flow=True)}: {flow(child, style)}" for name, child in data.items())
+        fields = (f"{scalar(name, style, flow=True)}: {flow(child, style)}" for name, child in data.items())
         return "{" + ", ".join(fields) + "}"
     if isinstance(data, list):
         return "[" + ", ".join(flow(child, style) for child in data) + "]"
-    return scalar(data, flow=True)
+    return scalar(data, style, flow=True)
 
 
-def scalar(data: Any, *, flow: bool = False, quote: str = "") -> str:
-    """Write a scalar on one line; texts with the quotes that are wanted where those can say them."""
+def scalar(data: Any, style: Style, *, flow: bool = False, quote: str = "") -> str:
+    """Write a scalar on one line; a text in the quotes that are wanted, or in those of the style if it needs some."""
     if data is None:
         return "null"
     if isinstance(data, bool):
         return "true" if data else "false"
     if not isinstance(data, str):
         return json.dumps(data)
-    text = _dumped([data] if flow else data, default_flow_style=True, default_style=quote or None)
-    if flow:
-        text = text[1:-1]
-    return text if text[:1] in ("'", '"') or _stays(text, data) else "'" + data.replace("'", "''") + "'"
+    if not quote:
+        text = _text(data, flow=flow, quote="")
+        if text[:1] not in ("'", '"') and _stays(text, data):
+            return text
+        quote = "'" if '"' in data or "\\" in data else style.quote
+    return _text(data, flow=flow, quote=quote)
+
+
+def _text(data: str, *, flow: bool, quote: str) -> str:
+    """Write a text with these quotes, or others if it has to be; without any where that is wanted and possible."""
+    if quote and not data.isprintable():
+        quote = '"'  # what one YAML takes for a line break, another does not
+    if not flow:
+        return _dumped(data, default_style=quote or None)
+    return _dumped([data], default_flow_style=True, default_style=quote or None)[1:-1]
 
 
 def _stays(text: str, data: str) -> bool:
@@ -101,11 +112,11 @@ def _stays(text: str, data: str) -> bool:
         return False
 
 
-def _literal(data: str, column: int) -> Written:
+def _literal(data: str, column: int, style: Style) -> Written:
     first = data[:1]
     lines = data.rstrip("\n").split("\n")
     if first in (" ", "\t", "\n") or not _LITERAL.fullmatch(data) or any(line and not line.strip() for line in lines):
-        return Written(scalar(data, quote='"'))
+        return Written(scalar(data, style, quote='"'))
     end = data[len(data.rstrip("\n")) :]
     mark = "-" if not end else "" if end == "\n" else "+"
     body = "".join(" " * column + line + "\n" if line else "\n" for line in lines)

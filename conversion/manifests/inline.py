@@ -35,7 +35,7 @@ def inline(draft: Draft, node: Node, old: Any, new: Any, place: Steps, *, flow: 
         written = emit.flow(new, draft.style, indent=_indent(draft, node.start) if flow else None)
     else:
         quote = node.style if isinstance(node, Scalar) and node.style in ("'", '"') else ""
-        written = emit.scalar(new, flow=flow, quote=quote if isinstance(new, str) else "")
+        written = emit.scalar(new, draft.style, flow=flow, quote=quote)
     draft.define(node, new)
     return anchor + written
 

@@ -16,14 +16,15 @@ __all__ = ["Style", "style_of"]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The indentation of nested objects (`step`) and of lists in objects (`offset`), in columns, and the line break.
+    """The indentation of nested objects (`step`) and of lists in objects (`offset`), in columns; the line break.
 
-    `json`: the document is JSON, so texts need double quotes.
+    `quote` is what texts that need quotes have around them, if it can say them. `json`: the document is JSON.
     """
 
     step: int = 2
     offset: int = 0
     newline: str = "\n"
+    quote: str = "'"
     json: bool = False
 
 
@@ -35,6 +36,7 @@ def style_of(text: str, root: Node) -> Style:
             (steps if isinstance(inner, Mapping) else offsets)[inner.column - outer.column] += 1
     part = text[root.start : root.end]
     breaks = part.count("\n")
+    quotes = Counter(_quotes(root))
     is_json = _is_json(root)
     if is_json and breaks and isinstance(root, Mapping) and root.entries:
         steps[root.column] += 1
@@ -42,6 +44,7 @@ def style_of(text: str, root: Node) -> Style:
         step=_most(steps, 2),
         offset=_most(offsets, 0),
         newline="\r\n" if breaks and part.count("\r\n") * 2 > breaks else "\n",
+        quote='"' if quotes['"'] > quotes["'"] else "'",
         json=is_json,
     )
 
@@ -59,6 +62,14 @@ def _children(node: Node) -> list[Node]:
     if isinstance(node, Mapping):
         return [entry.value for entry in node.entries]
     return node.items if isinstance(node, Sequence) else []
+
+
+def _quotes(node: Node) -> Iterator[str]:
+    """Yield the quotes around the texts of a document."""
+    if isinstance(node, Scalar):
+        yield node.style
+    for child in _children(node):
+        yield from _quotes(child)
 
 
 def _most(found: Counter[int], otherwise: int) -> int:

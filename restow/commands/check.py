@@ -27,10 +27,10 @@ from restow.session import Session, run
 @offline.conversions
 @click.option("--live", is_flag=True, help="Read the CRDs of the registry's kinds from the cluster.")
 @click.option("--report", is_flag=True, help="Also tell of every rule what it may lose, and what becomes of that.")
-@offline.output
+@options.output
 @options.connection
 def command(**flags: Any) -> None:
-    """Check conversions against CRDs: is every field of every version accounted for?
+    """Check conversions against CRDs: is every field accounted for?
 
     Every field must be the same in both versions, or mapped, stashed or knowingly dropped by a rule. Anything else is a
     finding, with its path and what to write instead; for fields that were likely renamed or moved, a rule is drafted.

@@ -42,7 +42,7 @@ _SEPARATOR = "---\n"
     "-o", "--output", type=click.Choice(["yaml", "json"]), help="Print data anew, not the texts; or the --diff."
 )
 def command(**flags: Any) -> None:
-    """Convert manifests to another version of their kinds, comments and order kept.
+    """Convert manifests to another version, comments and order kept.
 
     Everything that the conversion does not touch comes out byte for byte: comments, quotes, anchors, blank lines, other
     kinds. What VERSION cannot say is kept in the stash annotation, so that nothing is lost on the way back. Files that
@@ -156,12 +156,14 @@ class _Run:
         if form is None:
             click.echo(_joined(found.text for _, _, found in self.converted).encode(), nl=False)
             return
-        documents = [
-            document
-            for _, _, found in self.converted
-            for document in found.documents
-            if document is not None and document is not ABSENT
-        ]
+        documents: list[Any] = []
+        for source, _, found in self.converted:
+            said = [document for document in found.documents if document is not ABSENT]
+            documents += [document for document in said if document is not None]
+            if len(said) < len(found.documents):
+                self.unread = True
+                left_out = _count(len(found.documents) - len(said), "document")
+                say(f"{source}: {left_out} left out of the result, as JSON cannot say what is in it", style="red")
         if form == "json":
             print_data(documents[0] if len(documents) == 1 else _list_of(documents), "json")
         for number, document in enumerate(documents if form == "yaml" else ()):

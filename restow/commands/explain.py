@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from restow import options
 from restow.conversion import ObjectError
 from restow.conversion.explain import Explanation, Fate, How, Leaf, Steps, explain
 from restow.conversion.manifests import NoTarget, Targets
@@ -29,7 +30,7 @@ _STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
 @offline.target
 @offline.conversions
 @click.option("--why", metavar="PATH", help="One field only, of the result or of the source: /spec/x or spec.x.")
-@offline.output
+@options.output
 def command(**flags: Any) -> None:
     """Tell where each field of a converted object came from.
 

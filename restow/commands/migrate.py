@@ -63,6 +63,7 @@ def command(**flags: Any) -> None:
     form, file = flags.pop("output"), flags.pop("report_file")
     if file is not None and not os.access(file.parent, os.W_OK):
         raise options.InputError(f"--report {file} cannot be written: {file.parent} is no folder to write to")
+    converters = options.converters(flags)
     if flags.pop("no_prune"):
         flags["skip"] = (*flags["skip"], "prune")
     chosen = options.migration_options(
@@ -77,7 +78,8 @@ def command(**flags: Any) -> None:
     async def migrate(session: Session) -> Exit:
         wanted = names if names is not None else await _all_that_can_be(session, chosen.namespace)
         async with Progress() as progress:
-            report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(wanted)
+            migration = Migration(session.cluster, chosen, observer=progress, stop=session.stop, converters=converters)
+            report = await migration.run(wanted)
         show(report, form)
         if file is not None:
             _write(report, file)
@@ -137,6 +139,12 @@ def _explain(crd: CrdReport) -> None:
         say(f"{crd.name}: {warning}", style="yellow")
     for (manager, version), count in sorted(crd.stripped_owners.items()):
         say(f"{crd.name}: stripped {count} managedFields entries of {manager} at {version}", style="yellow")
+    for (manager, version), count in sorted(crd.kept_owners.items()):
+        say(
+            f"{crd.name}: kept {count} managedFields entries of {manager} at {version}: {crd.storage_version} cannot "
+            f"say all that they own, and clients of {version} need them while it is served",
+            style="yellow",
+        )
     for failure in crd.failures[:_FAILURES_SHOWN]:
         where = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
         say(f"{crd.name}: {where}: {failure.reason}: {failure.message}", style="red")

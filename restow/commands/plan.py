@@ -22,10 +22,12 @@ def command(**flags: Any) -> None:
     """Show what a migration would do, by looking only.
 
     Lists the objects of each CRD and decides each one exactly as `restow migrate` would, but sends no write. Exits
-    with 3 if work is due.
+    with 3 if work is due. Nothing is converted either: what a conversion webhook can carry over is supposed to be all,
+    which `restow migrate --dry-run` finds out.
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
     kubeconfig, context, form = flags.pop("kubeconfig"), flags.pop("context"), flags.pop("output")
+    converters = options.converters(flags)
     chosen = options.migration_options(flags)
 
     async def plan(session: Session) -> Exit:
@@ -33,7 +35,7 @@ def command(**flags: Any) -> None:
             crds = await list_crds(session.cluster)
         else:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
-        surveys = [await survey(session.cluster, crd, chosen) for crd in crds]
+        surveys = [await survey(session.cluster, crd, chosen, converters) for crd in crds]
         show(surveys, form)
         return _exit(surveys, one_by_one=names is not None)
 
@@ -93,6 +95,12 @@ def reasons(found: Survey) -> list[str]:
         said.append(f"{count} managedFields entries at {version}: {_TREATMENTS[treatment]}")
     for (manager, version), count in sorted(found.stripped.items()):
         said.append(f"{count} entries of {manager} at {version} cannot be carried over and would be stripped")
+    if found.translations:
+        how = "in this process" if found.in_process else "by the conversion webhook"
+        said.append(
+            f"translating {found.translations} entries takes at most {found.conversions} conversions {how}; whether all "
+            "can be carried over, migrate --dry-run finds out"
+        )
     if found.new_defaults:
         paths = ", ".join(found.new_defaults)
         said.append(f"two writes an object, so that the new default of {paths} is not owned by restow")
@@ -108,7 +116,7 @@ _TREATMENTS = {
     "rename": "to be translated",
     "reshape": "to be translated, item by item where lists are keyed now",
     "reshape-unknown": "to be translated (the version is no longer in the CRD)",
-    "metadata-only": "kept below metadata, the rest to be stripped",
+    "translate": "to be translated by converting what they own",
     "drop": "to be stripped",
     "keep": "to be kept",
 }

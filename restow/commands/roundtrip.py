@@ -45,10 +45,10 @@ _LISTED = 1000
 @click.option("--page-size", type=click.IntRange(1), default=_PAGE, show_default=True, help="Objects a LIST request.")
 @click.option("--show-values", is_flag=True, help="Tell the values that changed too, not only where.")
 @click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report.")
-@offline.output
+@options.output
 @options.connection
 def command(**flags: Any) -> None:
-    """Convert objects there and back, from files or a cluster, and tell what changed.
+    """Convert objects there and back, and tell what changed.
 
     Each object is taken through every pair of its kind's versions. There and back must be the identity, but for what
     rules drop knowingly; a detour must end where the straight way does; what comes out must fit the schema. Objects of

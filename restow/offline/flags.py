@@ -14,7 +14,7 @@ from restow.crds import Crd
 from restow.offline.crdfiles import crds_of
 from restow.registries import load_graph
 
-__all__ = ["Conversions", "conversions", "loaded", "manifests", "output", "target"]
+__all__ = ["Conversions", "conversions", "loaded", "manifests", "registry", "target"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -92,11 +92,4 @@ def target(function: _F) -> _F:
         required=True,
         metavar="VERSION",
         help="The version to convert to: v1beta2 for every kind that has it, or group/v1beta2.",
-    )(function)
-
-
-def output(function: _F) -> _F:
-    """-o, for results that are read by people or programs."""
-    return click.option(
-        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the result."
     )(function)

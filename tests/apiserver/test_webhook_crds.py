@@ -1,8 +1,7 @@
-"""CRDs with a conversion webhook: what only the converter could carry over stays, or is stripped and told of.
+"""CRDs with a conversion webhook: entries that stay beside others that are translated, and a webhook that fails.
 
-Until entries are sent through the converter, an entry of a version that is still served is kept as it is, and of an
-entry of any other version only what is below ``metadata`` is carried over. A webhook that fails, at whatever moment,
-must cost nothing.
+What translation makes of each entry is tested in ``test_translation``. Here entries of served versions are out of scope
+and have to stay as they are, which takes the webhook: one that fails, at whatever moment, must cost nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Report, Result, read_crd, survey
+from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Report, Result, Scope, read_crd, survey
 from tests.apiserver.kind import Document, entry_versions, owners, until, without_bookkeeping
 from tests.apiserver.proxy import Fault, Hook, Proxy, Seen
 from tests.apiserver.webhook import ConvertedKind, Webhook, conversion_webhook, never
@@ -67,8 +66,8 @@ BOB = {"parts": [{"name": "b", "count": 2}]}
 
 
 async def migrate(cluster: HttpCluster, kind: ConvertedKind, **options: object) -> CrdReport:
-    """Migrate one kind without any wait."""
-    chosen = Options(settle_s=0.0, **options)  # type: ignore[arg-type]
+    """Migrate one kind without any wait; entries of served versions are out of scope unless said otherwise."""
+    chosen = Options(settle_s=0.0, **{"scope": Scope.UNSERVED, **options})  # type: ignore[arg-type]
     return await Migration(cluster, chosen, chance=Impatient()).migrate(kind.name)
 
 
@@ -88,9 +87,7 @@ def assert_stored(kind: ConvertedKind, before: dict[str, Document], after: dict[
         assert without_bookkeeping(found) == expected
 
 
-async def test_objects_are_stored_anew_and_entries_of_served_versions_stay(
-    kind: ConvertedKind, cluster: HttpCluster
-) -> None:
+async def test_objects_are_stored_anew_and_entries_out_of_scope_stay(kind: ConvertedKind, cluster: HttpCluster) -> None:
     """An entry changed in one letter is no longer what its client left; one lost is a conflict to come."""
     before = await populate(kind)
     await kind.change(kind.document(storage="v2"))
@@ -108,23 +105,29 @@ async def test_objects_are_stored_anew_and_entries_of_served_versions_stay(
     assert (await kind.get("v2", "w0"))["spec"]["address"] == "a.local"
 
 
-async def test_of_unserved_versions_the_metadata_part_is_carried_over(
+BOB_OWNS = {
+    "/f:metadata/f:annotations/f:bob",
+    *(f'/f:spec/f:parts/k:{{"name":"b"}}{field}' for field in ("", "/f:name", "/f:count")),
+}
+
+
+async def test_entries_of_unserved_versions_are_translated_beside_others(
     kind: ConvertedKind, cluster: HttpCluster
 ) -> None:
-    """A label has the same name in every version; stripping it too would lose its owner for nothing."""
+    """The write that moves one entry takes the others along: changed in one letter they are not their clients'."""
     before = await populate(kind)
     await kind.change(kind.document(storage="v2", served=("v1", "v2")))
-    planned = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options())
+    planned = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options(scope=Scope.UNSERVED))
     report = await migrate(cluster, kind)
-    assert report.pruned and planned.stripped == report.stripped_owners
-    assert (report.objects.stripped, report.objects.remaining) == (COUNT, COUNT)
-    assert report.stripped_owners == {("bob", f"{kind.group}/v0"): COUNT}
+    assert report.pruned and not report.stripped_owners and planned.translations == COUNT
+    assert 0 < report.conversions <= planned.conversions
+    assert (report.objects.translated, report.objects.remaining) == (COUNT, COUNT)
     after = await kind.stored()
     assert_stored(kind, before, after)
     for key, found in after.items():
         assert entries(found, "v1") == entries(before[key], "v1")
         assert entry_versions(found) == {"v1", "v2"}
-        assert owners(found)["bob", "Apply", ""] == {"/f:metadata/f:annotations/f:bob"}
+        assert owners(found)["bob", "Apply", ""] == BOB_OWNS
 
 
 async def test_of_removed_versions_likewise(kind: ConvertedKind, cluster: HttpCluster) -> None:
@@ -136,12 +139,12 @@ async def test_of_removed_versions_likewise(kind: ConvertedKind, cluster: HttpCl
     with pytest.raises(ApiError, match="invalid group/version"):
         await kind.apply(kind.manifest("v1", "w0", spec=ALICE), "alice")
     report = await migrate(cluster, kind)
-    assert report.complete and report.stripped_owners == {("bob", f"{kind.group}/v0"): COUNT}
+    assert report.complete and not report.stripped_owners
     after = await kind.stored()
     assert_stored(kind, before, after)
     for key, found in after.items():
         assert entries(found, "v1") == entries(before[key], "v1")
-        assert owners(found)["bob", "Apply", ""] == {"/f:metadata/f:annotations/f:bob"}
+        assert owners(found)["bob", "Apply", ""] == BOB_OWNS
     await kind.apply(kind.manifest("v1", "w0", spec=ALICE), "alice")
 
 
@@ -149,7 +152,7 @@ async def test_a_list_that_would_become_empty_keeps_a_seed(kind: ConvertedKind, 
     """Without any entry the next apply puts all under before-first-apply, and nobody can remove a field again."""
     await kind.apply(kind.manifest("v1", "w", spec=ALICE), "alice")
     await kind.change(kind.document(storage="v2", served=("v2",)))
-    report = await migrate(cluster, kind)
+    report = await migrate(cluster, kind, managed_fields=ManagedFields.STRIP)
     assert report.stripped_owners == {("alice", f"{kind.group}/v1"): 1}
     [seed] = owners((await kind.stored())["default/w"]).items()
     assert seed == (("alice", "Apply", ""), frozenset({"/f:metadata/f:name"}))
@@ -168,7 +171,8 @@ async def test_strip_and_strip_served(kind: ConvertedKind, cluster: HttpCluster)
     assert report.stripped_owners == {("bob", v0): COUNT}
     for key, found in (await kind.stored()).items():
         assert entries(found, "v1") == entries(before[key], "v1") and entry_versions(found) == {"v1"}
-    report = await migrate(cluster, kind, managed_fields=ManagedFields.STRIP, strip_served=True)
+    strip_all = {"managed_fields": ManagedFields.STRIP, "strip_served": True, "scope": Scope.NOT_STORAGE}
+    report = await migrate(cluster, kind, **strip_all)
     assert report.stripped_owners == {("alice", v1): COUNT, ("ctl", v1): COUNT, ("editor", v1): COUNT}
     assert report.objects.remaining == 0
     after = await kind.stored()
@@ -310,7 +314,7 @@ async def test_owners_lost_between_rehearsal_and_write_come_back(
     if heals:
         assert report.complete and report.objects.repaired == 1, report.to_json()
         assert entries(found, "v1") == entries(before["default/w0"], "v1")
-        assert owners(found)["bob", "Apply", ""] == {"/f:metadata/f:annotations/f:bob"}
+        assert owners(found)["bob", "Apply", ""] == BOB_OWNS
     else:
         [failure] = report.failures
         assert failure.reason == "OwnershipLost" and "--force-conflicts" in failure.message

@@ -11,6 +11,7 @@ import base64
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,17 @@ from restow.kube.client import HttpCluster
 from tests.apiserver.kind import Document, Kind
 
 Fails = Callable[[Document, str], bool]
+Converts = Callable[[Document, str], Document]
+Answers = Callable[[web.Request], web.StreamResponse | None]
+
+
+@dataclass(frozen=True)
+class Review:
+    """A ConversionReview that was asked: by whom (User-Agent), to which version, of which objects."""
+
+    agent: str
+    desired: str
+    objects: list[Document] = field(repr=False)
 
 
 class Webhook:
@@ -31,28 +43,38 @@ class Webhook:
     Attributes:
         url, ca_bundle: where the API server finds it.
         calls: ConversionReviews answered.
+        asked: those that restow asked.
         fails: tells, by an object and the version asked for, whether its conversion fails.
+        converts: how an object is converted to an apiVersion.
+        instead: gives an answer to restow that is none, or None.
     """
 
     def __init__(self, ca_bundle: str) -> None:
         self.url = ""
         self.ca_bundle = ca_bundle
         self.calls = 0
+        self.asked: list[Review] = []
         self.fails: Fails = never
+        self.converts: Converts = _converted
+        self.instead: Answers = nothing
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         """Answer one ConversionReview."""
         self.calls += 1
         review = await request.json()
         asked = review["request"]
         desired = asked["desiredAPIVersion"]
+        if (agent := request.headers["User-Agent"]).startswith("restow"):
+            self.asked.append(Review(agent, desired.split("/")[-1], asked["objects"]))
+            if (other := self.instead(request)) is not None:
+                return other
         response: Document = {"uid": asked["uid"], "result": {"status": "Success"}, "convertedObjects": []}
         failed = [found["metadata"]["name"] for found in asked["objects"] if self.fails(found, desired.split("/")[-1])]
         if failed:
             message = f"the converter is out of order for {', '.join(failed)}"
             response["result"] = {"status": "Failure", "message": message}
         else:
-            response["convertedObjects"] = [_converted(found, desired) for found in asked["objects"]]
+            response["convertedObjects"] = [self.converts(found, desired) for found in asked["objects"]]
         return web.json_response({key: review[key] for key in ("apiVersion", "kind")} | {"response": response})
 
 
@@ -61,11 +83,15 @@ def never(_found: Document, _desired: str) -> bool:
     return False
 
 
+def nothing(_request: web.Request) -> None:
+    """No other answer than the right one."""
+
+
 @asynccontextmanager
-async def conversion_webhook(folder: Path) -> AsyncIterator[Webhook]:
-    """Run the webhook on a free port of the loopback, with a certificate of its own."""
+async def conversion_webhook(folder: Path, *, address: str = "127.0.0.1", name: str = "") -> AsyncIterator[Webhook]:
+    """Run the webhook on a free port (of the loopback), with a certificate of its own (for its address)."""
     authority = CertificateAuthority.create("webhook")
-    pair = authority.issue_server(["127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
+    pair = authority.issue_server([name or address], not_after=datetime.now(UTC) + timedelta(days=1))
     bundle = folder / "webhook.pem"
     bundle.write_bytes(pair.certificate + pair.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -76,10 +102,10 @@ async def conversion_webhook(folder: Path) -> AsyncIterator[Webhook]:
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+        site = web.TCPSite(runner, address, 0, ssl_context=context)
         await site.start()
         port = runner.addresses[0][1]
-        webhook.url = f"https://127.0.0.1:{port}/convert"
+        webhook.url = f"https://{address}:{port}/convert"
         yield webhook
     finally:
         await _hang_up(runner)

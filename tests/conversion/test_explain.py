@@ -86,6 +86,15 @@ def test_every_leaf_has_exactly_one_origin(sample: tuple[Graph, Any, str]) -> No
 
 @RELAXED
 @given(samples)
+def test_nothing_comes_from_a_stash_that_is_not_there(sample: tuple[Graph, Any, str]) -> None:
+    """What has no other explanation is said to come from the stash; that must not hide what was not understood."""
+    found = explained(sample)
+    if found.stash_before is None:
+        assert not [leaf for leaf in found.leaves if leaf.origin.how is How.STASH]
+
+
+@RELAXED
+@given(samples)
 def test_sources_exist_and_carried_values_are_theirs(sample: tuple[Graph, Any, str]) -> None:
     """An origin that names a field which is not there, or holds something else, is a wrong answer."""
     found = explained(sample)

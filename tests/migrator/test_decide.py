@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from restow.migrator.carrying import Carried
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.entries import Entry, identity
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
+from restow.migrator.translation import Translation
 from restow.migrator.treatment import Treatment, Treatments, treatments
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry, fields_of
@@ -74,9 +78,58 @@ all_rules = st.builds(
 objects = entry_lists(VERSIONS, fields)
 
 
-def due(one: Entry, rules: Treatments) -> bool:
-    """Whether something is to happen to an entry."""
-    return rules.of(one.api_version) not in (Treatment.CURRENT, Treatment.KEEP)
+@dataclass(frozen=True)
+class Case:
+    """An object, the rules, what became of its entries in the converter, and what was decided."""
+
+    found: list[Entry]
+    rules: Treatments
+    translation: Translation
+
+    @property
+    def decision(self) -> Decision:
+        """The decision."""
+        return decide(self.found, self.rules, translation=self.translation)
+
+    def fate(self, place: int) -> Carried | None:
+        """What became of an entry in the converter; None of one that did not go there."""
+        return self.translation.carried.get(place)
+
+    def stays(self, place: int) -> bool:
+        """Whether an entry is one of a served version that could not be carried over whole."""
+        fate, one = self.fate(place), self.found[place]
+        return fate is not None and one.api_version in self.rules.served and not fate.complete
+
+    def due(self, place: int) -> bool:
+        """Whether something is to happen to an entry."""
+        treatment = self.rules.of(self.found[place].api_version)
+        return treatment not in (Treatment.CURRENT, Treatment.KEEP) and not self.stays(place)
+
+    @property
+    def any_due(self) -> bool:
+        """Whether something is to happen to any entry."""
+        return any(self.due(place) for place in range(len(self.found)))
+
+    def lost(self, place: int) -> bool:
+        """Whether an entry is dropped, or cut."""
+        fate, treatment = self.fate(place), self.rules.of(self.found[place].api_version)
+        return treatment is Treatment.DROP or (fate is not None and not fate.complete and not self.stays(place))
+
+
+def case(found: list[Entry], rules: Treatments, hows: list[str]) -> Case:
+    """The converter carries over an entry whole, a part of it, or nothing."""
+    carried = {}
+    for place, (one, how) in enumerate(zip(found, hows, strict=False)):
+        rest = {key: node for key, node in fields_of(one).items() if key != "f:metadata"}
+        if rules.of(one.api_version) is Treatment.TRANSLATE and rest:
+            size = {"f:spec": {"f:size": {}}} if "f:size" in rest.get("f:spec", {}) else {}
+            part = {"whole": rest, "part": size, "nothing": {}}[how]
+            carried[place] = Carried(part, complete=how == "whole")
+    return Case(found, rules, Translation(carried))
+
+
+hows = st.lists(st.sampled_from(["whole", "part", "nothing"]), min_size=5, max_size=5)
+cases = st.builds(case, objects, all_rules, hows)
 
 
 def owned(found: list[Entry] | tuple[Entry, ...]) -> dict[tuple[str, str, str], frozenset[Path]]:
@@ -87,10 +140,10 @@ def owned(found: list[Entry] | tuple[Entry, ...]) -> dict[tuple[str, str, str], 
     return paths
 
 
-@given(objects, all_rules)
-def test_no_step_wipes(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_no_step_wipes(case: Case) -> None:
     """An inconvertible entry empties managedFields with a patch and fails an apply: neither may ever be sent so."""
-    decision = decide(found, rules)
+    found, rules, decision = case.found, case.rules, case.decision
     if decision.refusal:
         assert decision.steps == ()
     if COMBINED in decision.steps:
@@ -102,129 +155,131 @@ def test_no_step_wipes(found: list[Entry], rules: Treatments) -> None:
         assert not found
 
 
-@given(objects, all_rules)
-def test_one_write_and_a_second_one_only_for_new_defaults(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_one_write_and_a_second_one_only_for_new_defaults(case: Case) -> None:
     """Every further request per object is a million of them on a large cluster."""
-    steps = decide(found, rules).steps
+    steps = case.decision.steps
     assert len(steps) <= 2
     if len(steps) == 2:
-        assert rules.new_defaults
+        assert case.rules.new_defaults
         assert steps == (APPLY, COMBINED)
 
 
-@given(objects, all_rules)
-def test_without_anything_due_nothing_is_sent(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_without_anything_due_nothing_is_sent(case: Case) -> None:
     """A rewrite that is not needed wakes up every watcher of the object."""
-    if not rules.reencode and not any(due(one, rules) for one in found):
-        assert decide(found, rules).steps == ()
+    if not case.rules.reencode and not case.any_due:
+        assert case.decision.steps == ()
 
 
-@given(objects, all_rules)
-def test_what_is_due_is_done_or_refused(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_what_is_due_is_done_or_refused(case: Case) -> None:
     """An object that is passed over in silence would be lost at the prune that follows."""
-    decision = decide(found, rules)
-    if rules.reencode or any(due(one, rules) for one in found):
+    decision = case.decision
+    if case.rules.reencode or case.any_due:
         assert bool(decision.steps) is not bool(decision.refusal)
 
 
-@given(objects, all_rules)
-def test_nothing_is_reencoded_while_the_storage_phase_is_off(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_nothing_is_reencoded_while_the_storage_phase_is_off(case: Case) -> None:
     """With the storage phase off the only write there is is the one that moves entries."""
-    decision = decide(found, rules)
-    if not rules.reencode and decision.steps:
+    decision = case.decision
+    if not case.rules.reencode and decision.steps:
         assert decision.steps[-1] is COMBINED
         assert decision.translated or decision.stripped
 
 
-@given(objects, all_rules)
-def test_every_manager_keeps_every_path_that_is_not_stripped(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_every_manager_keeps_every_path_that_is_not_stripped(case: Case) -> None:
     """Never lose an owner: what is translated, kept or current must come out with every path that it had."""
-    decision = decide(found, rules)
+    decision, carried = case.decision, []
     if decision.refusal:
         return
-    carried = [one for one in found if rules.of(one.api_version) not in (Treatment.DROP, Treatment.METADATA_ONLY)]
+    for place, one in enumerate(case.found):
+        if not case.lost(place):
+            carried.append(one)
+        elif (fate := case.fate(place)) is not None:
+            part = entry(one.manager, fields=fate.fields, operation=one.operation, subresource=one.subresource)
+            carried.append(part)
     after = owned(decision.entries)
     for owner, paths in owned(carried).items():
         assert paths <= after[owner]
 
 
-@given(objects, all_rules)
-def test_nobody_gains_a_path(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_nobody_gains_a_path(case: Case) -> None:
     """A manager that owns more than before would delete it with its next apply."""
-    before = owned(found)
-    for owner, paths in owned(decide(found, rules).entries).items():
+    before = owned(case.found)
+    for owner, paths in owned(case.decision.entries).items():
         assert paths <= before[owner] | {("f:metadata", "f:name")}
 
 
-@given(objects, all_rules)
-def test_metadata_is_carried_over_where_the_rest_is_stripped(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_metadata_is_carried_over_where_the_rest_is_stripped(case: Case) -> None:
     """Labels and finalizers mean the same in every version; stripping them too would lose their owners for nothing."""
-    decision = decide(found, rules)
+    found, rules, decision = case.found, case.rules, case.decision
     if decision.refusal:
         return
     after = owned(decision.entries)
     for one in found:
-        if rules.of(one.api_version) is Treatment.METADATA_ONLY:
+        if rules.of(one.api_version) is Treatment.TRANSLATE:
             metadata = {path for path in members(fields_of(one)) if path[0] == "f:metadata"}
             assert metadata <= after[one.manager, one.operation, one.subresource]
 
 
-@given(objects, all_rules)
-def test_identities_are_unique_and_versions_final(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_identities_are_unique_and_versions_final(case: Case) -> None:
     """Of two entries with one identity the server keeps the last; one left at an old version would count as done."""
-    decision = decide(found, rules)
+    found, rules, decision = case.found, case.rules, case.decision
     if decision.refusal:
         return
     assert len({identity(one) for one in decision.entries}) == len(decision.entries)
+    kept = [one for place, one in enumerate(found) if case.stays(place)]
     for one in decision.entries:
-        assert rules.of(one.api_version) in (Treatment.CURRENT, Treatment.KEEP)
+        assert rules.of(one.api_version) in (Treatment.CURRENT, Treatment.KEEP) or one in kept
 
 
-@given(objects, all_rules)
-def test_an_object_never_ends_without_managed_fields(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_an_object_never_ends_without_managed_fields(case: Case) -> None:
     """Without any entry the next apply meets ``before-first-apply``: one manager's seed has to stay."""
-    decision = decide(found, rules)
+    found, decision = case.found, case.decision
     if found and not decision.refusal:
         assert decision.entries
         assert {one.manager for one in decision.entries} <= {one.manager for one in found}
 
 
-@given(objects, all_rules)
-def test_every_entry_is_counted_once(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_every_entry_is_counted_once(case: Case) -> None:
     """Reports tell people which managers lost something; none may be missing, and none named without reason."""
-    decision = decide(found, rules)
+    found, rules, decision = case.found, case.rules, case.decision
     if decision.refusal:
         return
-    old = [one for one in found if one.api_version != V2]
+    old = [(place, one) for place, one in enumerate(found) if one.api_version != V2]
     assert decision.translated + len(decision.stripped) + decision.remaining == len(old)
-    assert decision.remaining == sum(rules.of(one.api_version) is Treatment.KEEP for one in old)
-    cut = [
-        (one.manager, one.api_version)
-        for one in old
-        if rules.of(one.api_version) is Treatment.DROP
-        or (rules.of(one.api_version) is Treatment.METADATA_ONLY and set(fields_of(one)) != {"f:metadata"})
-    ]
-    assert sorted(decision.stripped) == sorted(cut)
+    stay = [(one.manager, one.api_version) for place, one in old if case.stays(place)]
+    assert decision.remaining == len(stay) + sum(rules.of(one.api_version) is Treatment.KEEP for _place, one in old)
+    assert sorted(decision.not_carried) == sorted(stay)
+    assert sorted(decision.stripped) == sorted((one.manager, one.api_version) for place, one in old if case.lost(place))
 
 
-@given(objects, all_rules)
-def test_entries_that_stay_are_sent_back_as_they_were(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_entries_that_stay_are_sent_back_as_they_were(case: Case) -> None:
     """What is kept or current must stay byte-equal, unless another entry was merged into it."""
-    decision = decide(found, rules)
+    found, decision = case.found, case.decision
     if decision.refusal:
         return
     alone = defaultdict(int)
     for one in found:
         alone[one.manager, one.operation, one.subresource] += 1
-    for one in found:
-        if not due(one, rules) and alone[one.manager, one.operation, one.subresource] == 1:
+    for place, one in enumerate(found):
+        if not case.due(place) and alone[one.manager, one.operation, one.subresource] == 1:
             assert one in decision.entries
 
 
-@given(objects, all_rules)
-def test_riders_of_other_versions_are_rehearsed(found: list[Entry], rules: Treatments) -> None:
+@given(cases)
+def test_riders_of_other_versions_are_rehearsed(case: Case) -> None:
     """A kept entry that the server cannot convert would wipe all others: only a dry run tells beforehand."""
-    decision = decide(found, rules)
+    decision = case.decision
     riders = any(one.api_version != V2 for one in decision.entries)
     assert decision.rehearse is (COMBINED in decision.steps and riders)
 
@@ -367,3 +422,52 @@ def test_renamed_entries_are_not_even_decoded() -> None:
     odd = b.raw({"f:spec": {"f:b": {}, "f:a": {}}})
     found = [Entry(manager="a", operation="Apply", api_version=api_version("v1"), fields_type="FieldsV1", fields=odd)]
     assert bytes(decide(found, rules_for()).entries[0].fields) == bytes(odd)
+
+
+ALICE_WEBHOOK = rules_for(webhook=True)
+LABEL = {"f:metadata": {"f:labels": {"f:x": {}}}}
+
+
+def test_an_entry_that_has_to_be_converted_waits_for_the_answer() -> None:
+    """Deciding without it could only strip, or keep, what the converter might carry over."""
+    assert decide([ALICE_V1], ALICE_WEBHOOK).needs_object
+    assert decide([ALICE_V1], ALICE_WEBHOOK, {}).needs_object
+    assert not decide([ALICE_V1], ALICE_WEBHOOK, {}, Translation({0: Carried({"f:spec": {"f:x": {}}})})).needs_object
+
+
+def test_labels_alone_wait_for_nothing() -> None:
+    """Labels are the same in every version: asking a webhook for them would be a conversion for nothing."""
+    decision = decide([entry("alice", "v1", LABEL)], ALICE_WEBHOOK)
+    assert (decision.translated, [fields_of(one) for one in decision.entries]) == (1, [LABEL])
+
+
+def test_what_was_carried_is_joined_with_the_metadata() -> None:
+    """An entry is one: what came out of the converter stands beside the labels that never went in."""
+    found = [entry("alice", "v1", LABEL | {"f:spec": {"f:size": {}}})]
+    decision = decide(found, ALICE_WEBHOOK, None, Translation({0: Carried({"f:spec": {"f:amount": {}}})}))
+    (after,) = decision.entries
+    assert fields_of(after) == LABEL | {"f:spec": {"f:amount": {}}}
+    assert (after.api_version, after.time) == (V2, found[0].time)
+
+
+def test_an_object_that_cannot_be_translated_is_not_written() -> None:
+    """A write without its translation would strip what a healthy converter carries over."""
+    decision = decide([ALICE_V1], rules_for(webhook=True, reencode=True), None, Translation(failure="out of order"))
+    assert (decision.steps, decision.refusal, decision.reason) == ((), "out of order", "CannotConvert")
+
+
+def test_an_entry_of_another_group_is_stripped_without_a_question() -> None:
+    """No converter knows it, and with it left in the list every apply would fail."""
+    foreign = msgspec.structs.replace(entry("velero", "v1", LABEL | {"f:spec": {}}), api_version="other/v1")
+    decision = decide([foreign, ALICE_V2], ALICE_WEBHOOK)
+    assert decision.stripped == (("velero", "other/v1"),) and not decision.needs_object
+    assert [fields_of(one) for one in decision.entries] == [LABEL, fields_of(ALICE_V2)]
+
+
+def test_a_kept_and_a_translated_entry_of_one_updater_stay_two() -> None:
+    """They are two for the server, too: the version belongs to an updater's identity."""
+    found = [entry("bob", "v1", operation="Update"), entry("carol", "v1")]
+    translation = Translation({0: Carried(complete=False), 1: Carried({"f:spec": {"f:amount": {}}})})
+    decision = decide(found, ALICE_WEBHOOK, None, translation)
+    assert [one.api_version for one in decision.entries] == [api_version("v1"), V2]
+    assert decision.rehearse and decision.not_carried == (("bob", api_version("v1")),)

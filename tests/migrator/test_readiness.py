@@ -27,6 +27,8 @@ OWNED = "managedFields entries are at v1"
         (b.crd(storage="v1"), "v1", {}, (STORAGE,), (STORAGE,), "still served"),
         (b.crd(("v1",), storage="v1"), "v1", {}, (STORAGE, LAST), (STORAGE, LAST), "still served"),
         (b.crd(unserved=("v2",)), "v1", {}, (LAST,), (LAST,), "still served"),
+        (b.crd(unserved=("v1",), webhook=True), "v1", {"alice": 2}, (), (OWNED,), "converting v1 until none is left"),
+        (b.crd(unserved=("v1",), webhook=True), "v1", {}, (), (), None),
     ],
     ids=[
         "unserved and clean",
@@ -39,6 +41,8 @@ OWNED = "managedFields entries are at v1"
         "the storage version",
         "the only version",
         "the last served version",
+        "owned, and the webhook is needed for it",
+        "clean, and the webhook is not",
     ],
 )
 def test_each_reason_against_a_step(

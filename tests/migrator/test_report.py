@@ -47,9 +47,11 @@ def full() -> CrdReport:
         pruned=True,
         pruned_reason="every object is stored at the storage version",
         objects=Counts(*range(1, 10)),
-        requests=Requests(11, 12, 13, 14),
+        requests=Requests(11, 12, 13, 14, 15),
+        conversions=16,
         failures=[Failure("ns", "one", "Forbidden", "not allowed")],
         stripped_owners={("bob", "example.com/v0"): 2, ("alice", "example.com/v0"): 1},
+        kept_owners={("dora", "example.com/v1"): 3},
         warnings=["mind the gap"],
         duration_s=1.23456,
     )
@@ -78,14 +80,16 @@ def test_every_number_stands_under_its_own_name() -> None:
         "remaining": 8,
         "repaired": 9,
     }
-    assert told["requests"] == {"list": 11, "read": 12, "write": 13, "retried": 14}
+    assert told["requests"] == {"list": 11, "read": 12, "write": 13, "retried": 14, "review": 15}
+    assert told["conversions"] == 16
     assert (told["storedVersionsBefore"], told["storedVersionsAfter"]) == (["v1", "v2"], ["v2"])
     assert told["failures"] == [{"namespace": "ns", "name": "one", "reason": "Forbidden", "message": "not allowed"}]
     assert (told["pruned"], told["durationSeconds"], told["warnings"]) == (True, 1.235, ["mind the gap"])
 
 
-def test_stripped_owners_are_told_by_name() -> None:
+def test_stripped_and_kept_owners_are_told_by_name() -> None:
     """Whoever lost ownership must be found in the report, in an order that does not change from run to run."""
+    assert full().to_json()["keptOwners"] == [{"manager": "dora", "apiVersion": "example.com/v1", "entries": 3}]
     assert full().to_json()["strippedOwners"] == [
         {"manager": "alice", "apiVersion": "example.com/v0", "entries": 1},
         {"manager": "bob", "apiVersion": "example.com/v0", "entries": 2},
@@ -149,7 +153,8 @@ def test_another_pass_keeps_what_was_done_and_counts_the_rest_anew() -> None:
     assert crd.objects == Counts(rewritten=2, translated=4, stripped=5, repaired=9)
     assert (crd.failures, crd.unfinished, crd.passes) == ([], "", 1)
     assert crd.stripped_owners == full().stripped_owners
-    assert crd.requests == Requests(11, 12, 13, 14)
+    assert crd.requests == Requests(11, 12, 13, 14, 15)
+    assert crd.conversions == 16
 
 
 def test_done_counts_the_objects_of_this_pass() -> None:

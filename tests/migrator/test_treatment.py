@@ -22,21 +22,20 @@ None      unserved  removed      keep             keep           keep
 None      removed   not-storage  reshape-unknown  drop           keep
 None      removed   unserved     reshape-unknown  drop           keep
 None      removed   removed      reshape-unknown  drop           keep
-Webhook   served    not-storage  keep             keep           keep
+Webhook   served    not-storage  translate        translate      keep
 Webhook   served    unserved     keep             keep           keep
 Webhook   served    removed      keep             keep           keep
-Webhook   unserved  not-storage  metadata-only    drop           keep
-Webhook   unserved  unserved     metadata-only    drop           keep
+Webhook   unserved  not-storage  translate        drop           keep
+Webhook   unserved  unserved     translate        drop           keep
 Webhook   unserved  removed      keep             keep           keep
-Webhook   removed   not-storage  metadata-only    drop           keep
-Webhook   removed   unserved     metadata-only    drop           keep
-Webhook   removed   removed      metadata-only    drop           keep
+Webhook   removed   not-storage  translate        drop           keep
+Webhook   removed   unserved     translate        drop           keep
+Webhook   removed   removed      translate        drop           keep
 """
 """What becomes of an entry of v1, with v2 as storage version and all options as they are by default."""
 
 STATES = ("served", "unserved", "removed")
 STRATEGIES = ("None", "Webhook")
-STRIPPING = {Treatment.DROP, Treatment.METADATA_ONLY}
 
 
 def rows() -> dict[tuple[str, str, Scope, ManagedFields], Treatment]:
@@ -125,7 +124,7 @@ def test_an_entry_of_a_served_version_is_never_stripped_unless_asked_for() -> No
     for strategy, state, scope, policy, skip, strip_served, completed in EVERYTHING:
         options = Options(scope=scope, managed_fields=policy, skip=skip, strip_served=strip_served)
         treatment = of_v1(treatments(a_crd(strategy, state), options, completed=completed))
-        if state == "served" and treatment in STRIPPING:
+        if state == "served" and treatment is Treatment.DROP:
             assert strip_served, options
             assert policy is ManagedFields.STRIP, options
 
@@ -157,7 +156,7 @@ LISTS = {
     [
         (Options(), False, False, Treatment.RESHAPE, True),
         (Options(), True, False, Treatment.KEEP, False),
-        (Options(), False, True, Treatment.KEEP, False),
+        (Options(), False, True, Treatment.TRANSLATE, False),
         (Options(scope=Scope.UNSERVED), False, False, Treatment.KEEP, False),
         (Options(managed_fields=ManagedFields.STRIP), False, False, Treatment.RESHAPE, True),
         (Options(managed_fields=ManagedFields.STRIP, strip_served=True), False, False, Treatment.DROP, False),
@@ -172,6 +171,26 @@ def test_objects_are_listed_whole_only_to_reshape(
     rules = treatments(b.crd(schemas=LISTS, webhook=webhook), options, completed=completed)
     assert (of_v1(rules), rules.whole_objects) == (treatment, whole)
     assert rules.schemas[b.api_version("v1")].node is LISTS["v1"]
+
+
+@pytest.mark.parametrize("row", ROWS, ids="-".join)
+def test_whole_objects_are_read_for_the_converter_where_entries_of_the_crds_versions_are_due(
+    row: tuple[str, str, Scope, ManagedFields],
+) -> None:
+    """Half an object cannot be converted; whole ones for nothing would make every run of a webhook's CRD slow."""
+    strategy, state, scope, policy = row
+    rules = treatments(a_crd(strategy, state), Options(scope=scope, managed_fields=policy))
+    assert rules.translates is (state != "removed" and of_v1(rules) is Treatment.TRANSLATE)
+    assert not rules.whole_objects
+    assert rules.served == {b.api_version("v2")} | ({b.api_version("v1")} if state == "served" else set())
+
+
+def test_entries_of_another_group_are_not_the_converters_business() -> None:
+    """A restored backup may bring them; a webhook asked for a group that is not its own could only fail."""
+    rules = treatments(a_crd("Webhook", "removed"), Options())
+    assert rules.may_convert(b.api_version("v1"))
+    assert not rules.may_convert("other.example.com/v1")
+    assert not rules.may_convert("v1")
 
 
 @pytest.mark.parametrize(

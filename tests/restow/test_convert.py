@@ -173,6 +173,15 @@ def test_output_as_data(file: Path, folder: Path) -> None:
     assert odd.out.endswith("---\n{}\n")
 
 
+def test_what_no_data_can_say_is_not_left_out_in_silence() -> None:
+    """A text can be passed on as it is, data cannot."""
+    text = f"{GATEWAY}---\nkind: Odd\nkind: Other\n"
+    assert convert("-f", "-", stdin=text).code == 0
+    ran = convert("-f", "-", "-o", "json", stdin=text)
+    assert (ran.code, ran.json["kind"]) == (1, "Gateway")
+    assert "stdin: 1 document left out of the result" in ran.err
+
+
 def test_no_stash(file: Path) -> None:
     """What the old version cannot say is left out, and said to be."""
     file.write_text(CONVERTED.replace("certificate: c", 'minVersion: "1.3"'))

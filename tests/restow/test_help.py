@@ -46,7 +46,8 @@ def test_every_command_has_help(name: str) -> None:
 def test_every_module_of_commands_is_in_the_list() -> None:
     """A command that was written and not listed cannot be called."""
     folder = Path(str(import_module("restow.commands").__file__)).parent
-    assert {file.stem for file in folder.glob("*.py")} - {"__init__"} == COMMANDS.keys()
+    packages = {file.parent.name for file in folder.glob("*/__init__.py")}
+    assert ({file.stem for file in folder.glob("*.py")} | packages) - {"__init__"} == COMMANDS.keys()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["nonsense"]])

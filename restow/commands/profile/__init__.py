@@ -36,7 +36,7 @@ class _Group(click.Group):
 
 @click.command("profile", cls=_Group)
 def command() -> None:
-    """Evaluate, draw, render, validate and manage CloudProfiles from manifests, without a cluster.
+    """Evaluate, draw, render, validate, manage CloudProfiles of files.
 
-    Manifests may be of v1beta1 or v1beta2; of a List every item counts.
+    No cluster is needed. Manifests may be of v1beta1 or v1beta2; of a List every item counts.
     """
