@@ -1,8 +1,34 @@
-"""What holds for all tests."""
+"""What holds for all tests.
+
+Hypothesis profiles, chosen by RESTOW_HYPOTHESIS_PROFILE:
+
+- `default`: few objects and always the same ones, so that the suite is quick and its failures are the change's own;
+- `nightly`: ten thousand new objects of every kind and direction, without a time limit.
+
+A failure prints a line to reproduce it with.
+"""
 
 from __future__ import annotations
 
+import os
 import signal
+
+import pytest
+from hypothesis import settings
+
+PROFILE = os.environ.get("RESTOW_HYPOTHESIS_PROFILE", "default")
+
+settings.register_profile("default", max_examples=50, derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("nightly", max_examples=10_000, derandomize=False, deadline=None, print_blob=True)
+settings.load_profile(PROFILE)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the nightly run take its time."""
+    if PROFILE != "default":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))
+
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, nohup does so with SIGHUP, and
 # children inherit it: a test that ends a process by such a signal would then wait for ever.

@@ -8,7 +8,7 @@ path as restow.crds writes it: `.spec.versions[].lifecycle`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -127,7 +127,11 @@ def objects(
         _metadata(),
         (generator or Generator()).fields(schema),
     )
-    return st.builds(_strewn, whole, st.lists(_undeclared(), min_size=1, max_size=3)) if unknown else whole
+    if not unknown:
+        return whole
+    return st.builds(
+        lambda obj, more: _strewn(obj, more, schema), whole, st.lists(_undeclared(), min_size=1, max_size=3)
+    )
 
 
 def partial_objects(
@@ -205,21 +209,29 @@ def _undeclared() -> st.SearchStrategy[tuple[int, str, Any]]:
     return st.tuples(st.integers(0, 99), st.sampled_from(["zzUndeclared", "zz.b/c"]), st.none() | _anything(2))
 
 
-def _strewn(obj: Json, fields: list[tuple[int, str, Any]]) -> Json:
-    """Return the object with fields added to objects inside of it, chosen by number."""
+def _strewn(obj: Json, fields: list[tuple[int, str, Any]], schema: Schema) -> Json:
+    """Return the object with fields added to objects inside of it, chosen by number.
+
+    Not to maps: a key of a map is declared, whatever it is called, and its value has a type.
+    """
     for number, name, value in fields:
-        places = [(), *_places(obj)]
+        places = [(), *_places(obj, schema)]
         obj = _with_field(obj, places[number % len(places)], name, value)
     return obj
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+def _places(value: Any, schema: Schema | None, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children: Iterable[tuple[Any, Any, Schema | None]] = ()
+    if isinstance(value, dict):
+        children = ((name, child, schema and schema.field(name)) for name, child in value.items())
+    elif isinstance(value, list):
+        children = ((index, child, schema and schema.items) for index, child in enumerate(value))
     found = []
-    for step, child in children:
+    for step, child, inner in children:
         if path or step != "metadata":
-            found += [(*path, step)] if isinstance(child, dict) else []
-            found += _places(child, (*path, step))
+            takes_fields = isinstance(child, dict) and (inner is None or inner.values is None)
+            found += [(*path, step)] if takes_fields else []
+            found += _places(child, inner, (*path, step))
     return found
 
 

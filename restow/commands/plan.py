@@ -98,8 +98,8 @@ def reasons(found: Survey) -> list[str]:
     if found.translations:
         how = "in this process" if found.in_process else "by the conversion webhook"
         said.append(
-            f"translating {found.translations} entries takes at most {found.conversions} conversions {how}; whether all "
-            "can be carried over, migrate --dry-run finds out"
+            f"translating {found.translations} entries takes at most {found.conversions} conversions {how}; whether "
+            "all can be carried over, migrate --dry-run finds out"
         )
     if found.new_defaults:
         paths = ", ".join(found.new_defaults)

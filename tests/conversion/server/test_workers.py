@@ -121,7 +121,7 @@ async def test_numbers_add_up_and_deaths_cost_no_more_than_they_must(
 
         os.kill(min(first), signal.SIGKILL)
         await running.until(DEATHS, 1)
-        assert await running.pids(1) == {max(first)}
+        assert min(first) not in await running.pids(1)
         assert (await running.asked("/readyz")).status == 200, "one is enough"
         await running.until(RUNNING, 2)
         second = await running.pids(2)
