@@ -124,14 +124,14 @@ class Writer:
         for number, (name, child) in enumerate(value.items()):
             pad = "" if compact and not number else self.lines(column) + " " * column
             text += pad + self.field(name, child, column)
-        return text + self.lines(column)
+        return text + (self.lines(column) if column else "")
 
     def sequence(self, value: list[Any], column: int, *, compact: bool = False) -> str:
         text = ""
         for number, child in enumerate(value):
             pad = "" if compact and not number else self.lines(column) + " " * column
             text += pad + "-" + self.item(child, column)
-        return text + self.lines(column)
+        return text + (self.lines(column) if column else "")
 
     def item(self, value: Any, column: int) -> str:
         if isinstance(value, dict | list) and value and (self.block or not self.chance(4)):

@@ -71,7 +71,7 @@ def test_untouched_lines_survive(case: Case) -> None:
     text = applied(document.text, new, told)
     for name, chunk in document.chunks.items():
         if told.is_untouched((name,), document.value[name], new) and " *n" not in chunk:
-            assert chunk in text
+            assert chunk.rstrip() in text  # blank lines below belong to nobody
 
 
 @RELAXED
