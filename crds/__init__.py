@@ -1,6 +1,7 @@
 """CustomResourceDefinitions as data: a read-only, pure view over any apiextensions.k8s.io/v1 document.
 
 Public:
+
 - `Crd`, `Version`, `Condition`, `CrdError`: the document, checked once (`Crd.from_document`);
 - `Schema`: a node of a version's structural schema, in the terms of server-side apply and of pruning;
 - `topology_differences`, `retyped_fields`, `added_defaults`, `dropped_fields`, `pruned_paths`: what a change of the

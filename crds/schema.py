@@ -61,7 +61,7 @@ class Schema:
 
     @classmethod
     def root(cls, node: Mapping[str, Any] | None) -> Schema:
-        """Return the view of a version's `openAPIV3Schema`; a version without one accepts `ANY`thing."""
+        """Return the view of a version's `openAPIV3Schema`; a version without one accepts anything (`ANY`)."""
         return ANY if node is None else cls(node, is_root=True)
 
     @property

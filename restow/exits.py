@@ -1,10 +1,13 @@
-"""The exit codes, the same for every subcommand: a Job's podFailurePolicy can tell "run again" from "never"."""
+"""How commands end: exit codes, by which a Job can tell "run again" from "never", and refusals of what was given."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
-__all__ = ["Exit"]
+import click
+
+__all__ = ["Exit", "InputError"]
 
 
 class Exit(IntEnum):
@@ -14,3 +17,12 @@ class Exit(IntEnum):
     FAILURES = 1
     REFUSED = 2
     DUE = 3
+
+
+class InputError(click.ClickException):
+    """A file that was given is not what it should be; told like every other refusal."""
+
+    exit_code = Exit.REFUSED
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"restow: {self.message}", err=True, file=file)

@@ -14,7 +14,7 @@ import yaml
 
 from restow.conversion import DefinitionError, Graph, Registry
 from restow.crds import Crd, CrdError
-from restow.options import InputError
+from restow.exits import InputError
 
 __all__ = ["load_crds", "load_graph"]
 

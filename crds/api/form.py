@@ -16,7 +16,7 @@ _WIDTH: Final = 116
 _HEADER: Final = """\
 # Written by `python -m restow.crds.api` from crds/api: change it there.
 #
-# Conversion is declared as a webhook without a CA bundle, which only an installation knows: `restow serve` adds it.
+# Conversion is declared as a webhook without a CA bundle, which only an installation knows: `restow operator` adds it.
 # Applied alone, this CRD works at v1beta2, and requests at v1beta1 fail once a conversion would be needed.
 # Never set the strategy to None while both versions are served: what only one of them can say would be lost.
 """

@@ -13,11 +13,10 @@ from restow.conversion import DefinitionError, Diagnostic, Graph
 from restow.conversion.suggest import Suggestion, suggestions
 from restow.conversion.verdicts import Verdicts, verdicts
 from restow.crds import Crd
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.migrator import list_crds
 from restow.offline import flags as offline
 from restow.offline.crdfiles import crds_of
-from restow.options import InputError
 from restow.printing import print_data, print_table, say
 from restow.registries import load_graph
 from restow.session import Session, run

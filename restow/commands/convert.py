@@ -20,11 +20,10 @@ from restow.conversion.manifests import (
     write_yaml,
 )
 from restow.conversion.values import ABSENT
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.offline import flags as offline
 from restow.offline.differences import Change, changes
 from restow.offline.files import Source, Unreadable, read_text, sources_of, write_text
-from restow.options import InputError
 from restow.printing import print_data, say
 
 _SEPARATOR = "---\n"

@@ -14,11 +14,10 @@ from restow.conversion import ObjectError
 from restow.conversion.explain import Explanation, Fate, How, Leaf, Steps, explain
 from restow.conversion.manifests import NoTarget, Targets
 from restow.conversion.path import pointer
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.offline import flags as offline
 from restow.offline.files import sources_of
 from restow.offline.objects import Found, found_in
-from restow.options import InputError
 from restow.printing import console, print_data, print_table, say
 
 _VALUE_WIDTH = 40

@@ -21,7 +21,8 @@ def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context
 
     The API server accepts any storedVersions, and a wrong one loses data without a word. So unless only the storage
     version is named already, every object is looked at again and written where it is not stored at the storage version;
-    managedFields are left as they are.
+    managedFields are left as they are. If it is, and no StorageVersionMigration of the cluster failed before, no object
+    is asked for.
     """
 
     async def prune(session: Session) -> Exit:

@@ -11,12 +11,11 @@ import msgspec
 
 from restow.conversion import ReviewError, convert_review
 from restow.conversion.manifests import NoTarget, NotYaml, Targets, read, write_yaml
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.offline import flags as offline
 from restow.offline.differences import changes
 from restow.offline.files import Source, Unreadable, read_text, sources_of
 from restow.offline.objects import found_in
-from restow.options import InputError
 from restow.printing import print_data, say
 
 _API_VERSION = "apiextensions.k8s.io/v1"

@@ -16,7 +16,7 @@ from restow import options
 from restow.conversion import Graph, ObjectError
 from restow.conversion.roundtrip import Broken, is_forgiven, rounds
 from restow.crds import Crd
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.kube import Resource
 from restow.migrator import Refused, Requests, list_crds, read_crd
 from restow.migrator.halt import Halt
@@ -27,7 +27,6 @@ from restow.offline.crdfiles import crds_of
 from restow.offline.differences import Change, changes
 from restow.offline.files import sources_of
 from restow.offline.objects import found_in
-from restow.options import InputError
 from restow.printing import print_data, print_table, say
 from restow.registries import load_graph
 from restow.session import Session, run

@@ -8,8 +8,8 @@ from typing import Any
 
 from restow.conversion.manifests import NotYaml, read
 from restow.crds import Crd, CrdError
+from restow.exits import InputError
 from restow.offline.files import Unreadable, read_text, sources_of
-from restow.options import InputError
 from restow.printing import say
 from restow.registries import load_crds
 

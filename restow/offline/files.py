@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from restow.options import InputError
+from restow.exits import InputError
 
 __all__ = ["Source", "Unreadable", "read_text", "sources_of", "write_text"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.manifests import NotYaml, objects_of, read
+from restow.exits import InputError
 from restow.offline.files import Source, Unreadable, read_text
-from restow.options import InputError
 
 __all__ = ["Found", "found_in"]
 

@@ -13,7 +13,7 @@ from restow import options
 from restow.cloudprofile.lifecycle import classification_at, next_transition
 from restow.cloudprofile.parts import image_versions, kubernetes_versions, machine_images
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
-from restow.options import InputError
+from restow.exits import InputError
 from restow.printing import print_data, print_table
 
 __all__ = ["command"]

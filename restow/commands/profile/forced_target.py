@@ -14,8 +14,7 @@ from restow.cloudprofile.imageupdate import NoTarget, image_due, image_target
 from restow.cloudprofile.kubernetesupdate import auto_target, due, forced_chain
 from restow.cloudprofile.parts import Object, kubernetes_versions, machine_images
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, one, read_profiles
-from restow.exits import Exit
-from restow.options import InputError
+from restow.exits import Exit, InputError
 from restow.printing import print_data, say
 
 __all__ = ["command"]

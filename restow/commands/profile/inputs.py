@@ -14,7 +14,7 @@ import yaml
 
 from restow.cloudprofile.lifecycle import InvalidTime, parse_time
 from restow.conversion import Graph, ObjectError
-from restow.options import InputError
+from restow.exits import InputError
 
 __all__ = ["Profile", "at_option", "files_option", "moment", "one", "read_profiles"]
 

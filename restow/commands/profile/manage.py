@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles
-from restow.exits import Exit
-from restow.options import InputError
+from restow.exits import Exit, InputError
 from restow.printing import print_data, print_table
 
 __all__ = ["command"]

@@ -9,7 +9,7 @@ import click
 from restow.cloudprofile.references import parent_of
 from restow.cloudprofile.rendering import render
 from restow.commands.profile.inputs import files_option, one, read_profiles
-from restow.options import InputError
+from restow.exits import InputError
 from restow.printing import print_data
 
 __all__ = ["command"]

@@ -12,7 +12,7 @@ from rich.text import Text
 from restow.cloudprofile.chart import LETTERS, Row, Window, rows_of, svg_chart, text_chart, window_of
 from restow.cloudprofile.lifecycle import Classification
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
-from restow.options import InputError
+from restow.exits import InputError
 from restow.printing import console
 
 __all__ = ["command"]
