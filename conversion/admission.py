@@ -17,6 +17,9 @@ sent none. Then the old stash is put onto it, and it is converted to the registe
 stash let every edit of the client win, so the result is what the same edit with the annotation in place would have
 given. The difference is the patch.
 
+The API server has worked out before who owns what, and found that the fields were taken away; so the patch gives
+`managedFields` back what their owners lost by that (see `restow.conversion.regained`).
+
 Where `status` is a subresource, the server overwrites the status of such a request with the stored one after admission;
 so the stored one is what must be converted here, or the part of the stash that belongs to it would be lost.
 
@@ -35,6 +38,7 @@ import msgspec
 
 from restow.conversion.errors import ConversionError, UnknownKind
 from restow.conversion.graph import Graph
+from restow.conversion.regained import regained
 from restow.conversion.stash import parse_stash
 from restow.conversion.values import Json, same
 
@@ -186,7 +190,7 @@ def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: boo
     if stored_status:
         sent = _with_status_of(shown, sent)
     restored = graph.convert(_annotated(sent, key, stash), here)
-    return Verdict(patch=tuple(json_patch(new, restored)))
+    return Verdict(patch=tuple(json_patch(new, _with_owners(graph, old, restored))))
 
 
 def _annotations(obj: Json) -> Json:
@@ -203,6 +207,20 @@ def _annotated(obj: Json, key: str, text: Any) -> Json:
 def _with_status_of(stored: Json, obj: Json) -> Json:
     others = {name: value for name, value in obj.items() if name != "status"}
     return {**others, "status": stored["status"]} if "status" in stored else others
+
+
+def _with_owners(graph: Graph, old: Json, restored: Json) -> Json:
+    """Return a restored object with the owners whom the old one had for what is as it was."""
+    before, after = ((obj.get("metadata") or {}).get("managedFields") or [] for obj in (old, restored))
+
+    def views(version: str) -> tuple[Json, Json] | None:
+        try:
+            return graph.convert(old, version), graph.convert(restored, version)
+        except ConversionError:
+            return None
+
+    owned = regained(before, after, views)
+    return {**restored, "metadata": {**restored["metadata"], "managedFields": owned}} if owned else restored
 
 
 def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Json]:

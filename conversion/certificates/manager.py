@@ -4,7 +4,7 @@ Each replica runs one `Certificates`. They need no leader: whoever finds a step 
 Secret, and the others find it done. What to do is decided by `restow.conversion.certificates.schedule`; this module
 carries it out:
 
-    Secrets -> leaf -> files -> (the server loads them) -> probe -> CRDs
+    Secrets -> leaf -> files -> (the server loads them) -> probe -> CRDs, webhook configurations
 
 Nothing here fails for good: what the world does not allow yet is reported, and tried again.
 """
@@ -17,21 +17,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from restow.conversion.certificates.authority import Authority, CertificateError, Leaf
 from restow.conversion.certificates.files import install, installed
 from restow.conversion.certificates.lifetimes import Lifetimes
+from restow.conversion.certificates.places import ConfigurationPlace, CrdPlace, Place
 from restow.conversion.certificates.schedule import Decision, Sighting, Step, decide
 from restow.conversion.certificates.store import SecretStore
 from restow.conversion.certificates.trust import Trust
-from restow.conversion.wiring.address import Address, Service, address_of
+from restow.conversion.wiring.address import Address, Service
 from restow.conversion.wiring.bundle import Bundle
-from restow.conversion.wiring.errors import Refused, WiringError
-from restow.conversion.wiring.plan import Wiring, bundle_of, injector_of, plan_wiring
+from restow.conversion.wiring.errors import WiringError
+from restow.conversion.wiring.installing import HookProbe, probe_hook
 from restow.conversion.wiring.probe import probe
-from restow.conversion.wiring.wire import Probe, read_crd, wire
-from restow.crds import Crd, CrdError
+from restow.conversion.wiring.wire import Probe
+from restow.crds import CrdError
 from restow.kube import Cluster, KubeError
 from restow.kube.backoff import Backoff
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -59,7 +60,7 @@ class CertificateDetails:
     Attributes:
         taken: steps that this replica took.
         leaf_ends, authority_ends: until when the served certificate and the CA that signs are valid.
-        wired: CRDs whose bundle is as it should be.
+        wired: CRDs, and webhook configurations (`<kind> <name>`), whose bundle is as it should be.
         problems: what stands in the way, each a sentence.
     """
 
@@ -77,7 +78,7 @@ class _State:
     leaf: Leaf
     trust: Trust
     decision: Decision
-    crds: tuple[Crd, ...]
+    places: tuple[Place, ...]
     problems: tuple[str, ...]
     taken: tuple[Step, ...]
 
@@ -96,9 +97,11 @@ class Certificates:
         hosts: DNS names and IP addresses of the webhook; see `service_hosts`.
         folder: where the leaf is put for the server, as `tls.crt` and `tls.key`.
         crds: the CRDs to wire, by name, each with where its webhook is; None for where the CRD says already.
+        configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
+            address and without `caBundle`.
         lifetimes: durations.
         poll: seconds between two looks at the most.
-        probe: tries the webhook before a CRD is written.
+        probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
         hook: told after each look; must not block or raise.
         clock: its `now` and `sleep`.
         chance: random numbers from [0, 1), for back-off.
@@ -113,9 +116,11 @@ class Certificates:
         hosts: Iterable[str],
         folder: Path,
         crds: Mapping[str, Address | None],
+        configurations: Iterable[Mapping[str, Any]] = (),
         lifetimes: Lifetimes | None = None,
         poll: float = _POLL,
         probe: Probe = probe,
+        hook_probe: HookProbe = probe_hook,
         hook: Callable[[CertificateDetails], None] = _ignore,
         clock: Clock = SYSTEM_CLOCK,
         chance: Callable[[], float] = random.random,
@@ -125,15 +130,16 @@ class Certificates:
         self._name = name
         self._hosts = frozenset(hosts)
         self._folder = folder
-        self._crds = dict(crds)
+        self._places: tuple[Place, ...] = (
+            *(CrdPlace(cluster, crd, address, probe=probe, now=clock.now) for crd, address in crds.items()),
+            *(ConfigurationPlace(cluster, each, probe=hook_probe, now=clock.now) for each in configurations),
+        )
         self._lifetimes = lifetimes or Lifetimes()
         self._poll = poll
-        self._probe = probe
         self._hook = hook
         self._clock = clock
         self._chance = chance
         self._told: tuple[str, ...] = ()
-        self._first_seen: dict[tuple[str, int], datetime] = {}
         if not self._hosts:
             msg = f"the certificate {name} needs at least one host; see service_hosts()"
             raise ValueError(msg)
@@ -196,13 +202,12 @@ class Certificates:
             leaf = stored or installed(self._folder)
             if leaf is not None and install(self._folder, leaf):
                 _log.info("%s: the certificate that ends %s is installed", self._name, leaf.not_after)
-            found, problems = await self._read_crds()
-            seen = tuple(self._sighting(crd) for crd in found if self._counts(crd))
+            places, seen, problems = await self._look()
             decision = decide(trust, leaf, seen, hosts=self._hosts, now=self._clock.now(), lifetimes=self._lifetimes)
             if decision.step is None:
                 assert leaf is not None
                 assert trust is not None
-                return _State(leaf, trust, decision, found, problems, tuple(taken))
+                return _State(leaf, trust, decision, places, problems, tuple(taken))
             try:
                 await self._take(decision, trust, seen)
             except Conflict:
@@ -232,51 +237,32 @@ class Certificates:
     def _new_authority(self) -> Authority:
         return Authority.create(self._name, now=self._clock.now(), valid_for=self._lifetimes.authority)
 
-    async def _read_crds(self) -> tuple[tuple[Crd, ...], tuple[str, ...]]:
-        """Read the CRDs; return those that can be used, and what is wrong with the others."""
-        found: list[Crd] = []
+    async def _look(self) -> tuple[tuple[Place, ...], tuple[Sighting, ...], tuple[str, ...]]:
+        """Read all places; return those that can be used, the bundles in them, and what is wrong with the others."""
+        usable: list[Place] = []
+        seen: list[Sighting] = []
         problems: list[str] = []
-        for name in self._crds:
+        for place in self._places:
             try:
-                found.append(await read_crd(self._cluster, name))
-            except (Refused, CrdError) as error:
-                problems.append(str(error))
-        return tuple(found), tuple(problems)
-
-    def _counts(self, crd: Crd) -> bool:
-        """Whether API servers verify this webhook by the CRD's bundle, and the bundle is ours to keep."""
-        if crd.webhook is None or injector_of(crd):
-            return False
-        address = self._crds[crd.name]
-        try:
-            return address is None or address_of(crd.webhook.get("clientConfig") or {}) == address
-        except ValueError:
-            return False
-
-    def _sighting(self, crd: Crd) -> Sighting:
-        """When the spec changed is told by its managers; without any, by when this replica saw it first."""
-        times = [
-            datetime.fromisoformat(str(entry["time"]))
-            for entry in crd.managed_fields
-            if "f:spec" in (entry.get("fieldsV1") or {}) and "time" in entry
-        ]
-        first_seen = self._first_seen.setdefault((crd.uid, crd.generation), self._clock.now())
-        return Sighting(bundle_of(crd), max(times, default=first_seen))
-
-    async def _wire(self, state: _State) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """Wire the CRDs; return those that are as they should be, the problems, and whether anything was written."""
-        wired: list[str] = []
-        problems = [*state.problems]
-        changed = False
-        for crd in state.crds:
-            wiring = Wiring(state.decision.wanted, self._crds[crd.name], state.decision.dropped)
-            try:
-                if plan_wiring(crd, wiring).body is not None:
-                    changed |= (await wire(self._cluster, crd.name, wiring, probe=self._probe)).changed
+                seen += await place.look()
             except (WiringError, CrdError) as error:
                 problems.append(str(error))
             else:
-                wired.append(crd.name)
+                usable.append(place)
+        return tuple(usable), tuple(seen), tuple(problems)
+
+    async def _wire(self, state: _State) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+        """Wire the places; return those that are as they should be, the problems, and whether anything was written."""
+        wired: list[str] = []
+        problems = [*state.problems]
+        changed = False
+        for place in state.places:
+            try:
+                changed |= await place.wire(state.decision.wanted, state.decision.dropped)
+            except (WiringError, CrdError) as error:
+                problems.append(str(error))
+            else:
+                wired.append(place.name)
         return tuple(wired), tuple(problems), changed
 
     def _tell_problems(self, problems: tuple[str, ...]) -> None:

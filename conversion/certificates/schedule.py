@@ -1,14 +1,16 @@
 """What is due for a webhook's certificates, one step at a time, and when to look again.
 
-The law: at no moment does the certificate that a replica serves fail to verify against the bundle of a CRD. Hence the
-order of a CA's rotation, each step taken only once the one before it can be *seen* in the CRDs:
+The law: at no moment does the certificate that a replica serves fail to verify against the bundle of a CRD, or of a
+webhook configuration of admission (what is said here of CRDs holds for both). Hence the order of a CA's rotation, each
+step taken only once the one before it can be *seen* in the CRDs:
 
 1. the successor joins the bundle; the wiring brings it into every CRD;
 2. when every CRD has had it for `settle`, it is promoted: leaves are signed by it, the leaf first of all;
 3. when the leaf has been signed by it for `margin`, the wiring takes the old CA out of every CRD;
 4. when no CRD has it any more, it is forgotten.
 
-A leaf is issued at once where there is none to serve; otherwise only by a CA that every CRD trusts already.
+A leaf is issued at once where there is none to serve; otherwise only by a CA that every CRD has had for `settle`, be it
+promoted or made anew because the Secret was lost.
 
 Pure: the clock is passed in.
 """
@@ -19,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from restow.conversion.certificates.authority import Leaf, is_signed_by
 from restow.conversion.certificates.lifetimes import Lifetimes
@@ -26,6 +29,8 @@ from restow.conversion.certificates.trust import Trust
 from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle
 
 __all__ = ["Decision", "Sighting", "Step", "decide"]
+
+_CUT_OFF: Final = timedelta(seconds=1)  # managedFields times are whole seconds, cut off
 
 
 class Step(StrEnum):
@@ -40,9 +45,9 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The bundle of one CRD as it was read, and when the CRD's spec was last changed.
+    """A bundle as it was read in a CRD or a webhook configuration, and when that was last changed.
 
-    Only CRDs that are converted by this webhook count, and whose bundle is not somebody else's business.
+    Only what has this webhook called counts, and whose bundle is not somebody else's business.
     """
 
     bundle: Bundle
@@ -101,7 +106,7 @@ def decide(
     if trust.signing.not_after <= now:  # nothing can be signed, and nothing verifies any more: no reason to wait
         return due(Step.ANNOUNCE if trust.successor is None else Step.PROMOTE, "the CA has ended")
     reason = _why_issue(trust, leaf, needed, now, lifetimes)
-    if reason and (leaf is None or leaf.not_after <= now or _trusted(trust.signing.der, seen)):
+    if reason and (leaf is None or leaf.not_after <= now or _settled(trust.signing.der, seen, now, lifetimes.settle)):
         return due(Step.ISSUE, reason)
     if trust.successor is None:
         if trust.signing.not_after - now <= lifetimes.authority_renewal:
@@ -110,7 +115,8 @@ def decide(
         return due(Step.PROMOTE, f"every CRD has trusted it for {lifetimes.settle}")
     if dropped and not any(dropped & sighting.bundle for sighting in seen):
         return due(Step.FORGET, "nothing was signed by it any more, and no CRD has it")
-    return Decision(None, "", wanted, dropped, needed, _next_moment(trust, leaf, now, lifetimes))
+    after = _next_moment(trust, leaf, now, lifetimes)
+    return Decision(None, "", wanted, dropped, needed, min(after, lifetimes.settle + _CUT_OFF) if reason else after)
 
 
 def _why_issue(trust: Trust, leaf: Leaf | None, hosts: frozenset[str], now: datetime, lifetimes: Lifetimes) -> str:
@@ -125,14 +131,12 @@ def _why_issue(trust: Trust, leaf: Leaf | None, hosts: frozenset[str], now: date
     return ""
 
 
-def _trusted(certificate: bytes, seen: tuple[Sighting, ...]) -> bool:
-    return all(certificate in sighting.bundle.certificates for sighting in seen)
-
-
 def _settled(certificate: bytes, seen: tuple[Sighting, ...], now: datetime, settle: timedelta) -> bool:
-    """Whether every CRD has had a certificate for so long. managedFields times are whole seconds, cut off."""
-    cut_off = timedelta(seconds=1)
-    return _trusted(certificate, seen) and all(now - sighting.changed_at >= settle + cut_off for sighting in seen)
+    """Whether every CRD has had a certificate for so long."""
+    return all(
+        certificate in sighting.bundle.certificates and now - sighting.changed_at >= settle + _CUT_OFF
+        for sighting in seen
+    )
 
 
 def _retired(trust: Trust, leaf: Leaf | None, now: datetime, lifetimes: Lifetimes) -> Bundle:

@@ -2,8 +2,8 @@
 
 An entry is a dict under the path of the field that could not be said, in the terms of the version that can:
 
-- a leaf: `{"is": value}`, without `is` if the field was absent; `shown` is what the other version showed instead
-  (absent alike), the guard by which a later edit wins;
+- a leaf: `{"is": value}`, without `is` if the field was absent; `shown`, of fields that functions converted, is what
+  the other version showed instead (absent alike), the guard by which a later edit wins;
 - an object on the way to claimed fields, where the plain way back would not leave it as it was: a leaf as well, whose
   value is `{}`, null or nothing;
 - a list: `{"items": […]}`, see `restow.conversion.compile.lists`; a map: `{"values": {key: {…}}}`;
@@ -39,7 +39,6 @@ __all__ = [
     "leaf",
     "left_inside",
     "note",
-    "shown_instead",
     "stays",
     "with_gone",
 ]
@@ -47,7 +46,6 @@ __all__ = [
 Kept = Mapping[str, Any] | None
 
 _IS: Final = "is"
-_SHOWN: Final = "shown"
 _GONE: Final = "gone"
 _INSIDE: Final = "inside"
 _LEFT: Final = "left"
@@ -71,11 +69,6 @@ def is_shown(entry: Json, around: Sequence[bool]) -> bool:
     if gone.__class__ is not int or gone < 0:
         return False
     return bool(gone >= len(around) or around[gone])
-
-
-def shown_instead(value: Any) -> Json:
-    """Return the part of an entry that says what the other version showed."""
-    return {} if value is ABSENT else {_SHOWN: value}
 
 
 def kept_leaf(kept: Kept, path: str, schema: Schema | None) -> Json | None:

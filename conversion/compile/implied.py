@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from restow.conversion.compile.frame import Frame
+from restow.conversion.compile.leaves import Leaves
 from restow.conversion.compile.presence import Presence
 from restow.conversion.compile.trie import Node
 from restow.conversion.path import starts_with
@@ -46,6 +47,7 @@ class Implied:
 
     frame: Frame
     presence: Presence
+    leaves: Leaves
     _puts: list[_Put] = field(default_factory=list)
     _takes: list[_Take] = field(default_factory=list)
 
@@ -61,7 +63,7 @@ class Implied:
             self._takes.append(_Take(node, rule.value, "True"))
             self.frame.carried[node.path] = f"not ({node.value} is A or {self._is(node.value, rule.value)})"
         for node in self.frame.puts(rule):
-            entry = self._recalled(node)
+            entry = self.leaves.recalled(node) if self.frame.has_kept else None
             if entry:
                 with self.frame.writer.block(f"if {entry} is not None and 'is' in {entry}:"):
                     self.frame.put(node, f"{entry}['is']")
@@ -70,26 +72,26 @@ class Implied:
     def write_default(self, rule: Default) -> None:
         """Write that a value that is said goes up and down, but for the default going down."""
         (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
-        value, target = self.frame.writer.literal(rule.value), self.frame.writer.fresh("t")
+        w, value, target = self.frame.writer, self.frame.writer.literal(rule.value), self.frame.writer.fresh("t")
+        entry = self.leaves.recalled(put) if self.frame.has_kept else None
         if self.frame.stage.direction == "up":
-            self.frame.writer(f"{target} = {take.value}")
+            w(f"{target} = {take.value}")
+            if entry:
+                said = self._is(f"{entry}['is']", rule.value)
+                with w.block(f"if {entry} is not None and {target} is A and 'is' in {entry} and {said}:"):
+                    w(f"{target} = {value}")
             self.frame.carried[take.path] = f"{take.value} is not A"
+            self._puts.append(_Put(put, value, f"({target} is not A{f' or {entry} is not None' if entry else ''})"))
+            self.frame.later.append(partial(self._lose_spelled_out, rule, take))
         else:
-            self.frame.writer(f"{target} = A if {self._is(take.value, rule.value)} else {take.value}")
+            w(f"{target} = A if {self._is(take.value, rule.value)} else {take.value}")
+            if entry:
+                said = f"'is' in {entry} and SAME({entry}['is'], {take.value})"
+                with w.block(f"if {entry} is not None and {said}:"):
+                    w(f"{target} = {take.value}")
             self.frame.carried[take.path] = f"{target} is not A"
-        entry = self._recalled(put, guard=take.value)
-        if entry:
-            with self.frame.writer.block(f"if {entry} is not None:"):
-                self.frame.writer(f"{target} = {entry}.get('is', A)")
-        self.frame.put_present(put, target)
-        if self.frame.stage.direction == "up":
-            said = f"{target} is not A" + (f" or {entry} is not None" if entry else "")
-            self._puts.append(_Put(put, value, f"({said})"))
-            self.frame.later.append(partial(self._lose_default_up, rule, take, target))
-        else:
             self._takes.append(_Take(take, rule.value, f"{target} is A"))
-            if self.frame.has_kept:
-                self.frame.later.append(partial(self._lose_default_down, take, target))
+        self.frame.put_present(put, target)
 
     def write_rest(self) -> None:
         """Write that what nobody has said is implied, in the objects that are there by now."""
@@ -104,21 +106,6 @@ class Implied:
             is_there = f" and {there[parent.address]}" if parent is not self.frame.root else ""
             with w.block(f"if not {put.is_said}{is_there}:"):
                 self.frame.put(put.node, put.value)
-
-    def _recalled(self, node: Node, guard: str | None = None) -> str | None:
-        """Write that what the stash says of a field is read; return the variable, None where there is no stash."""
-        if not self.frame.has_kept:
-            return None
-        w, entry = self.frame.writer, self.frame.writer.fresh("entry")
-        w(f"{entry} = None")
-        with w.block(f"if {self.frame.kept}:"):
-            w(f"{entry} = KEPT_LEAF({self.frame.kept}, {node.address!r}, {self.frame.schema_of(node)})")
-            valid = f"IS_SHOWN({entry}, {self.presence.shown_before(self.frame.parent(node))})"
-            if guard is not None:
-                valid = f"ALIKE({entry}.get('shown', A), {guard}) and ({guard} is not A or {valid})"
-            with w.block(f"if {entry} is not None and not ({valid}):"):
-                w(f"{entry} = None")
-        return entry
 
     def lose(self) -> None:
         """Write, at the end, that what the way back would not imply as it was goes to the stash."""
@@ -145,21 +132,11 @@ class Implied:
         within = [take.node.value for take in self._takes if starts_with(take.node.path, parent.path)]
         return f"({' or '.join(f'{value} is not A' for value in within)})"
 
-    def _lose_default_up(self, rule: Default, take: Node, target: str) -> None:
-        """The way back leaves the default out; and the stash may have said another value than it would give."""
-        w, is_default = self.frame.writer, self._is(target, rule.value)
-        lost = f"{{**LEAF({take.value}), **SHOWN({target})}}"
-        differs = f"{is_default} or not ({target} is {take.value} or SAME({target}, {take.value}))"
-        with w.block(f"if {take.value} is not A:"), w.block(f"if {differs}:"):
-            self.frame.lose(take.address, lost)
-        if self.frame.has_kept:
-            with w.block(f"elif {target} is not A and not {is_default}:"):
-                self.frame.lose(take.address, lost)
-
-    def _lose_default_down(self, take: Node, target: str) -> None:
-        """The stash may have said another value than the way back will give."""
-        with self.frame.writer.block(f"if {target} is not A and not SAME({target}, {take.value}):"):
-            self.frame.lose(take.address, f"{{**LEAF({take.value}), **SHOWN({target})}}")
+    def _lose_spelled_out(self, rule: Default, take: Node) -> None:
+        """Write that a default that was spelled out goes to the stash: the way back leaves it out."""
+        with self.frame.writer.block(f"if {self._is(take.value, rule.value)}:"):
+            around = self.presence.shown_after(self.frame.parent(take))
+            self.frame.lose(take.address, f"LEAF({take.value}, {around})")
 
     def _is(self, variable: str, value: Any) -> str:
         """Return the condition that a variable is this value, as JSON means it."""

@@ -45,11 +45,11 @@ class Leaves:
     def restore(self, node: Node) -> None:
         """Write that a field comes back from the stash."""
         if self.frame.has_kept:
-            entry = self._recalled(node)
+            entry = self.recalled(node)
             with self._writer.block(f"if {entry} is not None and 'is' in {entry}:"):
                 self.frame.put(node, f"{entry}['is']")
 
-    def _recalled(self, node: Node) -> str:
+    def recalled(self, node: Node) -> str:
         """Write that what the stash has for a field of the target is read; return the variable, None if it is void."""
         entry = self._writer.fresh("entry")
         around = self.presence.shown_before(self.frame.parent(node))

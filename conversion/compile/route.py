@@ -23,7 +23,7 @@ from restow.conversion.errors import RuleFailed
 from restow.conversion.path import parse, pointer
 from restow.conversion.rules.model import Direction, Lens, Rule, Scope
 from restow.conversion.stash import Stash, seal, unseal
-from restow.conversion.values import ABSENT, Json, alike, same
+from restow.conversion.values import ABSENT, Json, same
 from restow.crds import Schema
 
 __all__ = ["CompiledLeg", "Leg", "Route", "compile_leg", "join_route"]
@@ -35,7 +35,6 @@ def _index(items: Sequence[Any], item: Any) -> int:
 
 _GLOBALS: Final[Mapping[str, Any]] = {
     "A": ABSENT,
-    "ALIKE": alike,
     "DIG": dig,
     "EMPTIED": entries.emptied,
     "FAILED": RuleFailed,
@@ -56,7 +55,6 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "NOTE": entries.note,
     "POINTER": lambda steps, before: before + pointer(steps),
     "SAME": same,
-    "SHOWN": entries.shown_instead,
     "STAYS": entries.stays,
     "TREE": tree,
     "WITH_GONE": entries.with_gone,

@@ -56,8 +56,8 @@ def write_scope(
         target_schema=target_schema,
     )
     presence = Presence(frame)
-    objects, leaves, implied = Objects(frame, presence), Leaves(frame, presence), Implied(frame, presence)
-    undeclared = Undeclared(frame, presence, leaves)
+    objects, leaves = Objects(frame, presence), Leaves(frame, presence)
+    implied, undeclared = Implied(frame, presence, leaves), Undeclared(frame, presence, leaves)
     frame.writer(f"{frame.root.new} = {{**{old}}}")
     frame.writer(f"{frame.lost} = None")
     objects.copy(frame.root)

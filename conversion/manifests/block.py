@@ -165,7 +165,7 @@ class Block:
         draft.define(node, new)
         anchor = "" if node.anchor is None else f" &{node.anchor}"
         comment = self._comment(child, behind)
-        foot = draft.text[child.tail : child.end]
+        foot = self._unowned(child) + draft.text[child.tail : child.end]
         in_list = isinstance(owner, Sequence)
         beside = anchor + (f" {comment}" if comment else "")
         if isinstance(new, dict | list) and new:
@@ -177,6 +177,14 @@ class Block:
         written = emit.value(new, owner.column, style, in_list=in_list)
         head = anchor + (f" {written.head}" if written.head else "") + (f" {comment}" if comment else "")
         return head + draft.broken("\n" + written.body) + foot
+
+    def _unowned(self, child: Child) -> str:
+        """Return the comment lines inside of a value that belong to none of its fields or items: they stay."""
+        if not is_block(child.node):
+            return ""
+        inside, text = self.draft.layout.of(child), self.draft.text
+        free = [text[each.free : each.head] for each in inside] + [text[inside[-1].end : child.tail]]
+        return "".join(lines for lines in free if "#" in lines)
 
     def _comment(self, child: Child, behind: int) -> str:
         """Return the comment on the line of the key or dash, or of the end of an inline value."""

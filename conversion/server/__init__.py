@@ -1,6 +1,7 @@
 """The conversion and admission webhook: HTTPS over a frozen graph. docs/serving.md tells how to run it.
 
 Public:
+
 - `Webhook`, `Phase`, `Limits`, `conversions_by_crd`: what is served, and what is allowed;
 - `AdmissionStep`, `RestoreStash`: admission on the same server, mounted at `/admit/<name>` and `/mutate/<name>`;
 - `ServingCertificate`, `BadCertificate`: TLS from files, replaced while serving;

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 from restow.conversion.server.connections import Connections
 from restow.conversion.server.counts import Counts
@@ -34,11 +35,16 @@ async def run_alone(
     listener: socket.socket,
     probes: socket.socket,
     stop: asyncio.Event,
+    *,
+    further_metrics: Callable[[], bytes] = bytes,
 ) -> None:
-    """Serve a webhook and its probes in this process until asked to stop, then drain. Cancelling ends it at once."""
+    """Serve a webhook and its probes in this process until asked to stop, then drain. Cancelling ends it at once.
+
+    `further_metrics` gives what else `/metrics` says, as Prometheus text.
+    """
 
     async def metrics() -> bytes:
-        return exposition(webhook.counts.snapshot())
+        return exposition(webhook.counts.snapshot()) + further_metrics()
 
     answers = Connections(
         Probes(lambda: _unready(webhook), metrics).handle, webhook.limits, webhook.counts, webhook.clock

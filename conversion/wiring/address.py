@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Address", "Service", "Url", "address_of"]
+__all__ = ["Address", "Service", "Url", "address_of", "client_config"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +99,14 @@ def address_of(client_config: Mapping[str, Any]) -> Address:
         )
     msg = "clientConfig needs exactly one of url and service"
     raise ValueError(msg)
+
+
+def client_config(address: Address) -> dict[str, Any]:
+    """Return an address as a `clientConfig` has it, without a CA bundle."""
+    config: dict[str, Any] = {}
+    for (first, *rest), value in address.fields.items():
+        if rest:
+            config.setdefault(first, {})[rest[0]] = value
+        else:
+            config[first] = value
+    return config

@@ -1,55 +1,64 @@
-"""Who manages which field of a CRD's `spec.conversion`, read from its managedFields.
+"""Who manages which field of an object that names a webhook, read from its managedFields.
 
 Why it exists: restow owns only the fields that it has to write. What it owns once must stay in every later apply of
 it (a field that its only owner leaves out is removed by the server), and what somebody else applies must not be taken
 away: their next apply would conflict, or write back and forth.
+
+A path is spelled as managedFields spell it: `("f:spec", "f:conversion", "f:strategy")`.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from restow.crds import Crd
+__all__ = ["FIELD_MANAGER", "appliers", "is_ours", "owners", "sole_owner"]
 
-__all__ = ["FIELD_MANAGER", "appliers", "is_ours", "sole_owner"]
-
-#: The field manager under which restow wires CRDs.
+#: The field manager under which restow wires.
 FIELD_MANAGER: Final = "restow-wiring"
 
 FieldPath = tuple[str, ...]
+Entries = Sequence[Mapping[str, Any]]
 
 
-def is_ours(crd: Crd, path: FieldPath) -> bool:
-    """Say whether restow owns the field at a path below `spec.conversion`."""
-    return any(_is_own(entry) for entry in _owners(crd, path))
+def is_ours(entries: Entries, path: FieldPath) -> bool:
+    """Say whether restow owns the field at a path, or one below it."""
+    return any(_is_own(entry) for entry in _owning(entries, path))
 
 
-def sole_owner(crd: Crd, path: FieldPath) -> bool:
+def sole_owner(entries: Entries, path: FieldPath) -> bool:
     """Say whether restow is the only one that owns the field: leaving it out of an apply then removes it."""
-    owners = list(_owners(crd, path))
-    return bool(owners) and all(_is_own(entry) for entry in owners)
+    found = list(_owning(entries, path))
+    return bool(found) and all(_is_own(entry) for entry in found)
 
 
-def appliers(crd: Crd, path: FieldPath) -> tuple[str, ...]:
+def appliers(entries: Entries, path: FieldPath) -> tuple[str, ...]:
     """Return the other managers that apply the field (server-side apply), and so mean to keep it as it is.
 
     Managers of plain updates are left out: the server's own defaults count as the creator's update too.
     """
-    owners = [entry for entry in _owners(crd, path) if entry.get("operation") == "Apply" and not _is_own(entry)]
-    return tuple(dict.fromkeys(str(entry.get("manager") or "unknown") for entry in owners))
+    return _names(entry for entry in _owning(entries, path) if entry.get("operation") == "Apply")
+
+
+def owners(entries: Entries, path: FieldPath) -> tuple[str, ...]:
+    """Return all other managers of the field, in whatever way they wrote it."""
+    return _names(_owning(entries, path))
+
+
+def _names(entries: Iterator[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(entry.get("manager") or "unknown") for entry in entries if not _is_own(entry)))
 
 
 def _is_own(entry: Mapping[str, Any]) -> bool:
     return entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
 
 
-def _owners(crd: Crd, path: FieldPath) -> Iterator[Mapping[str, Any]]:
-    for entry in crd.managed_fields:
+def _owning(entries: Entries, path: FieldPath) -> Iterator[Mapping[str, Any]]:
+    for entry in entries:
         node: Any = entry.get("fieldsV1") or {}
-        for name in ("spec", "conversion", *path):
-            node = node.get(f"f:{name}") if isinstance(node, Mapping) else None
+        for name in path:
+            node = node.get(name) if isinstance(node, Mapping) else None
         if node is not None:
             yield entry

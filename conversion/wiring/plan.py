@@ -66,7 +66,7 @@ class Plan:
 
 def plan_wiring(crd: Crd, wiring: Wiring) -> Plan:
     """Compare a CRD, as just read, with what it should say. Raises Refused."""
-    injector, notes = injector_of(crd), []
+    injector, notes = injector_of(crd.annotations), []
     present, problem = _present_bundle(crd)
     if problem:
         notes.append(f"{crd.name}: {problem}; it is replaced")
@@ -87,7 +87,9 @@ def plan_wiring(crd: Crd, wiring: Wiring) -> Plan:
             "manifest, without caBundle; cert-manager fills that in"
         )
     _check_owners(crd, changes, stale)
-    kept = {path: value for path, value in wanted.items() if path in changes or is_ours(crd, path)}
+    kept = {
+        path: value for path, value in wanted.items() if path in changes or is_ours(crd.managed_fields, _field(path))
+    }
     return Plan(address, bundle, _body(crd, kept), tuple(notes))
 
 
@@ -96,10 +98,10 @@ def bundle_of(crd: Crd) -> Bundle:
     return _present_bundle(crd)[0]
 
 
-def injector_of(crd: Crd) -> str:
-    """Return the annotation by which cert-manager injects the CRD's bundle; empty if it does not."""
+def injector_of(annotations: Mapping[str, str]) -> str:
+    """Return the annotation by which cert-manager injects an object's bundle; empty if it does not."""
     names = (f"cert-manager.io/{name}" for name in _INJECTIONS)
-    return next((name for name in names if name in crd.annotations), "")
+    return next((name for name in names if name in annotations), "")
 
 
 def _present_bundle(crd: Crd) -> tuple[Bundle, str]:
@@ -143,18 +145,23 @@ def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
 
 def _check_owners(crd: Crd, changes: Leaves, stale: list[tuple[str, ...]]) -> None:
     for path in (*changes, *stale):
-        managers = appliers(crd, path)
+        managers = appliers(crd.managed_fields, _field(path))
         if managers:
             raise Refused(
                 f"{'.'.join(('spec.conversion', *path))} of {crd.name} is applied by {' and '.join(managers)} with "
                 "another value: take it out of that manifest, or correct it there"
             )
     for path in stale:
-        if not sole_owner(crd, path):
+        if not sole_owner(crd.managed_fields, _field(path)):
             raise Refused(
                 f"{crd.name} has {'.'.join(('spec.conversion', *path))}, which restow did not write and does not "
                 "remove: take it out of the CRD first"
             )
+
+
+def _field(path: tuple[str, ...]) -> tuple[str, ...]:
+    """A path below `spec.conversion` as managedFields spell it."""
+    return ("f:spec", "f:conversion", *(f"f:{name}" for name in path))
 
 
 def _body(crd: Crd, leaves: Leaves) -> Json:

@@ -5,6 +5,7 @@ Every request is forwarded to the real server unless the test's hook says otherw
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -74,24 +75,37 @@ class Truncate:
 
 
 @dataclass(frozen=True)
+class Slow:
+    """Send the server's answer in two halves, so many seconds apart."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Body:
-    """Forward with another body."""
+    """Forward with another body; ``lost``: then break the connection instead of passing the answer on."""
 
     body: bytes
+    lost: bool = False
 
 
-Fault = Answer | Reset | Truncate | Body
+Fault = Answer | Reset | Truncate | Slow | Body
 Hook = Callable[[Seen], Awaitable[Fault | None]]
+Route = Callable[[Seen], str | None]
 
 
 class Proxy:
-    """The running proxy. ``hook`` may be set at any time; ``seen`` are all requests so far, ``in_flight`` writes."""
+    """The running proxy. ``hook`` may be set at any time; ``seen`` are all requests so far, ``in_flight`` writes.
+
+    ``route`` may name another API server of the plane (its URL) for a request.
+    """
 
     def __init__(self, plane: ControlPlane, kubeconfig: Path) -> None:
         self._plane = plane
         self._session: aiohttp.ClientSession | None = None
         self.kubeconfig = kubeconfig
         self.hook: Hook | None = None
+        self.route: Route | None = None
         self.seen: list[Seen] = []
         self.in_flight = 0
         self.most_in_flight = 0
@@ -155,9 +169,10 @@ class Proxy:
         kept = ("Accept", "Content-Type", "User-Agent")
         headers = {name: request.headers[name] for name in kept if name in request.headers}
         data = fault.body if isinstance(fault, Body) else seen.body
-        url = self._plane.server + request.raw_path
+        server = (self.route(seen) if self.route is not None else None) or self._plane.server
+        url = server + request.raw_path
         async with self._session.request(request.method, url, data=data or None, headers=headers) as answer:
-            if isinstance(fault, Reset):
+            if isinstance(fault, Reset) or (isinstance(fault, Body) and fault.lost):
                 await answer.read()
                 return self._break(request)
             kept = ("Content-Type", "Date", "Retry-After", "Warning")
@@ -170,6 +185,11 @@ class Proxy:
                 await response.write(whole[: len(whole) // 2])
                 return self._break(request)
             await response.prepare(request)
+            if isinstance(fault, Slow):
+                whole = await answer.read()
+                await response.write(whole[: len(whole) // 2])
+                await asyncio.sleep(fault.seconds)
+                await response.write(whole[len(whole) // 2 :])
             async for chunk in answer.content.iter_any():
                 await response.write(chunk)
             await response.write_eof()

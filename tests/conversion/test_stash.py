@@ -180,6 +180,18 @@ def test_a_stash_cannot_hide_what_a_client_wrote() -> None:
     assert (stored["spec"], stored["metadata"]) == ({"images": ["a"]}, {"name": "a"})
 
 
+@pytest.mark.parametrize("entry", [{"is": 7}, {"is": 7, "shown": 5}, {"is": 2}, {}, 7])
+def test_a_stash_cannot_change_a_field_that_has_a_default(entry: Any) -> None:
+    """All that the stash can say of such a field is whether the default was spelled out."""
+    graph = graph_of(rules.default("replicas", 2))
+    for version, other in ((V1, V2), (V2, V1)):
+        text = json.dumps({"format": 1, "kept": {other.rpartition("/")[2]: {".replicas": entry}}})
+        forged = {**thing({}, version, annotations={KEY: text}), "replicas": 5}
+        assert graph.convert(forged, other)["replicas"] == 5
+        bare = {name: value for name, value in forged.items() if name != "replicas"}
+        assert graph.convert(bare, other).get("replicas", 2) == 2
+
+
 def test_what_is_nested_too_deeply_is_not_kept() -> None:
     """A stash that could not be read again is worse than none: it would fail every conversion of its object."""
     deep: Any = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import random
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +29,16 @@ from tests.conversion.certificates.world import World
 HOST = "webhook.system.svc"
 ADDRESS = Service("system", "webhook")
 CRDS = ("widgets.example.com", "gadgets.example.com")
+CONFIGURATION = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": "restow"},
+    "webhooks": [
+        {"name": name, "clientConfig": {"service": {"namespace": "system", "name": "webhook", "port": 443}}}
+        for name in ("widgets.example.com", "gadgets.example.com")
+    ],
+}
+PLACES = (*CRDS, "ValidatingWebhookConfiguration restow")
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 LIVES = Lifetimes(settle=2 * HOUR, margin=3 * DAY)
 
@@ -50,8 +60,10 @@ class Replica:
             hosts=[HOST],
             folder=folder,
             crds=dict.fromkeys(CRDS, ADDRESS),
+            configurations=[CONFIGURATION],
             lifetimes=LIVES,
             probe=self._probe,
+            hook_probe=partial(self._probe, None),
             hook=self._told,
             clock=world.clock,
         )
@@ -65,7 +77,7 @@ class Replica:
         with contextlib.suppress(KubeError):
             await self.certificates.reconcile()
 
-    async def _probe(self, _crd: Crd, _address: Address, bundle: Bundle) -> None:
+    async def _probe(self, _crd: Crd | None, _address: Address, bundle: Bundle) -> None:
         """Reach any replica, as through a Service; some may just have loaded what is in their folder."""
         for replica in self._town:
             if replica.serving is not None and self._world.chance.random() < 0.5:
@@ -95,7 +107,7 @@ def verifies(leaf: Leaf, bundle: Bundle, now: datetime) -> bool:
 
 
 def check_the_law(world: World, town: list[Replica]) -> None:
-    """What is served verifies against every CRD that names the webhook."""
+    """What is served verifies against every CRD and every configuration that names the webhook."""
     for document in world.crds:
         crd = Crd.from_document(document)
         if crd.webhook is None or not crd.webhook["clientConfig"].get("caBundle"):
@@ -105,6 +117,10 @@ def check_the_law(world: World, town: list[Replica]) -> None:
                 assert verifies(replica.serving, bundle_of(crd), world.now), (
                     f"replica {number}, {crd.name}, {world.now}"
                 )
+    texts = {hook["clientConfig"]["caBundle"] for each in world.configurations for hook in each["webhooks"]}
+    for trusted in map(Bundle.from_base64, texts):
+        for replica in town:
+            assert replica.serving is None or verifies(replica.serving, trusted, world.now), world.now
 
 
 async def settled(world: World, *town: Replica, rounds: int = 12, tick: timedelta = HOUR) -> None:
@@ -161,7 +177,7 @@ async def test_replicas_agree_on_one_authority(tmp_path: Path) -> None:
     await settled(world, *town)
     assert world.crd_writes == len(CRDS)
     assert [step for replica in town for step in replica.steps] == []  # taken in prepare(), by the first one
-    assert all(replica.details is not None and replica.details.wired == CRDS for replica in town)
+    assert all(replica.details is not None and replica.details.wired == PLACES for replica in town)
 
 
 async def test_a_rotation_on_demand_takes_the_same_way(tmp_path: Path) -> None:
@@ -234,7 +250,7 @@ async def test_a_crd_that_cannot_be_wired_holds_a_rotation_up(tmp_path: Path, ca
     await settled(world, replica, rounds=100)
     trust = trust_of(world.secret("webhook-ca"))
     assert trust is not None and trust.successor is not None
-    assert replica.details is not None and replica.details.wired == CRDS[:1]
+    assert replica.details is not None and replica.details.wired == (CRDS[0], PLACES[-1])
     [problem] = replica.details.problems
     assert "applied by argocd" in problem and caplog.text.count("applied by argocd") == 1
     world.crd(CRDS[1])["metadata"]["managedFields"].remove(claim)
@@ -262,7 +278,7 @@ async def test_a_missing_crd_is_told_and_wired_when_it_comes(tmp_path: Path) -> 
     assert replica.details.problems == (f"there is no CRD {CRDS[1]} on https://world: install it before its webhook",)
     world.add(CRDS[1])
     await settled(world, replica)
-    assert replica.details.problems == () and replica.details.wired == CRDS
+    assert replica.details.problems == () and replica.details.wired == PLACES
 
 
 async def test_a_secret_that_is_changed_again_and_again_is_told(tmp_path: Path) -> None:

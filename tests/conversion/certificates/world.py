@@ -69,6 +69,11 @@ class World:
         """A CRD."""
         return self._objects[CRDS.plural, name]
 
+    @property
+    def configurations(self) -> list[Json]:
+        """All webhook configurations."""
+        return [document for (plural, _), document in self._objects.items() if plural.endswith("configurations")]
+
     def secret(self, name: str) -> Json:
         """A Secret."""
         return self._objects[SECRETS.plural, name]
@@ -122,6 +127,8 @@ class World:
         metadata_only: bool = False,
     ) -> Reply:
         change = msgspec.json.decode(body)
+        if "webhooks" in change:
+            return self._apply_configuration(resource, name, change, (params or {})["fieldManager"])
         self._check(resource, name, change)
         found = copy.deepcopy(self._found(resource, name))
         before = copy.deepcopy(found["spec"])
@@ -133,6 +140,20 @@ class World:
             owned = {"f:spec": _owned(change["spec"])}
             found["metadata"]["managedFields"] = [*others, {**entry, "fieldsV1": owned}]
         return self._write(resource, name, found)
+
+    def _apply_configuration(self, resource: Resource, name: str, change: Json, manager: str) -> Reply:
+        """Apply all of a webhook configuration; it is created where there is none."""
+        before = self._objects.get((resource.plural, name))
+        if before is not None:
+            self._check(resource, name, change)
+        fields = {f'k:{{"name":"{hook["name"]}"}}': _owned(hook) for hook in change["webhooks"]}
+        entry = {"manager": manager, "operation": "Apply", "time": f"{self.now:%FT%TZ}"}
+        generation = (
+            1 if before is None else before["metadata"]["generation"] + (before["webhooks"] != change["webhooks"])
+        )
+        metadata = {"name": name, "uid": name, "generation": generation}
+        metadata["managedFields"] = [{**entry, "fieldsV1": {"f:webhooks": fields}}]
+        return self._write(resource, name, {**change, "metadata": metadata})
 
     def _check(self, resource: Resource, name: str, document: Json) -> None:
         now = self._found(resource, name)["metadata"]["resourceVersion"]
@@ -158,7 +179,8 @@ class World:
         stored = copy.deepcopy(document)
         stored["metadata"] |= {"resourceVersion": str(self._version)}
         before = self._objects.get((resource.plural, name), stored)
-        self.crd_writes += stored["metadata"].get("generation") != before["metadata"].get("generation")
+        if resource == CRDS:
+            self.crd_writes += stored["metadata"].get("generation") != before["metadata"].get("generation")
         self._objects[resource.plural, name] = stored
 
 

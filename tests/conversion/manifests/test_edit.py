@@ -93,3 +93,22 @@ def test_a_document_can_be_written_anew(case: Case) -> None:
     made = rewrite(document.text, found.root, new)
     (again,) = read(document.text[: made.start] + made.text + document.text[made.end :])
     assert same(again.data, new)
+
+
+EMPTIED = """\
+list:
+- a: null
+  # below a
+other:
+  # nobody's
+
+  # above x
+  x: 1
+"""
+
+
+def test_comments_stay_in_what_its_last_field_leaves_empty() -> None:
+    """Comments of the object, not of the field that moved out of it, were lost with its lines."""
+    told = Told({("list",): ("list",), ("list", 0): ("list", 0), ("a",): ("list", 0, "a"), ("x",): ("other", "x")})
+    text = applied(EMPTIED, {"list": [{}], "other": {}, "a": None, "x": 1}, told)
+    assert text == "list:\n- {}\n  # below a\na: null\nother: {}\n  # nobody's\n\n# above x\nx: 1\n"

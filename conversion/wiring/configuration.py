@@ -1,0 +1,247 @@
+"""What a webhook configuration still lacks to have an API server ask for admission: the one apply that is due, or none.
+
+A MutatingWebhookConfiguration or ValidatingWebhookConfiguration is installed where there is none, and from then on
+kept as a CRD's `spec.conversion` is: restow writes only what differs, and owns only what it wrote. Of a configuration
+that a chart installs that is `caBundle` alone.
+
+A field that somebody else has set to another value stays as it is, and is told: who shortens a timeout or narrows a
+selector means it. Only of address and CA bundle another *applier* is refused, as for CRDs: a webhook that is not found
+is worse than one that is not installed.
+
+Sources: k8s.io/api `admissionregistration/v1` for what is a list by name (`webhooks`, `matchConditions`) and
+what is atomic (`rules`, `admissionReviewVersions`).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from restow.conversion.values import Json
+from restow.conversion.wiring.address import Address, address_of
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
+from restow.conversion.wiring.errors import Refused
+from restow.conversion.wiring.ownership import appliers, is_ours, owners, sole_owner
+from restow.conversion.wiring.plan import injector_of
+
+__all__ = ["ConfigurationPlan", "bundles_of", "plan_configuration"]
+
+_CONFIG: Final = "f:clientConfig"
+_CA_BUNDLE: Final = (_CONFIG, "f:caBundle")
+_CONDITIONS: Final = "f:matchConditions"
+
+Document = Mapping[str, Any]
+Path = tuple[str, ...]
+"""A field of a webhook, as managedFields spell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationPlan:
+    """What is due for one webhook configuration.
+
+    Attributes:
+        calls: by what the API server will call the webhooks, to be tried before anything is written.
+        body: what to apply; None where nothing is due.
+        notes: what a person should know, each a sentence.
+    """
+
+    calls: tuple[tuple[Address, Bundle], ...]
+    body: Json | None
+    notes: tuple[str, ...] = ()
+
+
+def plan_configuration(
+    wanted: Document, live: Document | None, bundle: Bundle, dropped: Bundle = NO_BUNDLE
+) -> ConfigurationPlan:
+    """Compare a webhook configuration, as just read, with what it should say.
+
+    Args:
+        wanted: the document, each webhook with its address and without `caBundle`.
+        live: as read; None where there is none.
+        bundle: certificates by which the webhook's own verifies.
+        dropped: certificates that must not be in any bundle more.
+
+    Raises Refused.
+    """
+    found = _Found(live or {}, f"{wanted['kind']} {wanted['metadata']['name']}")
+    hooks = [_Hook(hook, found, bundle, dropped) for hook in wanted["webhooks"]]
+    superfluous = [name for name in found.hooks if found.is_ours(name) and name not in {hook.name for hook in hooks}]
+    notes = (*found.notes(), *(note for hook in hooks for note in hook.notes))
+    calls = tuple((hook.address, hook.bundle) for hook in hooks)
+    if live is not None and not superfluous and not any(hook.is_due for hook in hooks):
+        return ConfigurationPlan(calls, None, notes)
+    for hook in hooks:
+        hook.check()
+    metadata = {"name": wanted["metadata"]["name"]}
+    if live is not None:
+        metadata |= {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}
+    body = {
+        "apiVersion": wanted["apiVersion"],
+        "kind": wanted["kind"],
+        "metadata": metadata,
+        "webhooks": [hook.body for hook in hooks if hook.body is not None],
+    }
+    return ConfigurationPlan(calls, body, notes)
+
+
+def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
+    """Return the bundles by which API servers verify this webhook, those that are ours to keep; unreadable ones empty.
+
+    Webhooks of other names, or at other addresses, are somebody else's.
+    """
+    found = _Found(live, "")
+    if found.injector:
+        return ()
+    addresses = {hook["name"]: address_of(hook["clientConfig"]) for hook in wanted["webhooks"]}
+    return tuple(
+        _bundle(hook.get("clientConfig") or {})[0]
+        for name, hook in found.hooks.items()
+        if name in addresses and _address(hook) == addresses[name]
+    )
+
+
+class _Found:
+    """A configuration as it was read; empty where there is none."""
+
+    def __init__(self, live: Document, name: str) -> None:
+        metadata = live.get("metadata") or {}
+        self.name = name
+        self.hooks: Mapping[str, Document] = {str(hook.get("name")): hook for hook in live.get("webhooks") or ()}
+        self.injector = injector_of(metadata.get("annotations") or {})
+        self.entries: Sequence[Document] = metadata.get("managedFields") or ()
+
+    def notes(self) -> Iterator[str]:
+        if self.injector:
+            yield f"{self.name} has the annotation {self.injector}: cert-manager writes its caBundle, restow does not"
+
+    def is_ours(self, hook: str) -> bool:
+        return is_ours(self.entries, ("f:webhooks", _key(hook)))
+
+
+class _Hook:
+    """One webhook of a configuration: what it should say, and what it says."""
+
+    def __init__(self, wanted: Document, found: _Found, bundle: Bundle, dropped: Bundle) -> None:
+        self.name: str = wanted["name"]
+        self.address = address_of(wanted["clientConfig"])
+        self._found = found
+        live = found.hooks.get(self.name) or {}
+        self._live = dict(_leaves(live))
+        present, self._problem = _bundle(live.get("clientConfig") or {})
+        self.bundle = present if found.injector else (present - dropped) | (bundle - dropped)
+        self._wanted = dict(_leaves(wanted))
+        if self.bundle and not found.injector:
+            self._wanted[_CA_BUNDLE] = self._live[_CA_BUNDLE] if present.matches(self.bundle) else self.bundle.base64
+        differing = [path for path, value in self._wanted.items() if self._live.get(path) != value]
+        self._foreign = {path: names for path in differing if (names := self._others(path))}
+        self._changes = [path for path in differing if path not in self._foreign]
+        # A url where a service is wanted, say.
+        self._stale = [
+            path for path in self._live if path[0] == _CONFIG and path != _CA_BUNDLE and path not in self._wanted
+        ]
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._changes or self._stale)
+
+    @property
+    def notes(self) -> Iterator[str]:
+        if self._problem:
+            yield f"{self.name}: {self._problem}; it is replaced"
+        for path, names in self._foreign.items():
+            yield f"{self._spoken(path)} was set by {' and '.join(names)}, and stays"
+
+    @property
+    def body(self) -> Json | None:
+        """What of it is to be applied; None for nothing.
+
+        Of what somebody else set and we own too, what they set: left out, it would be removed.
+        """
+        values = self._wanted | {path: self._live[path] for path in self._foreign if path in self._live}
+        kept = {path: value for path, value in values.items() if path in self._changes or self._owns(path)}
+        return _assembled(self.name, kept) if kept else None
+
+    def check(self) -> None:
+        """Raise Refused where somebody else applies another address or bundle."""
+        for path in (*self._changes, *self._stale):
+            managers = appliers(self._found.entries, self._path(path))
+            if managers:
+                raise Refused(
+                    f"{self._spoken(path)} is applied by {' and '.join(managers)} with another value: take it out of "
+                    "that manifest, or correct it there"
+                )
+        for path in self._stale:
+            if not sole_owner(self._found.entries, self._path(path)):
+                raise Refused(
+                    f"{self._spoken(path)} is there, which restow did not write and does not remove: take it out first"
+                )
+
+    def _others(self, path: Path) -> tuple[str, ...]:
+        """Who else set a field that is not about finding the webhook."""
+        return () if path[0] == _CONFIG else owners(self._found.entries, self._path(path))
+
+    def _owns(self, path: Path) -> bool:
+        return is_ours(self._found.entries, self._path(path))
+
+    def _path(self, path: Path) -> Path:
+        return ("f:webhooks", _key(self.name), *path)
+
+    def _spoken(self, path: Path) -> str:
+        field = ".".join(name.removeprefix("f:") for name in path if name.startswith("f:"))
+        return f"{field} of the webhook {self.name} in the {self._found.name}"
+
+
+def _address(hook: Document) -> Address | None:
+    try:
+        return address_of(hook.get("clientConfig") or {})
+    except ValueError:
+        return None
+
+
+def _bundle(config: Document) -> tuple[Bundle, str]:
+    try:
+        return Bundle.from_base64(str(config.get("caBundle") or "")), ""
+    except BundleError as error:
+        return NO_BUNDLE, str(error)
+
+
+def _key(name: str) -> str:
+    """An item of a list by name."""
+    return f"k:{json.dumps({'name': name}, separators=(',', ':'))}"
+
+
+def _leaves(hook: Document) -> Iterator[tuple[Path, Any]]:
+    """The fields of a webhook: those of its address and its match conditions one by one, all others whole."""
+    for name, value in hook.items():
+        if name == "clientConfig":
+            yield from _below(value, (_CONFIG,))
+        elif name == "matchConditions":
+            yield from (((_CONDITIONS, _key(condition["name"])), condition) for condition in value or ())
+        else:
+            yield (f"f:{name}",), value
+
+
+def _below(node: Document, path: Path) -> Iterator[tuple[Path, Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _below(value, (*path, f"f:{name}"))
+        else:
+            yield (*path, f"f:{name}"), value
+
+
+def _assembled(name: str, leaves: Mapping[Path, Any]) -> Json:
+    """A webhook of some of its fields."""
+    hook: Json = {"name": name}
+    for path, value in leaves.items():
+        if path[0] == _CONDITIONS:
+            hook.setdefault("matchConditions", []).append(value)
+            continue
+        node = hook
+        for part in path[:-1]:
+            node = node.setdefault(part.removeprefix("f:"), {})
+        node[path[-1].removeprefix("f:")] = value
+    return hook

@@ -1,0 +1,136 @@
+"""Installs webhook configurations of admission, and keeps their CA bundles.
+
+Every write is a server-side apply of only what differs, made conditional on the configuration as it was read; what the
+API server would call is tried first. With the failure policy Fail a configuration whose webhook does not answer stops
+every write that it is about.
+
+Rights: get, patch and create on the mutatingwebhookconfigurations and validatingwebhookconfigurations (server-side
+apply creates by a patch, so that create may be granted by name too).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.values import Json
+from restow.conversion.wiring.address import Address
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle
+from restow.conversion.wiring.caller import Caller
+from restow.conversion.wiring.configuration import plan_configuration
+from restow.conversion.wiring.errors import NotAnswering, Refused
+from restow.conversion.wiring.ownership import FIELD_MANAGER
+from restow.kube import Cluster, PatchType, Resource
+from restow.kube.errors import Conflict, Invalid, NotFound
+
+__all__ = ["HookProbe", "install", "probe_hook", "read_configuration"]
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 8
+_GROUP: Final = "admissionregistration.k8s.io"
+_RESOURCES: Final = {
+    kind: Resource(_GROUP, "v1", f"{kind.lower()}s", namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+
+HookProbe = Callable[[Address, Bundle], Awaitable[None]]
+"""Tries an admission webhook; raises NotAnswering."""
+
+
+async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
+    """Ask an admission webhook about a deletion of nothing: whatever it decides, it has to answer.
+
+    Raises NotAnswering.
+    """
+    body = msgspec.json.encode(_PROBE)
+    async with Caller(address, bundle, timeout=timeout) as caller:
+        answer = await caller.call(body)
+    try:
+        review = msgspec.json.decode(answer.body) if answer.status == 200 else None
+    except (msgspec.MsgspecError, ValueError):
+        review = None
+    response = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(response, dict) or response.get("uid") != _UID:
+        raise NotAnswering(f"the webhook at {address} answers no AdmissionReview (status {answer.status})")
+
+
+_UID: Final = "restow-probe"
+_PROBE: Final[Json] = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": _UID,
+        "kind": {"group": "", "version": "", "kind": ""},
+        "resource": {"group": "", "version": "", "resource": ""},
+        "operation": "DELETE",
+        "userInfo": {"username": "restow"},
+        "dryRun": True,
+    },
+}
+
+
+async def install(
+    cluster: Cluster,
+    wanted: Mapping[str, Any],
+    bundle: Bundle,
+    dropped: Bundle = NO_BUNDLE,
+    *,
+    probe: HookProbe = probe_hook,
+) -> bool:
+    """Make a webhook configuration what it should be, once its webhooks answer; return whether that was a change.
+
+    Args:
+        cluster: where.
+        wanted: the document, each webhook with its address and without `caBundle`.
+        bundle, dropped: certificates that have to be in the bundles, and that must not be.
+        probe: tries each webhook before anything is written.
+
+    Raises:
+        Refused: another manager of its fields stands against it.
+        NotAnswering: a webhook does not answer as it must; try again later.
+        KubeError: the API server cannot be asked.
+    """
+    name = f"{wanted['kind']} {wanted['metadata']['name']}"
+    for _ in range(_ATTEMPTS):
+        live = await read_configuration(cluster, wanted)
+        plan = plan_configuration(wanted, live, bundle, dropped)
+        if plan.body is None:
+            return False
+        for address, trusted in plan.calls:
+            await probe(address, trusted)
+        try:
+            await _apply(cluster, plan.body, name, force=live is not None)
+        except Conflict:
+            continue  # written meanwhile: look again
+        _log.info("%s: %s", name, "installed" if live is None else "brought up to date")
+        return True
+    raise Refused(f"{name} was changed by somebody else at each of {_ATTEMPTS} attempts to write it; see its managers")
+
+
+async def read_configuration(cluster: Cluster, wanted: Mapping[str, Any]) -> Json | None:
+    """Read the configuration of the same kind and name; None if there is none. Raises KubeError."""
+    try:
+        live: Json = (await cluster.get(_RESOURCES[wanted["kind"]], wanted["metadata"]["name"])).json()
+    except NotFound:
+        return None
+    return live
+
+
+async def _apply(cluster: Cluster, body: Json, name: str, *, force: bool) -> None:
+    # Forced over plain updates of address and bundle; that no other manager applies them was checked on this very
+    # resourceVersion, and what else others set is not in the body.
+    params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+    try:
+        await cluster.patch(
+            _RESOURCES[body["kind"]],
+            body["metadata"]["name"],
+            msgspec.json.encode(body),
+            patch_type=PatchType.APPLY,
+            params=params,
+        )
+    except Invalid as error:
+        raise Refused(f"the API server does not take the {name}: {error.findings}") from error
