@@ -3,8 +3,9 @@
 A request that leaves the spec as it is is always allowed: a migration of stored objects, or the removal of a
 finalizer, must not fail because a rule has come or time has passed.
 
-GEP-32's examples consist of versions alone: a CloudProfile without regions, say, or a NamespacedCloudProfile without
-parent. Gardener refuses those; here what has never been there only warns, and what is taken away is refused.
+GEP-32's examples consist of versions alone: a CloudProfile without type, say, or a NamespacedCloudProfile without
+parent; GEP-25's CloudProfile has no regions. Gardener refuses those (`missing_sections`). No example may be refused:
+here what has never been there only warns, with every change of the spec, and what is taken away is refused.
 """
 
 from __future__ import annotations

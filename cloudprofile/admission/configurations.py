@@ -2,8 +2,8 @@
 
 Every step is registered at the hub version with matchPolicy Equivalent, so that requests of all versions reach it,
 converted; the two that are about v1beta1 itself, there alone. failurePolicy is Fail: what nobody has looked at is not
-admitted. But an update that leaves the spec as it is does not even call the webhook (matchConditions): migrations,
-finalizers and labels work while it is down.
+admitted. But an update that leaves the spec as it is does not even call the webhook (matchConditions), nor does any at
+the hub version ask for a stash that it cannot have lost: migrations, finalizers and labels work while it is down.
 
 The order of the mutating webhooks matters: an API server calls them as listed.
 """
@@ -11,7 +11,7 @@ The order of the mutating webhooks matters: an API server calls them as listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from restow.cloudprofile.references import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE
@@ -47,6 +47,10 @@ _CHANGES_SPEC = {
         "request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"
     ),
 }
+_FROM_ANOTHER_VERSION = {
+    "name": "comes-from-another-version",
+    "expression": f"request.requestKind.version != '{HUB}'",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class _Hook:
     kinds: tuple[str, ...]
     version: str = HUB
     operations: tuple[str, ...] = _WRITES
-    any_write: bool = False
+    condition: Mapping[str, str] = field(default_factory=lambda: _CHANGES_SPEC)
 
     def document(self, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
         """Return it as it stands in a configuration."""
@@ -72,7 +76,7 @@ class _Hook:
             }
             for kind in self.kinds
         ]
-        document = {
+        return {
             "name": f"{self.name}.restow.{GROUP}",
             "clientConfig": dict(endpoint(f"{self.path}/{self.name}")),
             "rules": rules,
@@ -81,8 +85,8 @@ class _Hook:
             "sideEffects": "None",
             "timeoutSeconds": seconds,
             "admissionReviewVersions": ["v1"],
+            "matchConditions": [dict(self.condition)],
         }
-        return document if self.any_write else document | {"matchConditions": [_CHANGES_SPEC]}
 
 
 _FAMILY = (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, SHOOT)
@@ -96,7 +100,7 @@ _MUTATING = (
     _Hook("/mutate", OLD_CLOUD_PROFILE, (CLOUD_PROFILE,), OLD, _UPDATE),
     _Hook("/mutate", OLD_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,), OLD, _UPDATE),
     # A lost stash may hold more than the spec, and shows in nothing else.
-    _Hook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, any_write=True),
+    _Hook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, _FROM_ANOTHER_VERSION),
     _Hook("/mutate", SYNC_SHOOT_REFERENCE, (SHOOT,), OLD),
     _Hook("/mutate", COMPLETE_SHOOT, (SHOOT,)),
 )

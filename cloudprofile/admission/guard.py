@@ -32,6 +32,8 @@ class Guarded:
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
         """Return the step's verdict, or a refusal that says what it lacked."""
+        if not is_judged(request):
+            return ALLOWED
         if (request.kind.group, request.kind.kind, request.kind.version) != (GROUP, self._kind, self._version):
             return Verdict(
                 allowed=False,
@@ -39,8 +41,6 @@ class Guarded:
                 f"{request.kind.kind} of {request.kind.group}/{request.kind.version}: its webhook's rules are wrong",
                 code=HTTPStatus.BAD_REQUEST,
             )
-        if not is_judged(request):
-            return ALLOWED
         try:
             return await self._step(request)
         except KubeError as error:
