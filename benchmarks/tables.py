@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.claims import Claim
 
-__all__ = ["Table", "claims_table", "markdown"]
+__all__ = ["Result", "Table", "claims_table", "markdown", "report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,24 @@ class Table:
     heading: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(slots=True)
+class Result:
+    """What a section found."""
+
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+
+def report(head: str, results: Sequence[Result]) -> str:
+    """Write all that sections found, and which claims held, below a line on the circumstances."""
+    parts = [head]
+    for result in results:
+        parts += [f"## {result.title}", *(markdown(table) for table in result.tables)]
+    claims = [claim for result in results for claim in result.claims]
+    return "\n\n".join([*parts, "## Claims", markdown(claims_table(claims))])
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:

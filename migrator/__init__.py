@@ -1,36 +1,55 @@
 """The storage-version migrator: decisions, engine, and what tells of them.
 
-``Migration`` is the whole upgrade-time job in one call; ``survey`` finds what it would do, ``look`` whether a version
-may go. A ``Converter`` carries ownership through a structural conversion. The names in ``__all__`` are public;
-everything else is implementation.
+``Migration`` is the whole upgrade-time job in one call, ``Migrator`` what an operator embeds to keep its CRDs migrated;
+``survey`` finds what a run would do, ``look`` whether a version may go. A ``Converter`` carries ownership through a
+structural conversion. The names in ``__all__`` are public, and so is ``restow.migrator.metrics``; everything else is
+implementation.
 """
 
 from restow.migrator.converter import Answer, Converter, ConverterDown, Json, Unconverted
+from restow.migrator.cost import Cost
 from restow.migrator.crdaccess import list_crds, read_crd
+from restow.migrator.details import Happening, MigrationDetails
 from restow.migrator.endpoint import url_problem
+from restow.migrator.events import Events
+from restow.migrator.findings import Check, Finding
+from restow.migrator.journal import log_details
 from restow.migrator.lister import ListFailed
 from restow.migrator.mark import completed
 from restow.migrator.migration import Migration
-from restow.migrator.model import ManagedFields, Options, Phase, Scope
+from restow.migrator.model import Engine, ManagedFields, Options, Phase, Scope
+from restow.migrator.narrator import Hook
 from restow.migrator.observer import Moment, Observer
 from restow.migrator.passes import Converters, own_webhook
 from restow.migrator.preflight import Refused, refusal
 from restow.migrator.readiness import Readiness, look
-from restow.migrator.report import Counts, CrdReport, Failure, Report, Requests, Result
+from restow.migrator.reconciler import Migrator
+from restow.migrator.report import Counts, CrdReport, Failure, Report, Requests, Result, ShardReport
+from restow.migrator.shards import Shard
 from restow.migrator.survey import Survey, survey
+from restow.migrator.targets import Targets, in_group, labelled
 
 __all__ = [
     "Answer",
+    "Check",
     "Converter",
     "ConverterDown",
     "Converters",
+    "Cost",
     "Counts",
     "CrdReport",
+    "Engine",
+    "Events",
     "Failure",
+    "Finding",
+    "Happening",
+    "Hook",
     "Json",
     "ListFailed",
     "ManagedFields",
     "Migration",
+    "MigrationDetails",
+    "Migrator",
     "Moment",
     "Observer",
     "Options",
@@ -41,10 +60,16 @@ __all__ = [
     "Requests",
     "Result",
     "Scope",
+    "Shard",
+    "ShardReport",
     "Survey",
+    "Targets",
     "Unconverted",
     "completed",
+    "in_group",
+    "labelled",
     "list_crds",
+    "log_details",
     "look",
     "own_webhook",
     "read_crd",

@@ -1,4 +1,4 @@
-"""Reading CRDs from an API server, pruning storedVersions, and leaving the mark: every request about the CRD itself."""
+"""Reading CRDs, pruning storedVersions, leaving mark and watermark: every request about the CRD itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,11 +20,19 @@ from restow.kube.resources import CRDS
 from restow.kube.selection import Selection
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.kube.watching import watch
-from restow.migrator import mark as completion
+from restow.migrator.entries import FIELD_MANAGER
 from restow.migrator.preflight import Refused
 from restow.migrator.storedversions import Generations
 
-__all__ = ["CrdWatch", "ReadCrd", "list_crds", "patch_stored_versions", "read_crd", "write_mark"]
+__all__ = [
+    "CrdWatch",
+    "ReadCrd",
+    "annotate",
+    "list_crds",
+    "patch_stored_versions",
+    "patiently",
+    "read_crd",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +58,7 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
         KubeError: the API server cannot be reached.
     """
     try:
-        reply = await _patiently(lambda: cluster.get(CRDS, name))
+        reply = await patiently(lambda: cluster.get(CRDS, name))
     except NotFound as error:
         msg = f"there is no CRD {name!r} on {cluster.host}: give its full name, <plural>.<group> (kubectl get crds)"
         raise Refused(msg) from error
@@ -71,7 +79,7 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
     params = {"limit": _PAGE}
     while True:
         try:
-            reply = await _patiently(lambda: cluster.list_page(CRDS, params=params))
+            reply = await patiently(lambda: cluster.list_page(CRDS, params=params))
         except Forbidden as error:
             msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
             raise Refused(msg) from error
@@ -101,28 +109,27 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
         msgspec.json.encode(body),
         patch_type=PatchType.MERGE,
         subresource="status",
-        params={"fieldManager": "restow"},
+        params={"fieldManager": FIELD_MANAGER},
     )
     return Crd.from_document(reply.json())
 
 
-async def write_mark(cluster: Cluster, crd: Crd, value: str) -> str:
-    """Leave the completion mark; return a warning where that was not possible (a later run then looks again)."""
-    if crd.annotations.get(completion.ANNOTATION) == value:
+async def annotate(cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None]) -> str:
+    """Give a CRD these annotations (None takes one away); return what the API server said where it would not."""
+    if all(crd.annotations.get(name) == value for name, value in annotations.items()):
         return ""
-    body = {"metadata": {"annotations": {completion.ANNOTATION: value}}}
+    body = {"metadata": {"annotations": annotations}}
     try:
         await cluster.patch(
             CRDS,
             crd.name,
             msgspec.json.encode(body),
             patch_type=PatchType.MERGE,
-            params={"fieldManager": "restow"},
+            params={"fieldManager": FIELD_MANAGER},
             metadata_only=True,
         )
     except KubeError as error:
-        said = error.message if isinstance(error, ApiError) else str(error)
-        return f"the completion mark could not be left on {crd.name} ({said}); the next run will look at all objects"
+        return error.message if isinstance(error, ApiError) else str(error)
     return ""
 
 
@@ -172,13 +179,18 @@ class CrdWatch:
         self._news.set()
 
 
-async def _patiently(request: Callable[[], Awaitable[Reply]]) -> Reply:
-    """Repeat a request that failed for a reason that may pass; about 15 seconds in all."""
+async def patiently(request: Callable[[], Awaitable[Reply]], *, connects: int = _CONNECT_ATTEMPTS) -> Reply:
+    """Repeat a request that failed for a reason that may pass; about 15 seconds in all.
+
+    Args:
+        request: sends it.
+        connects: how often to try where no answer comes.
+    """
     for failures in range(1, _ATTEMPTS):
         try:
             return await request()
         except (TooManyRequests, ServerError, Unreachable) as error:
-            refused = isinstance(error, Unreachable) and failures >= _CONNECT_ATTEMPTS
+            refused = isinstance(error, Unreachable) and failures >= connects
             if refused:
                 raise
             wait = error.retry_after if isinstance(error, ApiError) and error.retry_after else None

@@ -24,7 +24,7 @@ import msgspec
 from restow.crds import Schema
 from restow.migrator import fieldset
 from restow.migrator.carrying import Carried
-from restow.migrator.entries import Entry, merge, seed
+from restow.migrator.entries import Entry, left_behind, merge, seed
 from restow.migrator.fieldset import FieldSet
 from restow.migrator.ownership import Unknown
 from restow.migrator.reshape import misfit, reshape, whole_owners
@@ -92,13 +92,14 @@ def decide(
         msgspec.MsgspecError: an entry's field set is no JSON object.
     """
     storage = rules.storage
-    if all(entry.api_version == storage for entry in entries):
+    ours = left_behind(entries)
+    if not ours and all(entry.api_version == storage for entry in entries):
         return _reencode_only(entries, rules)
     if translation is not None and translation.failure:
         return Decision(refusal=translation.failure, reason="CannotConvert")
     fates: list[_Fate] = []
-    for place in range(len(entries)):
-        fate = _fate(place, entries, rules, live, translation)
+    for place, entry in enumerate(entries):
+        fate = _Fate(entry, None, _How.OURS) if place in ours else _fate(place, entries, rules, live, translation)
         if fate is None:
             return _NEEDS_OBJECT
         fates.append(fate)
@@ -106,11 +107,13 @@ def decide(
     stripped = tuple(fate.owner for fate in fates if fate.how is _How.STRIPPED)
     not_carried = tuple(fate.owner for fate in fates if fate.how is _How.NOT_CARRIED)
     remaining = sum(fate.how is _How.KEPT for fate in fates) + len(not_carried)
-    if not translated and not stripped:
+    if not translated and not stripped and not ours:
         return replace(_with_kept(entries, rules, remaining), not_carried=not_carried)
     if live is not None and (path := misfit(live | {"metadata": None}, rules.schemas[storage])):
         return Decision(refusal=_MISFIT.format(path=path), remaining=remaining)
-    after = merge(fate.after for fate in fates if fate.after is not None) or (seed(entries[0], storage),)
+    after = merge(fate.after for fate in fates if fate.after is not None)
+    if not after and len(ours) < len(entries):
+        after = (seed(next(fate.before for fate in fates if fate.how is not _How.OURS), storage),)
     if any(entry.api_version not in rules.present for entry in after):
         return Decision(refusal=_KEPT_REMOVED, remaining=remaining)
     # An apply cannot get past an entry of a removed version; the patch alone then persists the default, and the
@@ -162,6 +165,7 @@ class _How(StrEnum):
     CURRENT = "current"
     KEPT = "kept"
     NOT_CARRIED = "not-carried"
+    OURS = "ours"
     STRIPPED = "stripped"
     TRANSLATED = "translated"
 

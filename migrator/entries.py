@@ -13,7 +13,13 @@ import msgspec
 
 from restow.migrator import fieldset
 
-__all__ = ["Entry", "Identity", "identity", "merge", "same_ownership", "seed"]
+__all__ = ["FIELD_MANAGER", "Entry", "Identity", "identity", "left_behind", "merge", "same_ownership", "seed"]
+
+FIELD_MANAGER = "restow-migrator"
+"""Of writes to objects. Not what an API server makes of restow's User-Agent: an embedder may write under that name."""
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_LEAVE = {FIELD_MANAGER, _BEFORE_FIRST_APPLY}
 
 Identity = tuple[str, str, str, str]
 
@@ -61,6 +67,23 @@ def _merge_two(one: Entry, other: Entry) -> Entry:
         time=max(one.time, other.time),
         fields=fieldset.encode(fieldset.union(fieldset.decode(one.fields), fieldset.decode(other.fields))),
     )
+
+
+def left_behind(entries: Sequence[Entry]) -> frozenset[int]:
+    """Return the places of entries that a run left which ended before it could take them off again.
+
+    A write that persisted a default leaves one in restow's name. On an object that nobody tracked, an apply of nothing
+    leaves ``before-first-apply`` alone; wherever somebody applied something, there is an entry beside it.
+    """
+    if all(entry.manager not in _LEAVE for entry in entries):
+        return frozenset()
+    ours = frozenset(
+        place
+        for place, entry in enumerate(entries)
+        if entry.manager == FIELD_MANAGER and entry.operation == "Update" and not entry.subresource
+    )
+    others = {entry.manager for place, entry in enumerate(entries) if place not in ours}
+    return frozenset(range(len(entries))) if others == {_BEFORE_FIRST_APPLY} else ours
 
 
 def same_ownership(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:

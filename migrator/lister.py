@@ -31,10 +31,17 @@ class ListFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One page: its objects (whole ones with their content), and how many are to follow if the server said so."""
+    """One page.
+
+    Attributes:
+        items: its objects, whole ones with their content.
+        remaining: how many are to follow, if the server said so.
+        resource_version: of the list; another one after the list was continued inconsistently.
+    """
 
     items: list[Item]
     remaining: int | None
+    resource_version: str = ""
 
 
 async def list_objects(
@@ -103,7 +110,7 @@ async def _page(
         except msgspec.MsgspecError as error:
             msg = f"an object of {resource.full_name} does not have the shape of one ({error})"
             raise BadReply(msg) from error
-        return Listed(items, raw.metadata.remaining), raw.metadata.continue_
+        return Listed(items, raw.metadata.remaining, raw.metadata.resource_version), raw.metadata.continue_
     page = reply.decode(page_decoder)
     items = [(item.metadata, None) for item in page.items or ()]
-    return Listed(items, page.metadata.remaining), page.metadata.continue_
+    return Listed(items, page.metadata.remaining, page.metadata.resource_version), page.metadata.continue_

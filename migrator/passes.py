@@ -8,11 +8,12 @@ exception about an object; when the run is asked to stop, no new object is begun
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
@@ -20,22 +21,18 @@ from restow.kube.resources import Resource
 from restow.migrator.converter import Converter, ConverterDown
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
-from restow.migrator.lister import Item, ListFailed, list_objects
+from restow.migrator.lister import ListFailed, list_objects
 from restow.migrator.model import Options
-from restow.migrator.report import CrdReport
-from restow.migrator.translation import Translation
-from restow.migrator.translator import Translator
+from restow.migrator.report import CrdReport, Requests
+from restow.migrator.translator import Translator, Work
 from restow.migrator.treatment import Treatments
 from restow.migrator.webhook import webhook_converter
-from restow.migrator.wire import Meta
 from restow.migrator.writer import Writer
 
-__all__ = ["Converters", "Environment", "own_webhook", "page_size", "run_pass", "unfinished"]
+__all__ = ["Converters", "Environment", "open_converter", "own_webhook", "page_size", "run_pass", "unfinished"]
 
 Converters: TypeAlias = Callable[[Crd], Converter | None]
 """Gives the converter for a CRD, or None for its own webhook."""
-
-_Work: TypeAlias = tuple[Meta, dict[str, Any] | None, Translation | None]
 
 
 def own_webhook(_crd: Crd) -> None:
@@ -52,6 +49,7 @@ class Environment:
         clock: a monotonic clock, in seconds.
         random: spreads waits; seeded in tests.
         converters: what converts objects of CRDs with strategy Webhook.
+        longest_wait: seconds that a wait is cut to.
     """
 
     cluster: Cluster
@@ -59,10 +57,19 @@ class Environment:
     clock: Callable[[], float]
     random: random.Random = field(default_factory=random.Random)
     converters: Converters = own_webhook
+    longest_wait: float = math.inf
 
     def jitter(self, seconds: float) -> float:
-        """Spread a wait over half to one and a half times its length."""
-        return seconds * self.random.uniform(0.5, 1.5)
+        """Spread a wait over half to one and a half times its length, if it is not too long."""
+        return min(self.longest_wait, seconds * self.random.uniform(0.5, 1.5))
+
+    def converter(self, crd: Crd) -> Converter | None:
+        """Return what was given to convert the objects of a CRD, or None where its own webhook does.
+
+        Raises:
+            Refused: what was given does not fit the CRD.
+        """
+        return self.converters(crd) if crd.strategy != "None" else None
 
 
 def page_size(options: Options, crd: Crd, rules: Treatments) -> int:
@@ -72,8 +79,16 @@ def page_size(options: Options, crd: Crd, rules: Treatments) -> int:
     return 100 if crd.strategy != "None" or rules.whole_objects else 500
 
 
-async def run_pass(environment: Environment, crd: Crd, rules: Treatments, options: Options, report: CrdReport) -> None:
-    """List every object and finish it; what happened is counted in ``report``.
+async def run_pass(
+    environment: Environment,
+    crd: Crd,
+    rules: Treatments,
+    options: Options,
+    report: CrdReport,
+    *,
+    listed: Callable[[str], Awaitable[None]] | None = None,
+) -> None:
+    """List every object and finish it, or those of a shard; what happened is counted in ``report``.
 
     Args:
         environment: the API server, the clock and the end of the run.
@@ -81,32 +96,31 @@ async def run_pass(environment: Environment, crd: Crd, rules: Treatments, option
         rules: the treatments by which objects are decided.
         options: what is asked for.
         report: counts, failures, and ``unfinished`` where not every object was looked at.
+        listed: told the list's resourceVersion before the first object is begun.
     """
-    async with _converter(environment, crd, options, report) as converter:
+    chosen = environment.converter(crd)
+    async with open_converter(chosen, environment, crd, options, report.requests) as converter:
         translator = Translator(converter, rules, report)
-        await _finish_all(environment, crd, rules, options, report, translator)
+        await _finish_all(environment, crd, rules, options, report, translator, listed)
     if environment.halt:
         report.unfinished = unfinished(report, environment.halt)
 
 
-@asynccontextmanager
-async def _converter(
-    environment: Environment, crd: Crd, options: Options, report: CrdReport
-) -> AsyncIterator[Converter]:
-    chosen = environment.converters(crd) if crd.strategy != "None" else None
+def open_converter(
+    chosen: Converter | None, environment: Environment, crd: Crd, options: Options, requests: Requests
+) -> AbstractAsyncContextManager[Converter]:
+    """Open what converts: the converter that was chosen, or the CRD's own webhook, whose reviews are counted."""
     if chosen is not None:
-        yield chosen
-        return
-    async with webhook_converter(
+        return nullcontext(chosen)
+    return webhook_converter(
         crd,
         environment.cluster,
         url=options.conversion_url,
         halt=environment.halt,
         jitter=environment.jitter,
         chance=environment.random,
-        requests=report.requests,
-    ) as webhook:
-        yield webhook
+        requests=requests,
+    )
 
 
 async def _finish_all(
@@ -116,6 +130,7 @@ async def _finish_all(
     options: Options,
     report: CrdReport,
     translator: Translator,
+    listed: Callable[[str], Awaitable[None]] | None,
 ) -> None:
     halt = environment.halt
     writer = Writer(
@@ -131,11 +146,11 @@ async def _finish_all(
         dry_run=options.dry_run,
     )
     size = page_size(options, crd, rules)
-    queue: asyncio.Queue[_Work | None] = asyncio.Queue(maxsize=size)
+    queue: asyncio.Queue[Work | None] = asyncio.Queue(maxsize=size)
     report.begin_pass()
     async with asyncio.TaskGroup() as group:
         workers = [group.create_task(_work(queue, writer, halt)) for _ in range(options.concurrency)]
-        lister = group.create_task(_list(environment, crd, rules, options, report, translator, queue, size))
+        lister = group.create_task(_list(environment, crd, rules, options, report, translator, queue, size, listed))
         await asyncio.wait(workers)
         lister.cancel()
 
@@ -147,11 +162,13 @@ async def _list(
     options: Options,
     report: CrdReport,
     translator: Translator,
-    queue: asyncio.Queue[_Work | None],
+    queue: asyncio.Queue[Work | None],
     size: int,
+    listed: Callable[[str], Awaitable[None]] | None,
 ) -> None:
     """Feed the queue, then tell every worker that nothing follows."""
     resource = Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced)
+    shard = options.shard
     try:
         async for page in list_objects(
             environment.cluster,
@@ -164,9 +181,13 @@ async def _list(
             selector=options.selector,
             whole=rules.whole_objects or rules.translates,
         ):
-            report.objects.listed += len(page.items)
-            report.expected = report.objects.listed + (page.remaining or 0)
-            for work in await _translated(page.items, rules, translator):
+            if listed is not None:
+                await listed(page.resource_version)
+                listed = None
+            items = page.items if shard is None else [item for item in page.items if shard.owns(item[0].uid)]
+            report.objects.listed += len(items)
+            report.expected = report.objects.listed + (page.remaining or 0) // (1 if shard is None else shard.count)
+            for work in await translator.works(items):
                 await queue.put(work)
     except ListFailed as failure:
         report.unfinished = str(failure)
@@ -176,16 +197,7 @@ async def _list(
         await queue.put(None)
 
 
-async def _translated(items: Sequence[Item], rules: Treatments, translator: Translator) -> list[_Work]:
-    """A page of objects, with what became of their entries where those have to be converted."""
-    if not rules.translates:
-        return [(meta, live, None) for meta, live in items]
-    whole = [(meta, live) for meta, live in items if live is not None]
-    translations = await translator.translate(whole)
-    return [(*item, translation) for item, translation in zip(whole, translations, strict=True)]
-
-
-async def _work(queue: asyncio.Queue[_Work | None], writer: Writer, halt: Halt) -> None:
+async def _work(queue: asyncio.Queue[Work | None], writer: Writer, halt: Halt) -> None:
     while (item := await queue.get()) is not None:
         if not halt:
             await writer.finish(*item)

@@ -5,15 +5,29 @@ Each refusal is one sentence: what is the matter, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
+from restow.migrator.findings import Check, Finding
+from restow.migrator.lister import ListFailed
 from restow.migrator.model import Options, Phase
 
-__all__ = ["Refused", "missing_permissions", "refusal"]
+__all__ = [
+    "Permission",
+    "Refused",
+    "help_to_list",
+    "missing",
+    "missing_permissions",
+    "of_missing",
+    "permissions",
+    "refusal",
+]
 
 
 class Refused(Exception):
@@ -52,40 +66,67 @@ def _because(crd: Crd) -> str:
     return ""
 
 
-async def missing_permissions(cluster: Cluster, crd: Crd, options: Options) -> list[str]:
-    """Ask the API server which of the needed verbs the user lacks; readable, e.g. ``patch widgets.example.com``.
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """A right that a migration uses.
+
+    Attributes:
+        resource, verb, subresource, name, namespace: what is asked of the authorizer; empty is "any", or "none".
+        without: what happens without it; empty where nothing can be begun then.
+    """
+
+    resource: Resource
+    verb: str
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+    without: str = ""
+
+    def __str__(self) -> str:
+        what = self.resource.describe(self.namespace or None, self.name or None, self.subresource or None)
+        return f"{self.verb} {what}"
+
+
+def permissions(crd: Crd, options: Options) -> tuple[Permission, ...]:
+    """Return the rights that a migration of this CRD with these options uses, those first that it cannot do without.
 
     Rights on single objects (``resourceNames``) cannot be asked for in general; a refusal there shows as a failed
     object.
     """
     objects = Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced)
-    needed = [(objects, verb, "", "") for verb in ("list", "get", "patch")]
+    namespace = (options.namespace or "") if crd.namespaced else ""
+    found = [Permission(objects, verb, namespace=namespace) for verb in ("list", "get", "patch")]
     if options.does(Phase.PRUNE) and not options.partial and not options.dry_run:
-        needed.append((CRDS, "patch", "status", crd.name))
-    missing = []
-    for resource, verb, subresource, name in needed:
-        namespace = (options.namespace or "") if resource is objects and crd.namespaced else ""
-        if not await _allowed(cluster, resource, verb, subresource, name, namespace):
-            what = resource.describe(namespace or None, name or None, subresource or None)
-            missing.append(f"{verb} {what}")
-    return missing
+        found.append(Permission(CRDS, "patch", "status", crd.name))
+        found += [Permission(CRDS, verb, name=crd.name, without=_NOT_WATCHED) for verb in ("list", "watch")]
+        found.append(Permission(CRDS, "patch", name=crd.name, without=_NOT_MARKED))
+    return tuple(found)
 
 
-async def _allowed(
-    cluster: Cluster, resource: Resource, verb: str, subresource: str, name: str, namespace: str
-) -> bool:
+async def missing_permissions(cluster: Cluster, crd: Crd, options: Options) -> list[str]:
+    """Ask the API server which of the needed rights the user lacks; readable, e.g. ``patch widgets.example.com``."""
+    needed = [each for each in permissions(crd, options) if not each.without]
+    return [str(each) for each in await missing(cluster, needed)]
+
+
+async def missing(cluster: Cluster, asked: Sequence[Permission]) -> list[Permission]:
+    """Ask the API server which of these rights the user lacks (SelfSubjectAccessReview)."""
+    return [each for each in asked if not await _allowed(cluster, each)]
+
+
+async def _allowed(cluster: Cluster, asked: Permission) -> bool:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {
             "resourceAttributes": {
-                "group": resource.group,
-                "version": resource.version,
-                "resource": resource.plural,
-                "subresource": subresource,
-                "verb": verb,
-                "name": name,
-                "namespace": namespace,
+                "group": asked.resource.group,
+                "version": asked.resource.version,
+                "resource": asked.resource.plural,
+                "subresource": asked.subresource,
+                "verb": asked.verb,
+                "name": asked.name,
+                "namespace": asked.namespace,
             }
         },
     }
@@ -94,3 +135,41 @@ async def _allowed(
     except (Forbidden, NotFound):
         return True  # the server does not let us ask; the requests themselves will tell
     return bool(reply.json().get("status", {}).get("allowed"))
+
+
+def of_missing(permission: Permission) -> Finding:
+    """Say what a migration by this user would come to without a right."""
+    if permission.without:
+        message = f"permission is missing to {permission}: {permission.without}. Grant it to spare that"
+    else:
+        message = (
+            f"permission is missing to {permission}: a migration by this user would be refused. Grant it to whoever "
+            "migrates"
+        )
+    return Finding(check=Check.PERMISSIONS, message=message, reason="Forbidden")
+
+
+def help_to_list(crd: Crd, failure: ListFailed) -> ListFailed:
+    """Return the failure of a list with what to do about it, where it is the CRD's conversion that fails."""
+    said = str(failure)
+    if crd.strategy != "Webhook" or not any(text in said for text in _CONVERSION_FAILED):
+        return failure
+    return ListFailed(
+        f"{said.rstrip('.')}. A list takes the conversion of every object to {crd.storage.name}, so one that fails "
+        f"hides all: see that the conversion webhook of {crd.name} runs, that its certificate fits the CRD's caBundle, "
+        f"and that it converts {', '.join(version.name for version in crd.versions)}; an object that it refuses can be "
+        "read and mended at the version that it is stored at"
+    )
+
+
+_CONVERSION_FAILED = ("conversion webhook", "conversion for", "(re)initializing")
+
+_NOT_WATCHED = (
+    "a CRD that is edited more than once in mid-run cannot be proven to have kept its storage version, so all objects "
+    "are looked at again then"
+)
+
+_NOT_MARKED = (
+    "neither the watermark nor the completion mark can be left on it, so a later run cannot tell what is done, and "
+    "looks at all objects again"
+)

@@ -7,22 +7,15 @@ that object fails, Kubernetes issue 111937). Always looks afresh; a mark is neve
 
 from __future__ import annotations
 
-import random
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.resources import Resource
-from restow.migrator.halt import Halt
-from restow.migrator.lister import list_objects
-from restow.migrator.model import Options
-from restow.migrator.passes import Environment, page_size
-from restow.migrator.preflight import Refused, refusal
-from restow.migrator.report import Requests
-from restow.migrator.treatment import treatments
+from restow.migrator.lister import ListFailed
+from restow.migrator.looking import look_through
+from restow.migrator.preflight import Refused, help_to_list, refusal
 
 __all__ = ["Readiness", "judge", "look"]
 
@@ -90,24 +83,44 @@ def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int]) -> Re
     if owners:
         total = sum(owners.values())
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
+        first = f"unserve {version}, so that nobody writes them anew, then " if version in crd.served else ""
         removal.append(
             f"{total} managedFields entries are at {version}, of {who}: server-side apply of these objects would fail; "
-            f"run restow migrate {crd.name}"
+            f"{first}run restow migrate {crd.name}"
         )
         if crd.strategy != "None":
             notes.append(
                 "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
                 f"converting {version} until none is left, also after the version has left {crd.name}"
             )
+    if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, settled=not removal)):
+        notes.append(note)
     if found is None:
         notes.append(f"{version} is not among the versions of {crd.name} any more")
     elif found.served:
         notes.append(
             f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
             "until it is unserved, and will be refused from then on. Check the API server's audit log or its metric "
-            "apiserver_requested_deprecated_apis"
+            "apiserver_requested_deprecated_apis. Nor is it seen from here who refers to these objects by this version "
+            "(ownerReferences, for one: the garbage collector resolves them at served versions only)"
         )
     return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners)
+
+
+def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
+    """Say whether conversion is called for once the version is gone."""
+    left = [each.name for each in crd.versions if each.name not in (version, crd.storage.name)]
+    if left:
+        return (
+            f"without {version} conversion is still called for, since {crd.storage.name} is not the only version left "
+            f"(there is {', '.join(left)}): keep the conversion webhook"
+        )
+    if not settled:
+        return ""
+    return (
+        f"without {version} only {crd.storage.name} is left and nothing calls for conversion: set "
+        "spec.conversion.strategy to None in the same change, and the conversion webhook may go after it"
+    )
 
 
 async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
@@ -120,7 +133,10 @@ async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
     """
     if why := refusal(crd):
         raise Refused(why)
-    found = await _count(cluster, crd, version)
+    try:
+        found = await _count(cluster, crd, version)
+    except ListFailed as failure:
+        raise help_to_list(crd, failure) from failure
     if crd.version(version) is None and version not in crd.stored_versions and not found.owners:
         names = ", ".join(each.name for each in crd.versions)
         msg = f"{crd.name} has no version {version}, and no object has entries of one: its versions are {names}"
@@ -136,19 +152,9 @@ class _Found:
 
 async def _count(cluster: Cluster, crd: Crd, version: str) -> _Found:
     api_version = f"{crd.group}/{version}"
-    options = Options()
-    environment = Environment(cluster, Halt(), time.monotonic, random.Random())
     owners: Counter[str] = Counter()
     objects = 0
-    async for page in list_objects(
-        cluster,
-        Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced),
-        page_size=page_size(options, crd, treatments(crd, options)),
-        requests=Requests(),
-        halt=environment.halt,
-        jitter=environment.jitter,
-    ):
-        for meta, _live in page.items:
-            objects += 1
-            owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
+    async for meta in look_through(cluster, crd):
+        objects += 1
+        owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
     return _Found(objects, dict(owners))

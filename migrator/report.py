@@ -69,6 +69,39 @@ class Requests:
     retried: int = 0
     review: int = 0
 
+    @property
+    def total(self) -> int:
+        """All requests about objects to the API server."""
+        return self.list + self.read + self.write
+
+
+@dataclass(slots=True, kw_only=True)
+class ShardReport:
+    """Which part a run did, and the parts that were done when it ended.
+
+    ``done_before``: an earlier process had done it, so no object was asked for. ``complete``, ``outdated`` and
+    ``missing`` are the indices of shards whose record counts, does not count any more (the CRD changed since), and
+    is not there.
+    """
+
+    index: int
+    count: int
+    done_before: bool = False
+    complete: tuple[int, ...] = ()
+    outdated: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``shard`` of the JSON report."""
+        return {
+            "index": self.index,
+            "count": self.count,
+            "doneBefore": self.done_before,
+            "complete": list(self.complete),
+            "outdated": list(self.outdated),
+            "missing": list(self.missing),
+        }
+
 
 @dataclass(slots=True, kw_only=True)
 class CrdReport:
@@ -86,6 +119,9 @@ class CrdReport:
         rewritten_before: objects that earlier passes rewrote.
         expected: how many objects there are, as far as the lists told yet.
         settle_s: seconds that were waited for the CRD to settle.
+        engine: who stored objects again, ``direct`` or ``native``.
+        resumed_from: the watermark after which objects were left out, or empty.
+        shard: which part this was; the others are known once it was done.
     """
 
     name: str
@@ -108,6 +144,9 @@ class CrdReport:
     expected: int = 0
     settle_s: float = 0.0
     duration_s: float = 0.0
+    engine: str = "direct"
+    resumed_from: str = ""
+    shard: ShardReport | None = None
 
     @property
     def complete(self) -> bool:
@@ -160,6 +199,9 @@ class CrdReport:
             "unfinished": self.unfinished,
             "warnings": list(self.warnings),
             "passes": self.passes,
+            "engine": self.engine,
+            "resumedFrom": self.resumed_from,
+            "shard": self.shard.to_json() if self.shard is not None else None,
             "durationSeconds": round(self.duration_s, 3),
         }
 

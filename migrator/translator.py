@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from restow.migrator.carrying import Conversion
 from restow.migrator.converter import Answer, Converter, Json, Unconverted
+from restow.migrator.lister import Item
 from restow.migrator.report import CrdReport
 from restow.migrator.translation import Translation, translate
 from restow.migrator.treatment import Treatments
 from restow.migrator.wire import Meta
 
-__all__ = ["Translator"]
+__all__ = ["Translator", "Work"]
+
+Work: TypeAlias = tuple[Meta, Json | None, Translation | None]
+"""An object to be finished: as it was listed, whole if it was, and its translation if it has one."""
 
 _SLICE_S = 0.01
 """How long objects are worked at before the writes in flight have their turn."""
@@ -31,6 +36,18 @@ class Translator:
         self._converter = converter
         self._rules = rules
         self._report = report
+
+    async def works(self, items: Sequence[Item]) -> list[Work]:
+        """Return objects with what became of their entries where those have to be converted; they are whole then.
+
+        Raises:
+            ConverterDown: nothing can be converted now.
+        """
+        if not self._rules.translates:
+            return [(meta, live, None) for meta, live in items]
+        whole = [(meta, live) for meta, live in items if live is not None]
+        translations = await self.translate(whole)
+        return [(*item, translation) for item, translation in zip(whole, translations, strict=True)]
 
     async def translate(self, objects: Sequence[tuple[Meta, Json]]) -> list[Translation]:
         """Return what became of the entries of each object.

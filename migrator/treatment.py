@@ -9,11 +9,14 @@ say where a field went. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from restow.crds import Crd, Schema, added_defaults, retyped_fields, topology_differences
+from restow.migrator.mark import reencoding_due
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
+from restow.migrator.nativemigration import failed_prune
+from restow.migrator.watermark import is_newer
 
 __all__ = ["Treatment", "Treatments", "treatments"]
 
@@ -49,7 +52,9 @@ class Treatments:
         removed: treatment of every other apiVersion.
         present: the apiVersions that the CRD has; the server can convert entries of these only.
         served: those of them whose clients are still served.
-        reencode: whether every object has to be written, since ``storedVersions`` names another version.
+        reencode: whether every object has to be written, since ``storedVersions`` names another version, or cannot be
+            believed.
+        written_since: the resourceVersion after which everything was written at the storage version, or empty.
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
         schemas: schema by apiVersion, for reshaping.
         whole_objects: whether objects have to be listed whole to be decided: entries are reshaped by what is there, or
@@ -65,10 +70,17 @@ class Treatments:
     new_defaults: tuple[str, ...]
     schemas: Mapping[str, Schema]
     whole_objects: bool
+    written_since: str = ""
 
     def of(self, api_version: str) -> Treatment:
         """Return the treatment of an entry at this apiVersion."""
         return self.by_version.get(api_version, self.removed)
+
+    def for_object(self, resource_version: str) -> Treatments:
+        """Return the rules for one object: one that was written since has not to be re-encoded."""
+        if not (self.reencode and self.written_since and is_newer(resource_version, self.written_since)):
+            return self
+        return replace(self, reencode=False)
 
     def may_convert(self, api_version: str) -> bool:
         """Whether a converter may know this apiVersion: entries of another group are leftovers of a restored backup."""
@@ -100,7 +112,7 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         removed=_removed(crd, options),
         present=frozenset(by_version),
         served=frozenset(version.api_version for version in crd.versions if version.served),
-        reencode=options.does(Phase.STORAGE) and crd.stored_versions != (storage.name,),
+        reencode=reencoding_due(crd, options, completed=completed),
         new_defaults=_persisted_defaults(crd),
         schemas={version.api_version: version.schema for version in crd.versions},
         whole_objects=any(
@@ -115,7 +127,8 @@ def _persisted_defaults(crd: Crd) -> tuple[str, ...]:
     Those of the status are not: with a status subresource a write of the object itself never owns any of it.
     """
     storage = crd.storage
-    older = [version for name in crd.stored_versions if (version := crd.version(name)) and not version.storage]
+    stored = crd.versions if failed_prune(crd) else [crd.version(name) for name in crd.stored_versions]
+    older = [version for version in stored if version is not None and not version.storage]
     found = dict.fromkeys(
         path
         for version in older

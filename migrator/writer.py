@@ -18,7 +18,7 @@ from restow.kube.errors import Conflict, Forbidden, KubeError, ServerError, TooM
 from restow.kube.resources import Resource
 from restow.migrator.converter import ConverterDown
 from restow.migrator.decide import Decision, Step, decide
-from restow.migrator.entries import Entry, merge, same_ownership
+from restow.migrator.entries import FIELD_MANAGER, Entry, merge, same_ownership
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.outcome import (
@@ -36,8 +36,6 @@ from restow.migrator.treatment import Treatments
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
 __all__ = ["FIELD_MANAGER", "Writer"]
-
-FIELD_MANAGER = "restow"
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _SILENCE = 15.0  # seconds without any answer after which an unreachable server is not one object's trouble
@@ -118,13 +116,13 @@ class Writer:
                     if doubtful is not None and _lost_owners(doubtful.entries, meta.managed_fields):
                         meta = await self._repair(meta, doubtful.entries)
                     translation = None
-                decision = decide(meta.managed_fields, self._rules, live, translation)
+                decision = self._decide(meta, live, translation)
                 if decision.needs_object:
                     if live is None:
                         whole = True
                         meta, live = await self._read(meta, whole=True)
                     [translation] = await self._translator.translate([(meta, live or {})])
-                    decision = decide(meta.managed_fields, self._rules, live, translation)
+                    decision = self._decide(meta, live, translation)
                 changed = await self._carry_out(meta, decision)
             except _Gone:
                 self._report.objects.gone += 1
@@ -149,6 +147,9 @@ class Writer:
             else:
                 self._count(decision, changed=changed)
                 return
+
+    def _decide(self, meta: Meta, live: dict[str, Any] | None, translation: Translation | None) -> Decision:
+        return decide(meta.managed_fields, self._rules.for_object(meta.resource_version), live, translation)
 
     async def _again(self, meta: Meta, error: KubeError, outcome: Outcome) -> bool:
         """Act on an outcome; whether the object is to be tried once more."""
@@ -268,9 +269,11 @@ class Writer:
         now, entries = after, _restored(meant, after.managed_fields)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                if attempt > 1:
-                    now, _live = await self._read(now, whole=False)
-                    entries = _restored(meant, now.managed_fields)
+                if attempt > 1 or any(entry.api_version != self._rules.storage for entry in entries):
+                    now, live = await self._read(now, whole=True)
+                    # What others wrote since is remembered from try to try: the next write may lose it again.
+                    entries = _restored(entries, now.managed_fields)
+                    entries = await self._moved(now, live or {}, entries)
                 now = await self._send(now, Step.COMBINED_PATCH, entries)
             except KubeError as error:
                 outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=attempt)
@@ -285,10 +288,30 @@ class Writer:
                 return now
         raise _NotDone("OwnershipLost", _LOST)
 
+    async def _moved(self, meta: Meta, live: dict[str, Any], entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """Decide a list that is to be restored, as any other one.
+
+        A client of an older version may have written since. Riding along as it is, its entry would have the server
+        empty the list anew wherever the object now has a field (a default, say) that the older version lacks.
+        """
+        meant = msgspec.structs.replace(meta, managed_fields=entries)
+        try:
+            [translation] = await self._translator.translate([(meant, live)])
+        except ConverterDown:
+            return entries
+        decision = self._decide(meant, live, translation)
+        return entries if decision.refusal else decision.entries
+
 
 def _lost_owners(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
-    """Whether an object that was written without a legible answer shows what a lossy write leaves."""
-    return bool(meant and not found) or any(entry.manager == FIELD_MANAGER for entry in found)
+    """Whether an object that was written without a legible answer shows what a lossy write leaves.
+
+    That is no owner at all, or one in our name; or, where somebody applied since, the entry that the server makes then
+    for all that nobody owns any more.
+    """
+    managers = {entry.manager for entry in found}
+    begun = _BEFORE_FIRST_APPLY in managers and all(entry.manager != _BEFORE_FIRST_APPLY for entry in meant)
+    return bool(meant and (not found or begun)) or FIELD_MANAGER in managers
 
 
 class _Gone(Exception):

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.claims import Claim
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.contenders import Stage
 from benchmarks.migration.course import Course, Plan, say
 from benchmarks.migration.native import control_plane
-from benchmarks.migration.sections import SECTIONS, Result
+from benchmarks.migration.sections import BY_DEFAULT, SECTIONS
 from benchmarks.migration.subject import Subject
-from benchmarks.tables import claims_table, markdown
+from benchmarks.migration.webhook import serving
+from benchmarks.tables import Result, report
 
 FULL = Plan(
     runs=5,
@@ -32,6 +32,7 @@ FULL = Plan(
     repeats=1,
     patience=10.0,
     watched=True,
+    scale=((1_000, 5), (10_000, 3), (100_000, 1)),
 )
 QUICK = Plan(
     runs=1,
@@ -43,15 +44,16 @@ QUICK = Plan(
     repeats=0,
     patience=0.0,
     watched=False,
+    scale=((30, 1), (60, 1), (120, 1)),
 )
 
 
 async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
     """Measure these sections, and return all that was found, for JSON."""
-    async with control_plane() as plane, Admin.of(plane.admin) as admin:
+    herds = [herd for name in names for herd in SECTIONS[name].herds(plan)]
+    async with serving(herds) as converted_by, control_plane() as plane, Admin.of(plane.admin) as admin:
         environment = await _environment(admin)
-        herds = [herd for name in names for herd in SECTIONS[name].herds(plan)]
-        subjects = {each.plural: Subject(plane, admin, each.plural, each.variant, each.count) for each in herds}
+        subjects = {herd.plural: Subject(plane, admin, herd, converted_by) for herd in herds}
         say("making the objects")
         for subject in subjects.values():
             await subject.create()
@@ -85,12 +87,7 @@ def _text(environment: dict[str, Any], results: list[Result]) -> str:
         f"{environment['date']}: {environment['cores']} cores, Kubernetes {environment['kubernetes']}, Python "
         f"{environment['python']}; load average {start:.1f} at the start, {end:.1f} at the end."
     )
-    parts = [head]
-    claims: list[Claim] = []
-    for result in results:
-        parts += [f"## {result.title}", *(markdown(table) for table in result.tables)]
-        claims += result.claims
-    return "\n\n".join([*parts, "## Claims", markdown(claims_table(claims))])
+    return report(head, results)
 
 
 def main() -> None:
@@ -100,7 +97,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, help="rounds of each comparison")
     parser.add_argument("--objects", type=int, help="objects of the main comparison")
     parser.add_argument("--repeats", type=int, help="how often a run that others on this machine disturbed is repeated")
-    parser.add_argument("--sections", default=",".join(SECTIONS), help="some of: %(default)s")
+    parser.add_argument("--sections", default=",".join(BY_DEFAULT), help="some of: %(default)s,scale")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and all results here too")
     flags = parser.parse_args()
     names = flags.sections.split(",")

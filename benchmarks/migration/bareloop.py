@@ -39,6 +39,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             combined patch.
         concurrency: writes in flight.
         limit: objects per page.
+        renamed: what a field is called in field sets, and is to be called: all that its translation has to know.
     """
 
     server: str
@@ -52,6 +53,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     write: WriteKind
     concurrency: int
     limit: int = 500
+    renamed: tuple[str, str] | None = None
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +133,7 @@ class Loop:
         self._session = session
         self._api_version = f"{job.group}/{job.version}"
         self._base = f"{job.server}/apis/{job.group}/{job.version}"
+        self._renamed = tuple(f'"{name}"'.encode() for name in job.renamed or ())
         self._tail = f"?fieldManager={MANAGER}"
         self.lists = self.writes = self.objects = 0
 
@@ -177,6 +180,11 @@ class Loop:
     async def _combined(self, meta: Meta) -> None:
         api_version = self._api_version
         meant = tuple([_replace(entry, apiVersion=api_version) for entry in meta.managedFields])
+        if self._renamed:
+            old, new = self._renamed
+            meant = tuple(
+                [_replace(entry, fieldsV1=msgspec.Raw(bytes(entry.fieldsV1).replace(old, new))) for entry in meant]
+            )
         body = b'{"metadata":{"resourceVersion":"%b","managedFields":%b}}'
         await self._patch(meta, body % (meta.resourceVersion.encode(), _encode(meant)), meant)
 

@@ -17,13 +17,23 @@ import msgspec
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.bareloop import Job, WriteKind
 from benchmarks.migration.children import RunFailedError, Usage, run
-from benchmarks.migration.manifests import GROUP
+from benchmarks.migration.manifests import CONVERTED, GROUP, Variant
 from benchmarks.migration.meters import read
 from benchmarks.migration.results import Run
 from benchmarks.migration.subject import Subject
 from restow.controlplane import ControlPlane
 
-__all__ = ["Act", "Contender", "Stage", "bare_loop", "measure", "restow_command", "restow_library", "rewrite"]
+__all__ = [
+    "Act",
+    "Contender",
+    "Stage",
+    "bare_loop",
+    "measure",
+    "restow_command",
+    "restow_library",
+    "restow_shard",
+    "rewrite",
+]
 
 _WRITES = ("PATCH", "APPLY", "PUT")
 _REWRITE_CONCURRENCY = 16
@@ -119,20 +129,24 @@ def restow_command(*arguments: str) -> Contender:
     """Return the ``restow`` command: seconds are ``durationSeconds`` of its report."""
 
     async def act(stage: Stage, subject: Subject) -> Act:
-        command = [
-            str(Path(sys.executable).with_name("restow")),
-            "migrate",
-            subject.name,
-            "--settle",
-            "0",
-            "-o",
-            "json",
-        ]
-        output, usage = await run([*command, "--kubeconfig", str(stage.plane.kubeconfig), *arguments])
+        output, usage = await run([*_restow_migrate(stage, subject), *arguments])
         seconds = _migrated(msgspec.json.decode(output), subject)
         return Act(seconds, usage.seconds, usage.cpu_seconds, None, usage.peak_kib)
 
-    return Contender("restow migrate", act)
+    return Contender(" ".join(["restow migrate", *arguments]), act)
+
+
+async def restow_shard(stage: Stage, subject: Subject, index: int, count: int) -> Act:
+    """Migrate one shard of a subject by the ``restow`` command."""
+    output, usage = await run([*_restow_migrate(stage, subject), "--shard", f"{index}/{count}"])
+    (crd,) = msgspec.json.decode(output)["crds"]
+    return Act(float(crd["durationSeconds"]), usage.seconds, usage.cpu_seconds, None, usage.peak_kib)
+
+
+def _restow_migrate(stage: Stage, subject: Subject) -> list[str]:
+    program = str(Path(sys.executable).with_name("restow"))
+    where = ("--kubeconfig", str(stage.plane.kubeconfig))
+    return [program, "migrate", subject.name, "--settle", "0", "-o", "json", *where]
 
 
 def restow_library(**options: Any) -> Contender:
@@ -157,6 +171,14 @@ def _migrated(report: dict[str, Any], subject: Subject) -> float:
     return float(crd["durationSeconds"])
 
 
+def _renamed(subject: Subject, version: str) -> tuple[str, str] | None:
+    """Return what a field was called, and is called at a version, where the two differ."""
+    if subject.variant is not Variant.CONVERTED:
+        return None
+    before, after = (f"f:{name}" for name in CONVERTED)
+    return (before, after) if version == "v2" else (after, before)
+
+
 async def _bare(
     stage: Stage, subject: Subject, version: str, write: WriteKind, concurrency: int
 ) -> tuple[dict[str, Any], Usage]:
@@ -172,6 +194,7 @@ async def _bare(
         kind=subject.kind,
         write=write,
         concurrency=concurrency,
+        renamed=_renamed(subject, version),
     )
     told = msgspec.json.encode(job).decode()
     output, usage = await run([sys.executable, "-m", "benchmarks.migration.bareloop", told])

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.migration.contenders import Contender, Stage, measure, rewrite
-from benchmarks.migration.manifests import Variant
 from benchmarks.migration.meters import quiet
 from benchmarks.migration.results import Run
-from benchmarks.migration.subject import Entries, Subject
+from benchmarks.migration.subject import Entries, Herd, Subject
 from benchmarks.migration.waiting import until
 
 __all__ = ["Course", "Herd", "Plan", "say"]
 
 _DISTURBED = 0.25  # cores
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,7 @@ class Plan:
         small, large: objects of the memory comparison; the large number is migrated only once.
         repeats: how often a run that strangers disturbed is repeated.
         patience: seconds to wait for a quiet machine before each run.
+        scale: numbers of objects, and rounds with each; the objects' memory is compared too.
         watched: whether every run, not only one that needs it, waits until the garbage collector watches the objects
             (up to half a minute after they were made), so that it does not begin to in the midst of a run.
     """
@@ -44,15 +48,7 @@ class Plan:
     repeats: int
     patience: float
     watched: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Herd:
-    """Objects that a section needs: their CRD's plural, what they are like, and how many."""
-
-    plural: str
-    variant: Variant
-    count: int
+    scale: tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 
 
 @dataclass(slots=True)
@@ -65,8 +61,14 @@ class Course:
     runs: list[Run] = field(default_factory=list)
     _order: random.Random = field(default_factory=lambda: random.Random(20))
 
-    async def run(self, plural: str, contender: Contender, entries: Entries = Entries.OLD) -> Run:
-        """Make the herd due, let the contender migrate it, and return what that took.
+    async def run(
+        self,
+        plural: str,
+        contender: Contender,
+        entries: Entries = Entries.OLD,
+        begins: Callable[[], None] = _nothing,
+    ) -> Run:
+        """Make the herd due, let the contender migrate it, and return what that took; ``begins`` is told when it does.
 
         A run that strangers disturbed does not count and is repeated, as often as the plan allows; whether one was
         disturbed is told by their CPU time alone, not by how it went.
@@ -77,6 +79,7 @@ class Course:
             if self.plan.watched or contender.in_control_plane:
                 await until(subject.watched)
             await quiet(self.stage.plane, self.plan.patience)
+            begins()
             run = await measure(self.stage, subject, contender)
             again = run.foreign_cores > _DISTURBED and repeats > 0
             told = ", once more" if again else ""

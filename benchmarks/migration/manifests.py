@@ -1,15 +1,30 @@
-"""The custom resource that is migrated: its CRD in three variants, and what two appliers say of an object."""
+"""The custom resource that is migrated: its CRD in four variants, and what two appliers say of an object."""
 
 from __future__ import annotations
 
+import base64
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["APPLIERS", "GROUP", "VERSIONS", "Variant", "applied_by", "crd", "versions"]
+__all__ = [
+    "APPLIERS",
+    "CONVERTED",
+    "GROUP",
+    "VERSIONS",
+    "Json",
+    "Variant",
+    "applied_by",
+    "conversion",
+    "crd",
+    "versions",
+]
+
+Json: TypeAlias = dict[str, Any]
 
 GROUP = "bench.restow.dev"
 VERSIONS = ("v1", "v2")
 APPLIERS = ("gitops", "autoscaler")
+CONVERTED = ("image", "containerImage")  # what a field is called at v1, and at v2 of the variant that is converted
 
 
 class Variant(StrEnum):
@@ -18,15 +33,23 @@ class Variant(StrEnum):
     - ``plain``: v1 and v2 have the same schema; two appliers own the objects.
     - ``untracked``: the same without managedFields, which only the empty patch migrates without adding any.
     - ``defaulted``: v2 has a default that v1 does not know.
+    - ``converted``: v2 calls a field otherwise, and a webhook converts.
     """
 
     PLAIN = "plain"
     UNTRACKED = "untracked"
     DEFAULTED = "defaulted"
+    CONVERTED = "converted"
 
 
-def crd(plural: str, variant: Variant, storage: str) -> dict[str, Any]:
-    """Return the CRD, namespaced, with strategy None."""
+def conversion(url: str, ca: bytes) -> Json:
+    """Return ``spec.conversion`` of a CRD that the webhook at this URL converts."""
+    client = {"url": url, "caBundle": base64.b64encode(ca).decode()}
+    return {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client}}
+
+
+def crd(plural: str, variant: Variant, storage: str, converted_by: Json | None = None) -> Json:
+    """Return the CRD, namespaced; with strategy None where it does not say what converts it."""
     singular = plural.removesuffix("s")
     kind = singular.capitalize()
     return {
@@ -38,25 +61,26 @@ def crd(plural: str, variant: Variant, storage: str) -> dict[str, Any]:
             "scope": "Namespaced",
             "names": {"plural": plural, "singular": singular, "kind": kind, "listKind": f"{kind}List"},
             "versions": versions(variant, storage),
+            "conversion": converted_by or {"strategy": "None"},
         },
     }
 
 
-def versions(variant: Variant, storage: str) -> list[dict[str, Any]]:
+def versions(variant: Variant, storage: str) -> list[Json]:
     """Return ``spec.versions`` with this storage version."""
     return [
         {
             "name": name,
             "served": True,
             "storage": name == storage,
-            "schema": {"openAPIV3Schema": _schema(with_default=variant is Variant.DEFAULTED and name == "v2")},
+            "schema": {"openAPIV3Schema": _schema(variant if name == "v2" else Variant.PLAIN)},
             "subresources": {"status": {}},
         }
         for name in VERSIONS
     ]
 
 
-def applied_by(manager: str, name: str) -> dict[str, Any]:
+def applied_by(manager: str, name: str) -> Json:
     """Return what one applier says of an object, besides its type."""
     if manager == "autoscaler":
         return {"metadata": {"name": name, "annotations": {"autoscaler/decided": "3"}}, "spec": {"replicas": 3}}
@@ -72,10 +96,10 @@ def applied_by(manager: str, name: str) -> dict[str, Any]:
     }
 
 
-def _schema(*, with_default: bool) -> dict[str, Any]:
+def _schema(variant: Variant) -> Json:
     text, number = {"type": "string"}, {"type": "integer"}
-    spec: dict[str, Any] = {
-        "image": text,
+    spec: Json = {
+        CONVERTED[variant is Variant.CONVERTED]: text,
         "paused": {"type": "boolean"},
         "replicas": number,
         "settings": {"type": "object", "additionalProperties": text},
@@ -87,7 +111,7 @@ def _schema(*, with_default: bool) -> dict[str, Any]:
         },
         "strategy": {"type": "object", "properties": {"maxSurge": number, "maxUnavailable": number}},
     }
-    if with_default:
+    if variant is Variant.DEFAULTED:
         spec["revisionHistoryLimit"] = {"type": "integer", "default": 10}
     status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}, "status": status}}

@@ -6,45 +6,32 @@ Contenders take turns, round by round, so that whatever else happens on the mach
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.claims import Claim, at_least, at_most, exactly
+from benchmarks.claims import at_least, at_most, exactly
 from benchmarks.migration import children
 from benchmarks.migration.bareloop import WriteKind
 from benchmarks.migration.contenders import bare_loop, restow_command, restow_library
-from benchmarks.migration.course import Course, Herd, Plan, say
+from benchmarks.migration.course import Course, Herd, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.native import native
+from benchmarks.migration.neighbour import NEIGHBOUR
 from benchmarks.migration.results import Run, busiest, fastest, summary
+from benchmarks.migration.scale import SCALE
+from benchmarks.migration.section import Section
+from benchmarks.migration.sharding import SHARDS
 from benchmarks.migration.subject import Entries
 from benchmarks.migration.tables import costs_table, rates_table
-from benchmarks.tables import Table
+from benchmarks.migration.webhook import WEBHOOK
+from benchmarks.tables import Result, Table
 from restow.migrator import Options
 
-__all__ = ["SECTIONS", "Result", "Section"]
+__all__ = ["BY_DEFAULT", "SECTIONS"]
 
 _KEPT = 2  # concurrencies of the bare loop that are still measured after the first round
 _CONCURRENCY = Options().concurrency  # of the bare loop beside restow
-
-
-@dataclass(slots=True)
-class Result:
-    """What a section found."""
-
-    title: str
-    tables: list[Table] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One part of the benchmark: the objects it needs, and what it measures on them."""
-
-    herds: Callable[[Plan], Sequence[Herd]]
-    measure: Callable[[Course], Awaitable[Result]]
 
 
 async def _throughput(course: Course) -> Result:
@@ -171,5 +158,12 @@ SECTIONS = {
         lambda plan: [Herd("smalls", Variant.PLAIN, plan.small), Herd("larges", Variant.PLAIN, plan.large)], _memory
     ),
     "throughput": Section(lambda plan: [Herd("widgets", Variant.PLAIN, plan.objects)], _throughput),
+    "neighbour": NEIGHBOUR,
+    "webhook": WEBHOOK,
+    "shards": SHARDS,
+    "scale": SCALE,
 }
 """The sections by name, in the order in which they are measured."""
+
+BY_DEFAULT = tuple(name for name in SECTIONS if name != "scale")
+"""What is measured unless somebody asks for something else: what takes minutes."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -20,11 +21,11 @@ import aiohttp
 import msgspec
 
 from benchmarks.migration.admin import APPLY, MERGE, Admin
-from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Variant, applied_by, crd, versions
+from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Json, Variant, applied_by, crd, versions
 from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
 
-__all__ = ["Entries", "Subject", "WrongStateError"]
+__all__ = ["Entries", "Herd", "Subject", "WrongStateError"]
 
 _NAMESPACES = tuple(f"bench-{number}" for number in range(4))
 _PUTS = 100  # in one transaction; etcd allows 128
@@ -32,6 +33,15 @@ _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 Rewrite = Callable[["Subject", str], Awaitable[None]]
 """Gives all entries of a subject this version, by combined patches at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Herd:
+    """Objects that a section needs: their CRD's plural, what they are like, and how many."""
+
+    plural: str
+    variant: Variant
+    count: int
 
 
 class Entries(StrEnum):
@@ -48,12 +58,13 @@ class WrongStateError(Exception):
 class Subject:
     """One CRD and its objects."""
 
-    def __init__(self, plane: ControlPlane, admin: Admin, plural: str, variant: Variant, count: int) -> None:
+    def __init__(self, plane: ControlPlane, admin: Admin, herd: Herd, converted_by: Json | None = None) -> None:
         self._plane = plane
         self._admin = admin
-        self.plural = plural
-        self.variant = variant
-        self.count = count
+        self._converted_by = converted_by if herd.variant is Variant.CONVERTED else None
+        self.plural = herd.plural
+        self.variant = herd.variant
+        self.count = herd.count
         self.kind = ""
         self.storage = "v1"
         self._entries_at = "v1"
@@ -70,7 +81,7 @@ class Subject:
 
     async def create(self) -> None:
         """Make the CRD and its objects, stored at v1 with entries at v1."""
-        document = crd(self.plural, self.variant, "v1")
+        document = crd(self.plural, self.variant, "v1", self._converted_by)
         self.kind = document["spec"]["names"]["kind"]
         await self._admin.call("POST", _CRDS, document)
         await until(self._established)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from restow.crds import Crd
-from restow.migrator.model import Options
+from restow.migrator.lister import ListFailed
+from restow.migrator.model import Options, Phase
 from restow.migrator.passes import page_size
-from restow.migrator.preflight import refusal
+from restow.migrator.preflight import help_to_list, of_missing, permissions, refusal
 from restow.migrator.treatment import treatments
 from tests.migrator import builders as b
 
@@ -65,3 +66,48 @@ LISTS = {
 def test_pages_are_smaller_where_objects_cost_more(crd: Crd, options: Options, size: int) -> None:
     """Five hundred conversions in one request exceed its timeout; what the user asks for is taken as it is."""
     assert page_size(options, crd, treatments(crd, options)) == size
+
+
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+NEEDED = ["list widgets.example.com", "get widgets.example.com", "patch widgets.example.com"]
+PRUNES = [f"patch {CRDS}/status widgets.example.com"]
+BETTER = [f"{verb} {CRDS} widgets.example.com" for verb in ("list", "watch", "patch")]
+
+
+@pytest.mark.parametrize(
+    ("options", "needed", "better"),
+    [
+        (Options(), [*NEEDED, *PRUNES], BETTER),
+        (Options(skip=frozenset({Phase.PRUNE})), NEEDED, []),
+        (Options(dry_run=True), NEEDED, []),
+        (Options(selector="a=b"), NEEDED, []),
+        (Options(namespace="ns"), [f"{each} in ns" for each in NEEDED], []),
+    ],
+    ids=["all", "no prune", "dry run", "some objects", "one namespace"],
+)
+def test_the_rights_that_are_used(options: Options, needed: list[str], better: list[str]) -> None:
+    """A right asked for in vain keeps a team from migrating its own namespace; one forgotten shows at night."""
+    asked = permissions(b.crd(), options)
+    assert [str(each) for each in asked if not each.without] == needed
+    assert [str(each) for each in asked if each.without] == better
+    for each in asked:
+        finding = of_missing(each)
+        assert str(each) in finding.message and not finding.fails
+        assert ("would be refused" in finding.message) is (not each.without)
+
+
+@pytest.mark.parametrize(
+    ("crd", "said", "helped"),
+    [
+        (b.crd(webhook=True), "conversion webhook for example.com/v1, Kind=Widget failed: Post ...: x509", True),
+        (b.crd(webhook=True), "storage is (re)initializing", True),
+        (b.crd(webhook=True), 'widgets is forbidden: User "x" cannot list resource', False),
+        (b.crd(), "conversion webhook for example.com/v1, Kind=Widget failed", False),
+    ],
+    ids=["the webhook fails", "the watch cache cannot be filled", "forbidden", "there is no webhook"],
+)
+def test_a_list_that_fails_for_its_conversion_says_what_to_do(crd: Crd, said: str, helped: bool) -> None:
+    """Advice on a webhook for a list that failed for something else sends people the wrong way."""
+    found = str(help_to_list(crd, ListFailed(said)))
+    assert found.startswith(said)
+    assert ("see that the conversion webhook of widgets.example.com runs" in found) is helped

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
-from restow.migrator.model import Phase
+from restow.kube.cluster import Cluster, Reply
+from restow.kube.resources import Resource
+from restow.migrator.cost import Measured
+from restow.migrator.findings import Check, Finding, Findings
+from restow.migrator.model import Options, Phase
+from restow.migrator.pruned import LostFields
 from restow.migrator.report import Requests
-from restow.migrator.survey import Survey
+from restow.migrator.survey import Survey, survey
 from tests.migrator import builders as b
 
 NOTHING: tuple[str, ...] = ()
@@ -80,6 +88,13 @@ def test_every_request_is_counted() -> None:
 
 def test_the_json_is_plain_and_sorted() -> None:
     """``restow plan -o json`` must be readable by any program, and equal for equal findings."""
+    findings = Findings()
+    findings.add(
+        Finding(
+            check=Check.OBJECTS, message="w would fail", fails=True, namespace="default", name="w", reason="Invalid"
+        )
+    )
+    findings.add(Finding(check=Check.FIELDS, message="mind"))
     found = Survey(
         crd=b.crd(("v1", "v2"), stored=("v1", "v2")),
         objects=5,
@@ -94,8 +109,11 @@ def test_the_json_is_plain_and_sorted() -> None:
         translations=6,
         conversions=19,
         new_defaults=(".spec.size",),
-        lost_fields=Counter({".spec.old": 2}),
-        warnings=["mind"],
+        lost=LostFields(objects=Counter({".spec.old": 2})),
+        findings=findings,
+        tried=2,
+        rehearsals=1,
+        measured=Measured(writes=4, write_s=0.5, conversions=38, conversion_s=1.0, list_s=0.1, concurrency=32),
         prune=True,
         requests=Requests(list=2),
     )
@@ -127,5 +145,74 @@ def test_the_json_is_plain_and_sorted() -> None:
         "conversions": {"entries": 6, "atMost": 19},
         "newDefaults": [".spec.size"],
         "lostFields": [{"path": ".spec.old", "objects": 2}],
-        "warnings": ["mind"],
+        "findings": [
+            {
+                "check": "objects",
+                "severity": "error",
+                "namespace": "default",
+                "name": "w",
+                "reason": "Invalid",
+                "message": "w would fail",
+            },
+            {"check": "fields", "severity": "warning", "namespace": "", "name": "", "reason": "", "message": "mind"},
+        ],
+        "moreFindings": {},
+        "rehearsed": 2,
+        "cost": {
+            "objects": 3,
+            "lists": 2,
+            "reads": 4,
+            "writes": 3,
+            "rehearsals": 1,
+            "conversions": {"translation": 19, "apiServer": 0},
+            "estimate": {"seconds": 0.6, "writesPerSecond": 8.0, "measuredWrites": 4, "concurrency": 32},
+        },
     }
+    assert found.warnings == ["mind"]
+
+
+class ManyObjects:
+    """An API server with so many pages of two hundred objects each, and no right to anything but to list them."""
+
+    host = "https://many.example.com"
+
+    def __init__(self, pages: int) -> None:
+        self._pages = pages
+
+    async def list_page(
+        self, _resource: Resource, _namespace: str | None = None, *, params: Mapping[str, str], **_more: object
+    ) -> Reply:
+        number = int(params.get("continue", "0"))
+        entry = {"manager": "alice", "operation": "Apply", "apiVersion": "example.com/v1", "fieldsV1": {"f:spec": {}}}
+        items = [
+            {
+                "metadata": {
+                    "name": f"w{number}-{each}",
+                    "namespace": f"n{number % 7}",
+                    "uid": f"{number}-{each}",
+                    "resourceVersion": "7",
+                    "managedFields": [entry],
+                }
+            }
+            for each in range(200)
+        ]
+        token = str(number + 1) if number + 1 < self._pages else ""
+        return Reply(json.dumps({"metadata": {"continue": token}, "items": items}).encode())
+
+    async def create(self, *_asked: object, **_more: object) -> Reply:
+        return Reply(b'{"status": {"allowed": false}}')
+
+
+async def test_memory_does_not_grow_with_the_objects() -> None:
+    """A plan of a hundred thousand objects runs in a small pod, too."""
+    kept = b.crd(stored=("v1", "v2"))
+    peaks = []
+    for pages in (4, 4, 24):  # the first one fills caches
+        cluster: Cluster = ManyObjects(pages)  # type: ignore[assignment]
+        gc.collect()
+        tracemalloc.start()
+        found = await survey(cluster, kept, Options(), sample=50)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (found.objects, found.tried, len(found.findings.listed)) == (200 * pages, 0, 7)
+    assert peaks[2] < 1.3 * peaks[1]

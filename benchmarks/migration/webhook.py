@@ -1,0 +1,64 @@
+"""Migration under strategy Webhook: `restow serve` converts, and the entries of two appliers are translated."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.claims import at_least, exactly
+from benchmarks.conversion.webhooks import certificate, restow
+from benchmarks.migration.contenders import bare_loop, restow_command
+from benchmarks.migration.course import Course, Herd, say
+from benchmarks.migration.manifests import GROUP, Json, Variant, conversion
+from benchmarks.migration.results import Run, summary
+from benchmarks.migration.section import Section
+from benchmarks.migration.tables import costs_table, rates_table
+from benchmarks.tables import Result
+from restow.migrator import Options
+
+__all__ = ["WEBHOOK", "serving"]
+
+_HERD = "converteds"
+_REGISTRY = "benchmarks.migration.conversions:registry"
+
+
+@asynccontextmanager
+async def serving(herds: Iterable[Herd]) -> AsyncIterator[Json | None]:
+    """Run the webhook if a herd needs one; yields what its CRD says of it."""
+    if all(herd.variant is not Variant.CONVERTED for herd in herds):
+        yield None
+        return
+    with TemporaryDirectory(prefix="restow-bench-") as folder:
+        made = certificate(Path(folder))
+        async with restow(made, 1, registry=_REGISTRY, crd_name=f"{_HERD}.{GROUP}") as webhook:
+            yield conversion(f"https://localhost:{webhook.port}{webhook.path}", made.ca)
+
+
+async def _measure(course: Course) -> Result:
+    plan = course.plan
+    say(f"webhook: {plan.kind_objects} objects, {plan.runs} rounds")
+    loop = bare_loop("combined", Options().concurrency)
+    theirs, in_process = restow_command(), restow_command("--registry", _REGISTRY)
+    await course.warm_up(_HERD, theirs)
+    runs: dict[str, list[Run]] = {}
+    for _ in range(plan.runs):
+        for contender in course.turns([loop, theirs, in_process]):
+            runs.setdefault(contender.name, []).append(await course.run(_HERD, contender))
+    bare, own, local = (summary(runs[each.name]) for each in (loop, theirs, in_process))
+    return Result(
+        f"Strategy Webhook: {plan.kind_objects} objects, each with two entries to translate",
+        [
+            rates_table("Rates", [bare, own, local], "of the bare loop", bare.rate),
+            costs_table("CPU, milliseconds per object", [bare, own, local]),
+        ],
+        [
+            exactly("strategy Webhook: writes per object", own.writes, 1.0),
+            exactly("strategy Webhook, conversions in process: writes per object", local.writes, 1.0),
+            at_least("conversions in process / bare loop, at equal speed", local.server_cores / bare.server_cores, 0.8),
+        ],
+    )
+
+
+WEBHOOK = Section(lambda plan: [Herd(_HERD, Variant.CONVERTED, plan.kind_objects)], _measure)

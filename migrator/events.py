@@ -1,0 +1,52 @@
+"""Kubernetes Events on a CRD: what a person finds with ``kubectl describe crd``.
+
+Best effort: an Event that cannot be written is logged, and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+
+import msgspec
+
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
+from restow.kube.failures import describe_failure
+from restow.kube.resources import EVENTS
+from restow.migrator.announcements import Announcements, event_body
+from restow.migrator.details import MigrationDetails
+
+__all__ = ["Events"]
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+
+class Events:
+    """A hook that writes Events: started, finished with counts, stopped, failed and refused with the reason.
+
+    Needs ``create`` on ``events`` of ``events.k8s.io`` in the namespace ``default``.
+
+    Args:
+        cluster: where.
+        controller: who reports, a qualified name.
+        instance: this process; the host's name (a pod's own) by default.
+    """
+
+    def __init__(self, cluster: Cluster, controller: str = "restow.dev/migrator", instance: str = "") -> None:
+        self._cluster = cluster
+        self._controller = controller
+        self._instance = instance or socket.gethostname()
+        self._announcements = Announcements()
+
+    async def __call__(self, details: MigrationDetails) -> None:
+        """Write an Event of what happened, if it is news."""
+        news = self._announcements.worth_saying(details)
+        body = event_body(details, self._controller, self._instance)
+        if body is None or not news:
+            return
+        try:
+            await self._cluster.create(EVENTS, _encode(body), body["metadata"]["namespace"])
+        except KubeError as error:
+            _log.warning("event %s on %s not written: %s", body["reason"], details.crd, describe_failure(error))

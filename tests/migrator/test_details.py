@@ -1,0 +1,99 @@
+"""The one value that is told: it does not change after it was told, and its sentences say what matters."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from restow.migrator.details import Happening, MigrationDetails, facts, finding, outcome
+from restow.migrator.journal import log_details
+from restow.migrator.model import Phase
+from restow.migrator.report import Counts, CrdReport, Failure
+from tests.migrator import builders as b
+from tests.migrator.test_metrics import NOON
+
+
+def test_what_was_told_does_not_change() -> None:
+    """The run goes on counting; a hook may keep what it was told, and must not change the run's own numbers."""
+    report = CrdReport(name="w", objects=Counts(listed=3), expected=9)
+    told = facts(b.crd(), report)
+    report.objects.listed = 4
+    assert told["objects"]["listed"] == 3 and set(told["objects"]) == set(Counts.__slots__)
+    with pytest.raises(TypeError):
+        told["objects"]["listed"] = 5
+
+
+def test_what_remains_is_not_done_or_failed() -> None:
+    """A gauge that comes to zero while objects fail would end the alert."""
+    counts = Counts(listed=9, rewritten=4, current=2, gone=1, failed=2)
+    told = facts(b.crd(), CrdReport(name="w", objects=counts, expected=12, stored_after=("v1",), storage_version="v3"))
+    assert told["remaining"] == 5 and (told["stored_versions"], told["storage_version"]) == (("v1",), "v3")
+    assert facts(b.crd(stored=("v1", "v2")))["stored_versions"] == ("v1", "v2")
+
+
+def test_a_finished_run_is_told_in_numbers() -> None:
+    """Zeroes that nobody asks for are left out."""
+    counts = Counts(listed=9, rewritten=8, translated=7, remaining=2, gone=1)
+    report = CrdReport(name="w", objects=counts, stored_after=("v2",), pruned=True)
+    assert finding(report) == (
+        "9 objects: 8 rewritten, 7 translated, 1 gone, 2 keep entries of other served versions, "
+        "status.storedVersions was pruned to v2"
+    )
+    assert finding(CrdReport(name="w", stored_after=("v1", "v2"))).endswith("status.storedVersions is v1, v2")
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (
+            CrdReport(
+                name="w",
+                objects=Counts(listed=9, failed=2),
+                failures=[Failure("ns", "a", "Invalid", "a secret"), Failure("ns", "b", "Invalid", "another")],
+            ),
+            "2 of 9 objects failed; the first: ns/a (Invalid)",
+        ),
+        (
+            CrdReport(name="w", objects=Counts(listed=1, failed=1), failures=[Failure("", "a", "R", "")]),
+            "1 of 1 objects failed; the first: a (R)",
+        ),
+        (CrdReport(name="w", unfinished="it ended early"), "it ended early"),
+        (CrdReport(name="w", pruned_reason="it is being deleted"), "it is being deleted"),
+    ],
+    ids=["objects", "cluster-scoped", "unfinished", "not pruned"],
+)
+def test_a_run_that_did_not_finish_says_why(report: CrdReport, told: str) -> None:
+    """Where to look first; no message of an API server, which may quote values, goes into an Event."""
+    assert outcome(report) == told
+
+
+@pytest.mark.parametrize(
+    ("happening", "level"),
+    [
+        (Happening.FINISHED, "INFO"),
+        (Happening.REFUSED, "WARNING"),
+        (Happening.FAILED, "WARNING"),
+        (Happening.IDLE, "DEBUG"),
+    ],
+)
+def test_a_log_line_has_its_numbers_as_fields(
+    happening: Happening, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A JSON formatter finds them without parsing a sentence; what needs nobody is for debugging."""
+    with caplog.at_level(logging.DEBUG, "restow.migrator.journal"):
+        log_details(
+            MigrationDetails(
+                happening=happening,
+                at=NOON,
+                crd="w.example.com",
+                due=(Phase.PRUNE,),
+                message="so it is",
+                requeue_after=5.0,
+            )
+        )
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert record.getMessage() == f"w.example.com: {happening}: so it is; again in 5 s"
+    fields = record.migration  # type: ignore[attr-defined]
+    assert (fields["crd"], fields["happening"], fields["due"]) == ("w.example.com", happening.value, ["prune"])

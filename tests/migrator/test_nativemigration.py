@@ -1,0 +1,190 @@
+"""The cluster's own migration as data: its states, its name, and when its prune is not believed."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from restow.crds import Crd
+from restow.migrator.mark import ANNOTATION, completed, mark, nothing_due, reencoding_due
+from restow.migrator.model import Engine, ManagedFields, Options, Phase
+from restow.migrator.nativemigration import (
+    NATIVE_MIGRATIONS,
+    NativeMigration,
+    NativeState,
+    active,
+    failed_prune,
+    native_decoder,
+    native_manifest,
+    native_name,
+)
+from restow.migrator.shards import Shard
+from restow.migrator.treatment import treatments
+from tests.migrator import builders as b
+
+
+def native(name: str = "one", group: str = b.GROUP, **conditions: str) -> NativeMigration:
+    """A migration of widgets with these conditions."""
+    told = [{"type": kind, "status": status, "message": f"told {kind}"} for kind, status in conditions.items()]
+    document = {
+        "metadata": {"name": name},
+        "spec": {"resource": {"group": group, "resource": "widgets"}},
+        "status": {"conditions": told, "resourceVersion": "12"},
+    }
+    return native_decoder.decode(msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ({}, NativeState.PENDING),
+        ({"Running": "True"}, NativeState.RUNNING),
+        ({"Running": "True", "Succeeded": "True"}, NativeState.ENDING),
+        ({"Running": "True", "Failed": "True"}, NativeState.ENDING),
+        ({"Running": "False", "Succeeded": "True"}, NativeState.SUCCEEDED),
+        ({"Running": "False", "Failed": "True"}, NativeState.FAILED),
+        ({"Failed": "True", "Succeeded": "False"}, NativeState.FAILED),
+        ({"Running": "False"}, NativeState.PENDING),
+        ({"Running": "Unknown"}, NativeState.PENDING),
+    ],
+)
+def test_its_state_is_told_by_its_conditions(conditions: dict[str, str], state: NativeState) -> None:
+    """Between Succeeded and Running=False it prunes: a run that went on too early would be pruned behind its back."""
+    assert native(**conditions).state is state
+    assert state.over is (state in (NativeState.SUCCEEDED, NativeState.FAILED))
+
+
+@pytest.mark.parametrize("document", [{}, {"status": {}}, {"status": {"conditions": None}}, {"spec": {"more": 1}}])
+def test_what_the_controller_has_not_filled_in_yet_is_pending(document: dict[str, Any]) -> None:
+    """A new one has no status at all."""
+    found = native_decoder.decode(msgspec.json.encode(document))
+    assert found.state is NativeState.PENDING
+    assert found.resource_version == ""
+
+
+def test_only_those_of_this_crd_that_are_not_over_are_in_the_way() -> None:
+    """Every cluster may have those of other resources, and old ones."""
+    found = [
+        native("b", Running="True"),
+        native("a"),
+        native("over", Running="False", Succeeded="True"),
+        native("failed", Failed="True"),
+        native("other", "other.example.com", Running="True"),
+    ]
+    assert [each.name for each in active(found, b.crd())] == ["a", "b"]
+
+
+def test_its_name_is_the_same_for_the_same_state_of_the_crd() -> None:
+    """A run after a killed one finds it by that; one of another generation proves nothing now."""
+    crd = b.crd(generation=3)
+    assert native_name(crd, 5.0) == native_name(b.crd(generation=3, annotations={"a": "b"}), 5.0)
+    others = [b.crd(generation=4), b.crd(generation=3, uid="uid-2")]
+    assert len({native_name(each, 5.0) for each in (crd, *others)} | {native_name(crd, 0.0)}) == 4
+    made = native_manifest(crd, NATIVE_MIGRATIONS[1], 5.0)
+    assert made["metadata"]["name"] == native_name(crd, 5.0)
+    assert native_decoder.decode(msgspec.json.encode(made)).concerns(crd)
+
+
+def crd_after(reason: str, status: str = "False", at: str = "2026-01-01T00:00:00Z", **changes: Any) -> Crd:
+    """A CRD whose condition StorageMigrating says so."""
+    made = b.crd(**changes)
+    condition = {"type": "StorageMigrating", "status": status, "reason": reason, "lastTransitionTime": at}
+    told = made.document["status"]["conditions"]
+    document = {**made.document, "status": {**made.document["status"], "conditions": [*told, condition]}}
+    return Crd.from_document(document)
+
+
+@pytest.mark.parametrize(
+    ("crd", "doubted"),
+    [
+        (b.crd(), False),
+        (crd_after("MigrationSucceeded"), False),
+        (crd_after("MigrationRunning", "True"), False),
+        (crd_after("MigrationFailed"), True),
+        (crd_after("MigrationFailed", at=""), True),
+    ],
+    ids=["none", "succeeded", "running", "failed", "failed once"],
+)
+def test_after_a_failed_one_stored_versions_are_not_believed(crd: Crd, doubted: bool) -> None:
+    """Its controller prunes without asking whether it succeeded."""
+    assert bool(failed_prune(crd)) is doubted
+    rules = treatments(crd, Options())
+    assert rules.reencode is doubted
+    assert reencoding_due(crd, Options(), completed=False) is doubted
+    assert not reencoding_due(crd, Options(skip=frozenset({Phase.STORAGE})), completed=False)
+    keep = Options(managed_fields=ManagedFields.KEEP)
+    assert bool(nothing_due(crd, keep)) is not doubted
+
+
+def marked(crd: Crd, by: Crd) -> Crd:
+    """The CRD with the mark that a run on ``by`` left."""
+    return dataclasses.replace(crd, annotations={ANNOTATION: mark(by, Options())})
+
+
+def test_a_run_of_ours_after_it_is_believed_until_the_next_one_fails() -> None:
+    """The condition stays on the CRD for ever; every later run would write every object for it."""
+    failed, again = crd_after("MigrationFailed"), crd_after("MigrationFailed", at="2026-02-02T00:00:00Z")
+    assert not completed(marked(failed, by=b.crd()), Options()), "an earlier run's mark is from before the failure"
+    done = marked(failed, by=failed)
+    assert completed(done, Options())
+    assert nothing_due(done, Options())
+    assert not treatments(done, Options(), completed=True).reencode
+    assert not completed(marked(again, by=failed), Options())
+
+
+def test_defaults_of_all_versions_count_then() -> None:
+    """At which version an object is stored is not known, so which defaults it lacks is not either."""
+    old = b.struct(spec=b.struct(size=b.INTEGER))
+    new = b.struct(spec=b.struct(size=b.INTEGER, policy=b.STRING | {"default": "Retain"}))
+    schemas = {"v1": old, "v2": new}
+    assert treatments(crd_after("MigrationFailed", schemas=schemas), Options()).new_defaults
+    assert not treatments(b.crd(schemas=schemas), Options()).new_defaults
+
+
+NOTHING = "nothing is due"
+
+
+@pytest.mark.parametrize(
+    ("crd", "options", "said"),
+    [
+        (b.crd(), Options(), ""),
+        (marked(b.crd(), b.crd()), Options(), f"{NOTHING}: .*mark"),
+        (marked(b.crd(generation=9), b.crd()), Options(), f"{NOTHING}: .*mark"),
+        (marked(b.crd(), b.crd()), Options(ignore_mark=True), ""),
+        (marked(b.crd(unserved=("v1",)), b.crd()), Options(), ""),
+        (marked(b.crd(stored=("v1", "v2")), b.crd()), Options(), ""),
+        (b.crd(), Options(managed_fields=ManagedFields.KEEP), NOTHING),
+        (b.crd(), Options(skip=frozenset({Phase.MANAGED_FIELDS})), NOTHING),
+        (b.crd(stored=("v1", "v2")), Options(managed_fields=ManagedFields.KEEP), ""),
+    ],
+)
+def test_what_is_known_from_the_crd_alone(crd: Crd, options: Options, said: str) -> None:
+    """Objects that are not asked for cannot be found wrong, so the CRD alone has to prove it."""
+    found = nothing_due(crd, options)
+    assert re.match(said, found) if said else found == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        (Options(), False),
+        (Options(shard=Shard(0, 2)), False),
+        (Options(shard=Shard(0, 2), dry_run=True), False),
+        (Options(shard=Shard(0, 2), engine=Engine.AUTO), False),
+        (Options(shard=Shard(0, 2), namespace="a"), True),
+        (Options(shard=Shard(0, 2), selector="a=b"), True),
+        (Options(shard=Shard(0, 2), engine=Engine.NATIVE), True),
+        (Options(engine=Engine.NATIVE), False),
+        (Options(engine=Engine.NATIVE, namespace="a"), True),
+        (Options(engine=Engine.NATIVE, selector="a=b"), True),
+        (Options(engine=Engine.NATIVE, dry_run=True), True),
+        (Options(engine=Engine.AUTO, namespace="a", dry_run=True), False),
+    ],
+)
+def test_options_that_contradict_each_other_are_told(options: Options, refused: bool) -> None:
+    """A dry run that made the cluster migrate for good would be the worst of surprises."""
+    assert bool(options.contradiction) is refused
