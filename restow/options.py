@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import yaml
 
-from restow.exits import Exit
-from restow.migrator import Converters, ManagedFields, Options, Phase, Scope, own_webhook, url_problem
+from restow.exits import InputError
+from restow.migrator import Converters, Engine, ManagedFields, Options, Phase, Scope, Shard, own_webhook, url_problem
 
-__all__ = ["connection", "converters", "crd_names", "migration", "migration_options", "output"]
+__all__ = [
+    "connection",
+    "converters",
+    "crd_names",
+    "migration",
+    "migration_options",
+    "output",
+    "running",
+    "shard",
+    "together",
+]
+
+JOB_INDEX = "JOB_COMPLETION_INDEX"
+"""Which of its pods this is, as an Indexed Job sets it in each of them; from 0."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
+def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    """Return one decorator for several options, which the help shows in this order."""
+
     def decorate(function: _F) -> _F:
         for each in reversed(decorators):
             function = each(function)
@@ -28,7 +43,7 @@ def _together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
 
 def connection(function: _F) -> _F:
     """--kubeconfig and --context."""
-    return _together(
+    return together(
         click.option(
             "--kubeconfig", metavar="FILE", help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod."
         ),
@@ -45,7 +60,7 @@ def output(function: _F) -> _F:
 
 def crds(function: _F) -> _F:
     """CRD… | --all | -f FILE."""
-    return _together(
+    return together(
         click.argument("names", metavar="[CRD]...", nargs=-1),
         click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
         click.option(
@@ -62,7 +77,7 @@ def crds(function: _F) -> _F:
 
 def selection(function: _F) -> _F:
     """-n, -A, -l."""
-    return _together(
+    return together(
         click.option("-n", "--namespace", metavar="NAME", help="Objects of one namespace only; never prunes."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Objects of all namespaces (the default)."),
         click.option("-l", "--selector", metavar="LABELS", help="Objects with these labels only; never prunes."),
@@ -71,7 +86,7 @@ def selection(function: _F) -> _F:
 
 def migration(function: _F) -> _F:
     """What a migration does; read back by ``migration_options``."""
-    return _together(
+    return together(
         click.option(
             "--managed-fields",
             type=click.Choice([each.value for each in ManagedFields]),
@@ -98,17 +113,64 @@ def migration(function: _F) -> _F:
             type=click.Choice([each.value for each in Phase]),
             help="Switch a phase off; repeatable.",
         ),
-        click.option(
-            "--ignore-mark", is_flag=True, help="Translate again what clients wrote since the last complete run."
-        ),
+        click.option("--ignore-mark", is_flag=True, help="Look at all objects although a complete run left its mark."),
         converter,
         selection,
     )(function)
 
 
+def running(function: _F) -> _F:
+    """How a migration is run: --engine, --resume, and --shard or --shards (read back by ``shard``)."""
+    return together(
+        click.option(
+            "--engine",
+            type=click.Choice([each.value for each in Engine]),
+            default=Engine.DIRECT.value,
+            show_default=True,
+            help="Who stores objects again: restow, or the cluster's own StorageVersionMigration before it; auto waits "
+            "for one that is at work.",
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="Leave out objects that were written since an earlier run took its watermark.",
+        ),
+        click.option("--shard", metavar="I/N", help="Do one of N parts, from 0/N to N-1/N; the last one done prunes."),
+        click.option(
+            "--shards",
+            type=click.IntRange(1),
+            envvar="RESTOW_SHARDS",
+            show_envvar=True,
+            metavar="N",
+            help=f"The same in an Indexed Job of N completions: {JOB_INDEX} says which part.",
+        ),
+    )(function)
+
+
+def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None:
+    """Return the part to do, by the flags that ``running`` added; takes them out of ``flags``.
+
+    Raises:
+        click.UsageError: there is no such part.
+    """
+    part, count = flags.pop("shard"), flags.pop("shards")
+    try:
+        if part is not None:
+            return Shard.parse(part)
+        if count is None:
+            return None
+        index = environment.get(JOB_INDEX, "")
+        if not (index.isascii() and index.isdecimal()):
+            msg = f"--shards {count} needs {JOB_INDEX}, as an Indexed Job sets it; elsewhere give --shard I/{count}"
+            raise click.UsageError(msg)
+        return Shard(int(index), count)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
 def converter(function: _F) -> _F:
     """--registry and --crd (read back by ``converters``), --conversion-url: what converts under strategy Webhook."""
-    return _together(
+    return together(
         click.option(
             "--registry",
             metavar="MODULE:ATTR",
@@ -166,7 +228,7 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
     if conversion_url is not None and (why := url_problem(conversion_url)):
         msg = f"--conversion-url: {why}"
         raise click.UsageError(msg)
-    return Options(
+    chosen = Options(
         skip=frozenset(Phase(each) for each in flags.pop("skip")),
         managed_fields=managed_fields,
         scope=Scope(flags.pop("scope")),
@@ -177,6 +239,9 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
         selector=selector,
         **more,
     )
+    if chosen.contradiction:
+        raise click.UsageError(chosen.contradiction)
+    return chosen
 
 
 def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
@@ -196,15 +261,6 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
         msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
         raise click.UsageError(msg)
     return tuple(dict.fromkeys(found))
-
-
-class InputError(click.ClickException):
-    """A file that was given is not what it should be; told like every other refusal."""
-
-    exit_code = Exit.REFUSED
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"restow: {self.message}", err=True, file=file)
 
 
 def _names_in(path: Path) -> list[str]:

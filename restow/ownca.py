@@ -1,11 +1,10 @@
-"""``restow serve --own-ca``: a certificate authority of one's own, kept while serving."""
+"""``--own-ca`` of the commands that serve: a certificate authority of one's own, kept while serving."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+import re
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,29 +14,39 @@ import click
 from restow.conversion.certificates import CertificateError, Certificates, service_hosts
 from restow.conversion.wiring import Address, Service, Url
 from restow.crds import Crd
-from restow.kube import KubeError, connect
-from restow.options import InputError
+from restow.exits import InputError
+from restow.kube import Cluster, KubeError, connect
 from restow.session import sentence
 
-__all__ = ["OwnAuthority", "read_address"]
+__all__ = ["OwnAuthority", "at", "keep", "prepare", "read_address"]
 
 _NAME = "restow-webhook"
+_SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port>\d{1,5}))?", re.ASCII)
 
 
-def read_address(text: str) -> Address:
-    """Return the webhook's address that --own-ca names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
+def read_address(text: str, flag: str = "--own-ca") -> Address:
+    """Return the webhook's address that a flag names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
 
     Raises click.UsageError.
     """
+    found = _SERVICE.fullmatch(text)
     try:
         if text.startswith("https://"):
             return Url(text.rstrip("/"))
-        namespace, _, rest = text.partition("/")
-        name, _, port = rest.partition(":")
-        return Service(namespace, name, port=int(port or 443))
+        if found is not None:
+            return Service(found["namespace"], found["name"], port=int(found["port"] or 443))
     except ValueError as error:
-        msg = f"--own-ca takes NAMESPACE/SERVICE[:PORT] or https://HOST[:PORT], not {text!r}"
+        msg = f"{flag} {text!r}: {error}"
         raise click.UsageError(msg) from error
+    msg = f"{flag} takes NAMESPACE/SERVICE[:PORT] or https://HOST[:PORT], not {text!r}"
+    raise click.UsageError(msg)
+
+
+def at(address: Address, path: str) -> Address:
+    """Return the address of a path of the webhook."""
+    if isinstance(address, Service):
+        return Service(address.namespace, address.name, path, address.port)
+    return Url(address.url + path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,51 +56,56 @@ class OwnAuthority:
     Attributes:
         address: where API servers find the webhook, without a path.
         folder: where tls.crt and tls.key are put.
-        namespace: of the Secrets; the Service's own, or the client's default one.
+        configurations: the webhook configurations of admission to keep installed.
     """
 
     address: Address
     folder: Path
     crds: Sequence[Crd]
-    namespace: str | None
-    kubeconfig: str | None
-    context: str | None
+    configurations: Sequence[Mapping[str, Any]] = ()
 
-    def prepare(self) -> None:
-        """Get a certificate into the folder. Raises InputError."""
+    def at(self, path: str) -> Address:
+        """Return where API servers find a path of the webhook."""
+        return at(self.address, path)
 
-        async def prepare() -> None:
-            async with self._certificates() as certificates:
-                await certificates.prepare()
+    def certificates(self, cluster: Cluster, **more: Any) -> Certificates:
+        """Return what keeps them: Secrets in the Service's namespace, else in the client's default one.
 
+        `more` are further arguments of `Certificates`.
+        """
+        service = self.address if isinstance(self.address, Service) else None
+        return Certificates(
+            cluster,
+            _NAME if service is None else service.name,
+            None if service is None else service.namespace,
+            hosts={self.address.host} if service is None else service_hosts(service),
+            folder=self.folder,
+            crds={crd.name: self.at(f"/convert/{crd.name}") for crd in self.crds},
+            configurations=self.configurations,
+            **more,
+        )
+
+
+def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None) -> None:
+    """Get a certificate into the folder. Raises InputError."""
+
+    async def prepare() -> None:
+        async with connect(kubeconfig, context) as cluster:
+            await authority.certificates(cluster).prepare()
+
+    try:
+        asyncio.run(prepare())
+    except (KubeError, CertificateError, OSError) as error:
+        raise InputError(sentence(error)) from error
+
+
+async def keep(
+    authority: OwnAuthority, kubeconfig: str | None, context: str | None, serving: Coroutine[Any, Any, None]
+) -> None:
+    """Serve, and keep certificate and CRDs meanwhile."""
+    async with connect(kubeconfig, context) as cluster, asyncio.TaskGroup() as group:
+        keeping = group.create_task(authority.certificates(cluster).run_forever())
         try:
-            asyncio.run(prepare())
-        except (KubeError, CertificateError, OSError) as error:
-            raise InputError(sentence(error)) from error
-
-    async def keep(self, serving: Coroutine[Any, Any, None]) -> None:
-        """Serve, and keep certificate and CRDs meanwhile."""
-        async with self._certificates() as certificates, asyncio.TaskGroup() as group:
-            keeping = group.create_task(certificates.run_forever())
-            try:
-                await serving
-            finally:
-                keeping.cancel()
-
-    @asynccontextmanager
-    async def _certificates(self) -> AsyncIterator[Certificates]:
-        logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
-        async with connect(self.kubeconfig, self.context) as cluster:
-            yield Certificates(
-                cluster,
-                self.address.name if isinstance(self.address, Service) else _NAME,
-                self.namespace,
-                hosts=service_hosts(self.address) if isinstance(self.address, Service) else {self.address.host},
-                folder=self.folder,
-                crds={crd.name: self._address(f"/convert/{crd.name}") for crd in self.crds},
-            )
-
-    def _address(self, path: str) -> Address:
-        if isinstance(self.address, Service):
-            return Service(self.address.namespace, self.address.name, path, self.address.port)
-        return Url(self.address.url + path)
+            await serving
+        finally:
+            keeping.cancel()

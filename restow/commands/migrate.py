@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from restow import options
-from restow.exits import Exit
-from restow.migrator import CrdReport, Migration, Report, Result, list_crds, refusal
+from restow.exits import Exit, InputError
+from restow.migrator import CrdReport, Engine, Migration, Report, Result, list_crds, refusal
 from restow.printing import print_data, print_table, say
 from restow.progress import Progress
 from restow.session import Session, run
@@ -43,6 +43,7 @@ _FAILURES_SHOWN = 20
     metavar="S",
     help="Seconds since the CRD's last change before listing.",
 )
+@options.running
 @click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")
 @click.option(
     "--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report here too."
@@ -54,7 +55,7 @@ def command(**flags: Any) -> None:
 
     Every object is written once at the storage version with its managedFields translated, each answer is checked, and
     status.storedVersions is pruned once that is proven safe. Running it again is always right: what is done is not
-    done twice, and a run that was killed goes on.
+    done twice, and a run that was killed goes on (with --resume, even without asking for what it had written).
 
     SIGTERM finishes the writes in flight and reports what remains.
     """
@@ -62,7 +63,7 @@ def command(**flags: Any) -> None:
     kubeconfig, context = flags.pop("kubeconfig"), flags.pop("context")
     form, file = flags.pop("output"), flags.pop("report_file")
     if file is not None and not os.access(file.parent, os.W_OK):
-        raise options.InputError(f"--report {file} cannot be written: {file.parent} is no folder to write to")
+        raise InputError(f"--report {file} cannot be written: {file.parent} is no folder to write to")
     converters = options.converters(flags)
     if flags.pop("no_prune"):
         flags["skip"] = (*flags["skip"], "prune")
@@ -73,11 +74,14 @@ def command(**flags: Any) -> None:
         rate=flags.pop("rate"),
         page_size=flags.pop("page_size"),
         settle_s=flags.pop("settle"),
+        engine=Engine(flags.pop("engine")),
+        resume=flags.pop("resume"),
+        shard=options.shard(flags, os.environ),
     )
 
     async def migrate(session: Session) -> Exit:
         wanted = names if names is not None else await _all_that_can_be(session, chosen.namespace)
-        async with Progress() as progress:
+        async with Progress(len(wanted)) as progress:
             migration = Migration(session.cluster, chosen, observer=progress, stop=session.stop, converters=converters)
             report = await migration.run(wanted)
         show(report, form)
@@ -156,3 +160,5 @@ def _explain(crd: CrdReport) -> None:
         say(f"{crd.name}: {crd.unfinished}", style="red")
     elif not crd.pruned and crd.stored_after != (crd.storage_version,):
         say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="yellow")
+    elif not crd.passes:
+        say(f"{crd.name}: {crd.pruned_reason}")

@@ -1,4 +1,4 @@
-"""``restow plan``: what a migration would do."""
+"""``restow plan``: what a migration would do, cost, and fail at."""
 
 from __future__ import annotations
 
@@ -12,30 +12,69 @@ from restow.migrator import Survey, list_crds, read_crd, survey
 from restow.printing import print_data, print_table, say
 from restow.session import Session, run
 
+DEFAULT_SAMPLE = 100
+MOST_SAMPLED = 10_000
+"""All of them are kept in memory until the list has ended."""
+
+
+def sample_size(_context: click.Context, _option: click.Parameter, value: str) -> int | None:
+    """Read ``--sample``: a number of objects, or ``all`` (None).
+
+    Raises:
+        click.BadParameter: it is neither.
+    """
+    if value == "all":
+        return None
+    if not value.isdecimal() or int(value) > MOST_SAMPLED:
+        msg = f"{value!r} is neither 'all' nor a number up to {MOST_SAMPLED}"
+        raise click.BadParameter(msg)
+    return int(value)
+
 
 @click.command("plan")
 @options.crds
 @options.migration
+@click.option(
+    "--sample",
+    callback=sample_size,
+    default=str(DEFAULT_SAMPLE),
+    show_default=True,
+    metavar="N|all",
+    help="On how many objects to try the writes (dryRun=All): a number, all, or 0 to look only.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    default=32,
+    show_default=True,
+    help="Writes in flight that the time is estimated for.",
+)
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Writes per second that it is estimated for."
+)
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
     """Show what a migration would do, by looking only.
 
-    Lists the objects of each CRD and decides each one exactly as `restow migrate` would, but sends no write. Exits
-    with 3 if work is due. Nothing is converted either: what a conversion webhook can carry over is supposed to be all,
-    which `restow migrate --dry-run` finds out.
+    Lists the objects of each CRD and decides each one exactly as `restow migrate` would. On a sample of the objects the
+    writes are tried with dryRun=All, so that validation, admission and conversion have their say; nothing is stored.
+    Tells what stands in the way, and estimates the time from what was tried.
+
+    Exits with 3 if work is due, with 1 if objects would fail.
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
     kubeconfig, context, form = flags.pop("kubeconfig"), flags.pop("context"), flags.pop("output")
     converters = options.converters(flags)
-    chosen = options.migration_options(flags)
+    sample = flags.pop("sample")
+    chosen = options.migration_options(flags, concurrency=flags.pop("concurrency"), rate=flags.pop("rate"))
 
     async def plan(session: Session) -> Exit:
         if names is None:
             crds = await list_crds(session.cluster)
         else:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
-        surveys = [await survey(session.cluster, crd, chosen, converters) for crd in crds]
+        surveys = [await survey(session.cluster, crd, chosen, converters, sample=sample) for crd in crds]
         show(surveys, form)
         return _exit(surveys, one_by_one=names is not None)
 
@@ -45,6 +84,8 @@ def command(**flags: Any) -> None:
 def _exit(surveys: list[Survey], *, one_by_one: bool) -> Exit:
     """Tell what stands in the way. Of all CRDs of a cluster, some may well be in no state to be migrated."""
     code = Exit.DUE if any(each.due for each in surveys) else Exit.DONE
+    if any(each.findings.fail for each in surveys):
+        code = Exit.FAILURES
     for each in surveys:
         if why := each.refused or each.unfinished:
             fatal = one_by_one or bool(each.unfinished)
@@ -61,13 +102,23 @@ def show(surveys: list[Survey], form: str) -> None:
     columns = ("name", "storage", "stored", "strategy", "objects", "due", "writes", "lists", "remaining")
     print_table(columns, (_row(each) for each in surveys))
     judged = [each for each in surveys if not each.refused and not each.unfinished]
-    for each in judged:
-        for sentence in reasons(each):
-            say(f"{each.crd.name}: {sentence}")
-        for warning in each.warnings:
-            say(f"{each.crd.name}: {warning}", style="yellow")
-    if any(each.due for each in judged):
+    for each in surveys:
+        if each in judged:
+            for sentence in (*reasons(each), *costs(each)):
+                say(f"{each.crd.name}: {sentence}")
+        _tell_findings(each)
+    if any(each.findings.fail for each in surveys):
+        say("Objects would fail: mend what is told above, then plan again.", style="bold")
+    elif any(each.due for each in judged):
         say("Work is due: run restow migrate with the same arguments.", style="bold")
+
+
+def _tell_findings(found: Survey) -> None:
+    """Errors last: they are what is looked for, and at the end of the output they are seen."""
+    for finding in sorted(found.findings.listed, key=lambda each: each.fails):
+        say(f"{found.crd.name}: {finding.message}", style="red" if finding.fails else "yellow")
+    for check, count in found.findings.more().items():
+        say(f"{found.crd.name}: … and {count} findings more about {check.value}", style="yellow")
 
 
 def _row(found: Survey) -> tuple[str, ...]:
@@ -99,7 +150,7 @@ def reasons(found: Survey) -> list[str]:
         how = "in this process" if found.in_process else "by the conversion webhook"
         said.append(
             f"translating {found.translations} entries takes at most {found.conversions} conversions {how}; whether "
-            "all can be carried over, migrate --dry-run finds out"
+            "all can be carried over, plan --sample all finds out"
         )
     if found.new_defaults:
         paths = ", ".join(found.new_defaults)
@@ -109,6 +160,42 @@ def reasons(found: Survey) -> list[str]:
     if found.completed and found.remaining:
         said.append("a complete run left its mark; clients of served versions wrote those entries since")
     return said
+
+
+def costs(found: Survey) -> list[str]:
+    """Say what the migration will cost, and from what that is known."""
+    cost = found.cost
+    if not found.due:
+        return []
+    requests = f"{cost.lists} lists, {cost.writes} writes of {cost.objects} objects"
+    if cost.reads:
+        requests += f", {cost.reads} reads"
+    if cost.rehearsals:
+        requests += f", {cost.rehearsals} writes tried first as dry runs"
+    if cost.server_conversions:
+        requests += f"; the API server asks the conversion webhook for at most {cost.server_conversions} conversions"
+    said = [f"it will cost {requests}"]
+    measured, seconds = cost.measured, cost.seconds
+    if found.tried:
+        tried = f"all {cost.objects} objects were tried as dry runs"
+        if found.tried < cost.objects:
+            tried = f"{found.tried} of {cost.objects} objects were tried as dry runs (--sample all tries every one)"
+        said.append(f"the writes of {tried}; nothing was stored")
+    if seconds is not None and measured.writes_per_s is not None:
+        said.append(
+            f"that takes about {_duration(seconds)}: an estimate from {measured.writes} dry-run writes at "
+            f"{measured.writes_per_s:.0f} a second with up to {measured.concurrency} in flight; real writes reach etcd "
+            "as well, and take somewhat longer"
+        )
+    return said
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "a second"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 _TREATMENTS = {

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import logging
 import os
 import signal
-import socket
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +16,13 @@ import click
 from restow import options
 from restow.conversion import Graph
 from restow.crds import Crd
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.options import InputError
 from restow.printing import say
 from restow.registries import load_crds, load_graph
 
 try:
+    from restow import serving
     from restow.conversion.server import (
         BadCertificate,
         Inheritance,
@@ -36,17 +33,16 @@ try:
         Webhook,
         Workers,
         WorkersKeepDying,
-        bind,
         conversions_by_crd,
         run_alone,
         run_parent,
         run_worker,
     )
-    from restow.ownca import OwnAuthority, read_address
+    from restow.conversion.wiring import Service, stash_configuration
+    from restow.ownca import OwnAuthority, at, keep, prepare, read_address
 except ModuleNotFoundError as error:
     raise InputError(f"serving needs {error.name}: pip install 'restow[operator]'") from error
 
-_MIB = 1024 * 1024
 _STEP = "conversion-stash"
 
 
@@ -96,49 +92,14 @@ class _Served:
     help="Keep a CA and the certificate in Secrets beside this Service (or https://HOST), put the certificate into the "
     "folder of --cert and --key, and wire the CRDs of --crd to it.",
 )
+@click.option(
+    "--restore-stashes",
+    is_flag=True,
+    help="With --own-ca: keep a webhook configuration too, by which API servers ask for /mutate/conversion-stash.",
+)
 @options.connection
-@click.option("--bind", "host", default="", metavar="HOST", help="Address to listen on; default: all.")
-@click.option("--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="HTTPS, for API servers.")
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    default=8080,
-    show_default=True,
-    help="HTTP, for /livez, /readyz and /metrics.",
-)
+@serving.flags
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that serve.")
-@click.option(
-    "--max-body-mib",
-    type=click.IntRange(1),
-    default=128,
-    show_default=True,
-    metavar="MIB",
-    help="Largest ConversionReview.",
-)
-@click.option(
-    "--max-in-flight-mib",
-    type=click.IntRange(1),
-    default=256,
-    show_default=True,
-    metavar="MIB",
-    help="Largest sum of requests at work in a process; its memory is about four times that.",
-)
-@click.option(
-    "--drain-seconds",
-    type=click.FloatRange(0),
-    default=10.0,
-    show_default=True,
-    metavar="S",
-    help="How long SIGTERM leaves for endpoints to be withdrawn, still serving.",
-)
-@click.option(
-    "--finish-seconds",
-    type=click.FloatRange(0),
-    default=15.0,
-    show_default=True,
-    metavar="S",
-    help="How long requests in flight may take after that.",
-)
 def command(**flags: Any) -> None:
     """Serve conversions and admission over HTTPS.
 
@@ -149,35 +110,37 @@ def command(**flags: Any) -> None:
     """
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
     logging.getLogger("restow").setLevel(logging.INFO)
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
     crds = load_crds(flags["crd_files"])
-    limits = Limits(
-        body=flags["max_body_mib"] * _MIB,
-        in_flight=max(flags["max_in_flight_mib"], flags["max_body_mib"]) * _MIB,
-        drain_seconds=flags["drain_seconds"],
-        finish_seconds=flags["finish_seconds"],
-    )
-    served = _Served(load_graph(flags["registry"], crds), crds, flags["cert"], flags["key"], limits)
+    served = _Served(load_graph(flags["registry"], crds), crds, flags["cert"], flags["key"], serving.limits(flags))
     inheritance = Inheritance.claimed(os.environ)
     authority = _own_authority(served, flags)
+
+    def keeping(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        return work if authority is None else keep(authority, flags["kubeconfig"], flags["context"], work)
+
     try:
         if authority is not None and inheritance is None:
-            authority.prepare()
+            prepare(authority, flags["kubeconfig"], flags["context"])
         webhook, certificate = served.webhook()
         if inheritance is not None:
-            _run(lambda stop: run_worker(webhook, certificate, inheritance, stop), {signal.SIGHUP: certificate.reload})
+            serving.run_until_stopped(
+                lambda stop: run_worker(webhook, certificate, inheritance, stop), {signal.SIGHUP: certificate.reload}
+            )
             return
-        listener, probes = _bound(flags["host"], flags["port"]), _bound(flags["host"], flags["metrics_port"])
-        _tell(webhook, listener, probes)
+        listener = serving.bound(flags["host"], flags["port"])
+        probes = serving.bound(flags["host"], flags["metrics_port"])
+        serving.tell(webhook, listener, probes)
         if flags["workers"] == 1:
-            _run(
-                lambda stop: _keeping(authority, run_alone(webhook, certificate, listener, probes, stop)),
+            serving.run_until_stopped(
+                lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop)),
                 {signal.SIGHUP: certificate.reload},
             )
             return
         command = (sys.executable, *sys.orig_argv[1:])
-        workers = Workers(command, listener, flags["workers"], limits=limits, clock=SYSTEM_CLOCK)
-        _run(
-            lambda stop: _keeping(authority, run_parent(workers, probes, stop, limits=limits)),
+        workers = Workers(command, listener, flags["workers"], limits=served.limits, clock=SYSTEM_CLOCK)
+        serving.run_until_stopped(
+            lambda stop: keeping(run_parent(workers, probes, stop, limits=served.limits)),
             {signal.SIGHUP: lambda: workers.signal(signal.SIGHUP)},
         )
     except BadCertificate as error:
@@ -190,58 +153,17 @@ def command(**flags: Any) -> None:
 def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | None:
     """Return what --own-ca asks for. Raises click.UsageError."""
     if flags["own_ca"] is None:
+        if flags["restore_stashes"]:
+            msg = "--restore-stashes needs --own-ca: without, the certificate's keeper installs the configuration"
+            raise click.UsageError(msg)
         return None
     folder = served.certificate.parent
     if not served.crds or (served.certificate, served.key) != (folder / "tls.crt", folder / "tls.key"):
         msg = "--own-ca needs --crd, and --cert FOLDER/tls.crt --key FOLDER/tls.key of one folder"
         raise click.UsageError(msg)
     address = read_address(flags["own_ca"])
-    namespace = getattr(address, "namespace", None)
-    return OwnAuthority(address, folder, served.crds, namespace, flags["kubeconfig"], flags["context"])
-
-
-async def _keeping(authority: OwnAuthority | None, serving: Coroutine[Any, Any, None]) -> None:
-    if authority is None:
-        await serving
-    else:
-        await authority.keep(serving)
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    try:
-        return bind(host, port)
-    except OSError as error:
-        raise InputError(f"cannot listen on {host or '*'}:{port}: {error.strerror}") from error
-
-
-def _tell(webhook: Webhook, listener: socket.socket, probes: socket.socket) -> None:
-    """Say in one line what is served where."""
-    port, probes_port = listener.getsockname()[1], probes.getsockname()[1]
-    say(f"serving {', '.join(webhook.paths)} at port {port}, probes and metrics at port {probes_port}")
-
-
-def _run(
-    served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], handlers: dict[signal.Signals, Callable[[], None]]
-) -> None:
-    """Run until SIGTERM or SIGINT have it drain; a second one ends the process at once."""
-
-    async def run() -> None:
-        loop, stop = asyncio.get_running_loop(), asyncio.Event()
-
-        def ask_to_stop(number: signal.Signals) -> None:
-            stop.set()
-            loop.remove_signal_handler(number)
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ask_to_stop, number)
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        # The graph and all modules stay: the collector need not walk through them during a large review.
-        gc.collect()
-        gc.freeze()
-        await served(stop)
-
-    try:
-        asyncio.run(run())
-    except KeyboardInterrupt:
-        raise SystemExit(int(Exit.FAILURES)) from None
+    configurations = []
+    if flags["restore_stashes"]:
+        name = address.name if isinstance(address, Service) else _STEP
+        configurations = [stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds)]
+    return OwnAuthority(address, folder, served.crds, configurations)

@@ -11,7 +11,7 @@ import yaml
 
 from restow import options
 from restow.crds import Crd
-from restow.exits import Exit
+from restow.exits import Exit, InputError
 from restow.migrator import list_crds
 from restow.migrator.timeline import (
     Finding,
@@ -70,12 +70,12 @@ def command(
         msg = "--all and --at RELEASE belong together"
         raise click.UsageError(msg)
     try:
-        planned = schedule(_read(policy_file))
+        planned = schedule(read_policy(policy_file))
         first = 0 if since is None else planned.policy.index(since)
         at = None if release is None else planned.policy.index(release)
         known = [(planned.policy.index(name), crd) for name, crd in _manifests(manifests)]
     except PolicyError as error:
-        raise options.InputError(f"{policy_file}: {error}") from error
+        raise InputError(f"{policy_file}: {error}") from error
     if at is None:
         raise SystemExit(int(_finish(planned, known, first, output)))
 
@@ -87,12 +87,13 @@ def command(
     run(live, kubeconfig=kubeconfig, context=context)
 
 
-def _read(file: Path) -> Policy:
+def read_policy(file: Path) -> Policy:
+    """Read a policy; `-` is stdin. Raises InputError."""
     try:
         with click.open_file(str(file), encoding="utf-8") as text:
             return parse_policy(yaml.safe_load(text))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise options.InputError(f"{file} cannot be read as YAML ({str(error).splitlines()[0]})") from error
+        raise InputError(f"{file} cannot be read as YAML ({str(error).splitlines()[0]})") from error
 
 
 def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:

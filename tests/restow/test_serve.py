@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from restow.crds import Crd
-from restow.options import InputError
+from restow.exits import InputError
 from restow.registries import load_crds, load_graph
 from tests.conversion.server.apiserver import api_server
 from tests.conversion.server.gateways import CRD, CRD_DOCUMENT, CRD_NAME, GROUP, KIND, new, old

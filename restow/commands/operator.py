@@ -1,0 +1,190 @@
+"""``restow operator``: conversion, admission and controllers of the CloudProfile family in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from restow import options
+from restow.cloudprofile.managementconfig import InvalidConfiguration, VersionManagement, read_configuration
+from restow.exits import InputError
+from restow.kube import KubeError
+from restow.migrator import Targets
+from restow.session import sentence
+
+try:
+    from restow import serving
+    from restow.cloudprofile.controllers import Options
+    from restow.conversion.certificates import CertificateError
+    from restow.conversion.server import BadCertificate, ServingCertificate, Webhook
+    from restow.conversion.wiring import Address, Bundle, BundleError, Service
+    from restow.operator import Files, Settings, run
+    from restow.operator.family import configurations, crds
+    from restow.ownca import at, read_address
+except ModuleNotFoundError as error:
+    raise InputError(f"the operator needs {error.name}: pip install 'restow[operator]'") from error
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("operator")
+@click.option(
+    "--own-ca",
+    metavar="NAMESPACE/SERVICE",
+    help="Keep a CA and the certificate in Secrets beside this Service (or https://HOST), and have the CRDs and both "
+    "webhook configurations name it.",
+)
+@click.option(
+    "--cert", type=_FILE, help="Serving certificate that others keep, with its chain, PEM; followed when it changes."
+)
+@click.option("--key", type=_FILE, help="Its private key, PEM, unencrypted.")
+@click.option("--install-crds", is_flag=True, help="Apply the CRDs first, as the field manager restow-operator.")
+@options.connection
+@serving.flags
+@click.option(
+    "--lease",
+    default="restow-operator",
+    show_default=True,
+    metavar="[NAMESPACE/]NAME",
+    help="Lease by which one replica runs the controllers; by default beside the Service, else in the client's own "
+    "namespace.",
+)
+@click.option("--no-controllers", is_flag=True, help="Serve only.")
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=4, show_default=True, help="Objects of a kind written at once."
+)
+@click.option(
+    "--management",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Manage versions by this policy, a ControllerManagerConfiguration; only proposes.",
+)
+@click.option("--apply-management", is_flag=True, help="Write what the policy asks for into the CloudProfiles.")
+@click.option("--maintain-shoots", is_flag=True, help="Apply update targets to Shoots in their maintenance windows.")
+@click.option(
+    "--migrate",
+    multiple=True,
+    metavar="CRD",
+    help="Keep this CRD migrated to its storage version (family: those of CloudProfiles, all: every one); repeatable.",
+)
+@click.option(
+    "--print-webhooks",
+    metavar="NAMESPACE/SERVICE",
+    help="Print the webhook configurations for this Service (or https://HOST), and do nothing else.",
+)
+@click.option(
+    "--ca-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --print-webhooks: what the certificate verifies by, PEM.",
+)
+def command(**flags: Any) -> None:
+    """Run conversion, admission and controllers of CloudProfiles.
+
+    Every replica serves; one of them runs the controllers. Conversion is at /convert/<plural>.core.gardener.cloud,
+    admission at /admit/<step> and /mutate/<step>.
+
+    SIGTERM releases the lease and drains; a second one ends it at once. SIGHUP looks for a new certificate.
+    """
+    if flags["print_webhooks"] is not None:
+        click.echo(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]), nl=False)
+        return
+    settings = _settings(flags)
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("restow").setLevel(logging.INFO)
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
+    try:
+        serving.run_until_stopped(lambda stop: run(settings, stop), {})
+    except (KubeError, CertificateError) as error:
+        raise InputError(sentence(error)) from error
+    except (BadCertificate, OSError) as error:
+        raise InputError(str(error)) from error
+
+
+def _settings(flags: dict[str, Any]) -> Settings:
+    """Return what the flags ask for. Raises click.UsageError, InputError."""
+
+    def listen(webhook: Webhook, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)
+        sockets = serving.bound(flags["host"], flags["port"]), serving.bound(flags["host"], flags["metrics_port"])
+        serving.tell(webhook, *sockets)
+        return sockets
+
+    identity = _identity(flags)
+    namespace, _, name = flags["lease"].rpartition("/")
+    if not namespace and isinstance(identity, Service):
+        namespace = identity.namespace
+    return Settings(
+        identity=identity,
+        listen=listen,
+        kubeconfig=flags["kubeconfig"],
+        context=flags["context"],
+        lease=(name, namespace or None),
+        limits=serving.limits(flags),
+        controllers=_controllers(flags),
+        migrate=_targets(flags["migrate"]),
+        installs_crds=flags["install_crds"],
+    )
+
+
+def _targets(names: tuple[str, ...]) -> Targets | None:
+    """Return the CRDs that --migrate names."""
+    if not names:
+        return None
+    if "all" in names:
+        return lambda _crd: True
+    own = [crd.name for crd in crds()]
+    found = [each for name in names for each in (own if name == "family" else [name])]
+    if wrong := [name for name in found if "." not in name]:
+        msg = f"--migrate takes <plural>.<group>, family or all, not {wrong[0]!r}"
+        raise click.UsageError(msg)
+    return tuple(dict.fromkeys(found))
+
+
+def _identity(flags: dict[str, Any]) -> Files | Address:
+    own, certificate, key = flags["own_ca"], flags["cert"], flags["key"]
+    if own is not None and certificate is None and key is None:
+        return read_address(own)
+    if own is None and certificate is not None and key is not None:
+        return Files(certificate, key)
+    msg = "give --own-ca NAMESPACE/SERVICE, or --cert and --key"
+    raise click.UsageError(msg)
+
+
+def _controllers(flags: dict[str, Any]) -> Options | None:
+    management = _management(flags["management"])
+    if flags["apply_management"] and management is None:
+        msg = "--apply-management applies a policy: give --management FILE too"
+        raise click.UsageError(msg)
+    if flags["no_controllers"]:
+        return None
+    return Options(
+        management=management,
+        applies_management=flags["apply_management"],
+        maintenance=flags["maintain_shoots"],
+        workers=flags["workers"],
+    )
+
+
+def _management(file: Path | None) -> VersionManagement | None:
+    if file is None:
+        return None
+    try:
+        return read_configuration(file.read_text(encoding="utf-8"))
+    except (InvalidConfiguration, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--management {file}: {error}") from error
+
+
+def _webhooks(address: Address, ca_file: Path | None) -> str:
+    try:
+        bundle = None if ca_file is None else Bundle.from_pem(ca_file.read_bytes())
+    except (BundleError, OSError) as error:
+        raise InputError(f"--ca-file {ca_file}: {error}") from error
+    documents = configurations(lambda path: at(address, path), bundle)
+    return yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True)

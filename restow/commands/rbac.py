@@ -1,0 +1,156 @@
+"""``restow rbac``: the least rights that a command needs, as Roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from restow import options
+from restow.printing import print_data
+from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
+
+
+@click.command("rbac")
+@click.option("--crd", "crds", multiple=True, metavar="NAME|FILE", help="A CRD, or a manifest of some; repeatable.")
+@click.option("--all", "everything", is_flag=True, help="The commands run with --all: CRDs are listed too.")
+@click.option(
+    "--for",
+    "commands",
+    multiple=True,
+    required=True,
+    type=click.Choice([each.value for each in Command]),
+    help="What is to be run; repeatable.",
+)
+@click.option(
+    "-n",
+    "--namespace",
+    "namespaces",
+    multiple=True,
+    metavar="NAME",
+    help="Objects of this namespace only, by a Role in it; repeatable.",
+)
+@click.option("--least", is_flag=True, help="Without the rights that can be done without.")
+@click.option("--no-prune", is_flag=True, help="migrate runs with --no-prune or --dry-run.")
+@click.option("--shards", is_flag=True, help="migrate runs in shards, whose records stand in a ConfigMap.")
+@click.option(
+    "--proxied",
+    multiple=True,
+    metavar="NAMESPACE/SERVICE[:PORT]",
+    help="A conversion webhook that is asked from outside of the cluster; repeatable.",
+)
+@click.option("--own-ca", metavar="NAMESPACE/SERVICE", help="serve or operator keep certificates for this Service.")
+@click.option("--install-crds", is_flag=True, help="operator runs with --install-crds.")
+@click.option("--no-controllers", is_flag=True, help="operator runs with --no-controllers.")
+@click.option("--maintain-shoots", is_flag=True, help="operator runs with --maintain-shoots.")
+@click.option(
+    "--migrate",
+    "keeps",
+    multiple=True,
+    metavar="CRD",
+    help="operator runs with --migrate for this CRD (family: those of CloudProfiles); repeatable.",
+)
+@click.option(
+    "--service-account",
+    metavar="NAMESPACE/NAME",
+    help="Print this account and its bindings too; the process runs in its namespace.",
+)
+@click.option("--name", help="Name of the Roles; default: restow- and what they are for.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="How to print them.")
+def command(**flags: Any) -> None:
+    """Print the least RBAC that commands need, with reasons.
+
+    Objects are named wherever RBAC can: create takes no name. Rights marked optional can be left out, at the price that
+    is told there (--least leaves them out).
+
+    \b
+    restow rbac --for migrate --crd widgets.example.com --service-account my-system/migrator | kubectl apply -f -
+    """  # noqa: D301 - click takes the backspace itself for "leave these lines as they are"
+    commands = tuple(dict.fromkeys(Command(each) for each in flags["commands"]))
+    account = _account(flags["service_account"])
+    asked = Asked(
+        crds=_names(flags["crds"]),
+        namespaces=flags["namespaces"],
+        home=_home(flags, commands, account),
+        everything=flags["everything"],
+        prunes=not flags["no_prune"],
+        shards=flags["shards"],
+        proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
+        own_ca=None if flags["own_ca"] is None else _service(flags["own_ca"], "--own-ca")[:2],
+        installs_crds=flags["install_crds"],
+        controls=not flags["no_controllers"],
+        maintains=flags["maintain_shoots"],
+        keeps=_kept(flags["keeps"]),
+        least=flags["least"],
+    )
+    _insist(commands, asked)
+    try:
+        found = grants(commands, asked)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    name = flags["name"] or "-".join(("restow", *commands))
+    documents = manifests(found, name, account)
+    if flags["output"] == "yaml":
+        click.echo(to_yaml(documents), nl=False)
+    else:
+        print_data({"apiVersion": "v1", "kind": "List", "items": plain(documents)}, "json")
+
+
+def _names(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the CRDs; a manifest says those of its own. Raises InputError."""
+    files = tuple(Path(each) for each in given if Path(each).exists())
+    names = tuple(each for each in given if not Path(each).exists())
+    return options.crd_names(names, everything=False, files=files) or () if given else ()
+
+
+def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the CRDs that --migrate names; for `all`, nobody can say what is least. Raises click.UsageError."""
+    if "all" in given:
+        msg = "--migrate all would take the right to write every object of the cluster: name the CRDs"
+        raise click.UsageError(msg)
+    found = (FAMILY if each == "family" else (each,) for each in given)
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def _account(text: str | None) -> ServiceAccount | None:
+    if text is None:
+        return None
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        msg = f"--service-account takes NAMESPACE/NAME, not {text!r}"
+        raise click.UsageError(msg)
+    return ServiceAccount(namespace, name)
+
+
+def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: ServiceAccount | None) -> str:
+    """Return the namespace that the process runs in. Raises click.UsageError where it is needed and not said."""
+    if account is not None:
+        return account.namespace
+    elects = Command.OPERATOR in commands and (flags["keeps"] or not flags["no_controllers"])
+    if flags["shards"] or elects:
+        msg = "give --service-account NAMESPACE/NAME: restow needs rights in the namespace that it runs in"
+        raise click.UsageError(msg)
+    return "default"
+
+
+def _service(text: str, flag: str) -> tuple[str, str, int]:
+    namespace, _, rest = text.partition("/")
+    name, _, port = rest.partition(":")
+    if not (namespace and name and (port or "443").isdecimal()):
+        msg = f"{flag} takes NAMESPACE/SERVICE[:PORT], not {text!r}"
+        raise click.UsageError(msg)
+    return namespace, name, int(port or 443)
+
+
+def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
+    """Refuse what would come to nothing, or to less than is meant. Raises click.UsageError."""
+    serves = Command.SERVE in commands and asked.own_ca is not None
+    about_crds = {each for each in commands if each not in (Command.SERVE, Command.OPERATOR)}
+    named = bool(asked.crds) or (asked.everything and about_crds <= {Command.STATUS} and not serves)
+    if (about_crds or serves) and not named:
+        msg = f"name the CRDs that {', '.join(commands)} is for: --crd NAME or FILE"
+        raise click.UsageError(msg)
+    if Command.SERVE in commands and asked.own_ca is None and len(commands) == 1:
+        msg = "serve needs no right, unless it keeps its own certificates: give --own-ca NAMESPACE/SERVICE"
+        raise click.UsageError(msg)

@@ -1,0 +1,161 @@
+"""``restow report``: one HTML page of a run, of a cluster, or of both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+
+from restow import options
+from restow.commands.status import state
+from restow.commands.timeline import read_policy
+from restow.crds import Crd
+from restow.exits import Exit, InputError
+from restow.migrator import list_crds, read_crd
+from restow.migrator.timeline import PolicyError, Schedule, check, observe, schedule
+from restow.printing import say
+from restow.report import Document, Plan, Run, RunError, parse_run, render
+from restow.report.gathering import look_at, profiles
+from restow.session import Session, run
+
+__all__ = ["command"]
+
+_STDOUT = Path("-")
+_PARTLY_SEEN = "not everything could be seen; the page says what, and why"
+
+
+@click.command("report")
+@click.argument("names", metavar="[CRD]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster.")
+@click.option(
+    "-f",
+    "--filename",
+    "run_file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="REPORT",
+    help="A run to show: what restow migrate --report, or -o json, wrote; - for stdin.",
+)
+@click.option(
+    "--policy",
+    "policy_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="POLICY",
+    help="Show when each version is to go by this policy. docs/timeline.md describes it.",
+)
+@click.option(
+    "--at", "release", metavar="RELEASE", help="With --policy: the release that runs in the cluster; checks its CRDs."
+)
+@click.option("--profiles", "with_profiles", is_flag=True, help="Show the lifecycles of the cluster's CloudProfiles.")
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Where to write the page; - for stdout.",
+)
+@options.connection
+def command(
+    names: tuple[str, ...],
+    everything: bool,
+    run_file: Path | None,
+    policy_file: Path | None,
+    release: str | None,
+    with_profiles: bool,
+    file: Path,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Write a page of what is stored, who owns it, and what may go.
+
+    Of the named CRDs, of a run (-f), of a policy's timeline (--policy), of CloudProfiles (--profiles), or of several of
+    these in one page. The page is one file that needs no network and no JavaScript. Without CRDs and --profiles no
+    cluster is asked. Lists the objects' metadata, keeps counts only, and writes nothing to the cluster.
+
+    Exits with 1 if the objects of a CRD could not be seen.
+    """
+    if everything and names:
+        msg = "name CRDs or give --all, not both"
+        raise click.UsageError(msg)
+    asks = everything or bool(names) or with_profiles
+    if not asks and run_file is None and policy_file is None:
+        msg = "say what to show: CRDs (<plural>.<group>), --all, -f REPORT, --policy POLICY or --profiles"
+        raise click.UsageError(msg)
+    if release is not None and (policy_file is None or not (everything or names)):
+        msg = "--at needs --policy, and CRDs or --all to check"
+        raise click.UsageError(msg)
+    if file != _STDOUT and not os.access(file.parent, os.W_OK):
+        raise InputError(f"-o {file} cannot be written: {file.parent} is no folder to write to")
+    ran = None if run_file is None else _read_run(run_file)
+    planned, at = (None, None) if policy_file is None else _read_plan(policy_file, release)
+
+    if not asks:
+        _write(file, Document(made=datetime.now(UTC), release=version("restow"), run=ran, plan=_plan(planned, at, ())))
+        raise SystemExit(int(Exit.DONE))
+
+    async def report(session: Session) -> Exit:
+        cluster, made = session.cluster, datetime.now(UTC)
+        crds = await list_crds(cluster) if everything else [(await read_crd(cluster, each)).crd for each in names]
+        drawn, more = await profiles(cluster, made) if with_profiles else ((), 0)
+        document = Document(
+            made=made,
+            release=version("restow"),
+            cluster=cluster.host,
+            crds=tuple([await look_at(cluster, crd, state(crd)) for crd in crds]),
+            run=ran,
+            plan=_plan(planned, at, crds),
+            profiles=drawn,
+            more_profiles=more,
+        )
+        _write(file, document)
+        if any(crd.unseen for crd in document.crds):
+            say(f"restow: {_PARTLY_SEEN}", style="yellow")
+            return Exit.FAILURES
+        return Exit.DONE
+
+    run(report, kubeconfig=kubeconfig, context=context)
+
+
+def _read_run(file: Path) -> Run:
+    try:
+        with click.open_file(str(file), "rb") as source:
+            return parse_run(source.read())
+    except (OSError, RunError) as error:
+        raise InputError(f"{file} cannot be shown: {error}") from error
+
+
+def _read_plan(file: Path, release: str | None) -> tuple[Schedule, int | None]:
+    try:
+        planned = schedule(read_policy(file))
+        return planned, None if release is None else planned.policy.index(release)
+    except PolicyError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _plan(planned: Schedule | None, at: int | None, crds: Sequence[Crd]) -> Plan | None:
+    """The plan, checked against the CRDs of the cluster that have a version of it, if its release is known."""
+    if planned is None:
+        return None
+    if at is None:
+        return Plan(planned, check(planned))
+    known = {each.name for each in planned.policy.versions}
+    observed = observe((at, crd) for crd in crds if known & {each.name for each in crd.versions})
+    return Plan(planned, check(planned, observed) if observed else (), at)
+
+
+def _write(file: Path, document: Document) -> None:
+    page = render(document)
+    if file == _STDOUT:
+        click.echo(page, nl=False)
+        return
+    try:
+        # A name may hold half a character pair, which no file can.
+        file.write_text(page, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise click.FileError(str(file), error.strerror) from error
+    say(f"{file} written", style="green")

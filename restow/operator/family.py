@@ -1,0 +1,63 @@
+"""What the operator serves, and the objects that have API servers ask it: CRDs and webhook configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+from restow.cloudprofile.admission import admission_steps, webhook_configurations
+from restow.cloudprofile.conversions import graph
+from restow.conversion import Graph
+from restow.conversion.server import Limits, Webhook, conversions_by_crd
+from restow.conversion.wiring import Address, Bundle, client_config
+from restow.crds import Crd
+from restow.crds.cloudprofiles import documents
+from restow.kube import Cluster
+
+__all__ = ["CONFIGURATION", "configurations", "conversions", "crds", "manifests", "webhook"]
+
+#: The name of both webhook configurations.
+CONFIGURATION: Final = "restow-cloudprofile"
+
+Where = Callable[[str], Address]
+"""Gives the address of a path."""
+
+
+@cache
+def crds() -> tuple[Crd, ...]:
+    """Return the CRDs of the family as they are packaged."""
+    return tuple(map(Crd.from_document, documents().values()))
+
+
+@cache
+def conversions() -> Graph:
+    """Return the conversions of the family."""
+    return graph(crds())
+
+
+def webhook(cluster: Cluster, now: Callable[[], datetime], limits: Limits) -> Webhook:
+    """Return conversion and admission on one server; `cluster` is where admission reads who refers to whom."""
+    steps = admission_steps(cluster, conversions(), crds(), now)
+    return Webhook(
+        conversions_by_crd(conversions(), crds()),
+        validating=steps.validating,
+        mutating=steps.mutating,
+        limits=limits,
+    )
+
+
+def configurations(where: Where, bundle: Bundle | None = None) -> tuple[Mapping[str, Any], ...]:
+    """Return both webhook configurations for a webhook at an address; with its CA bundle if there is one."""
+    ca = {} if bundle is None else {"caBundle": bundle.base64}
+    return webhook_configurations(CONFIGURATION, lambda path: client_config(where(path)) | ca)
+
+
+def manifests(where: Where | None) -> tuple[Mapping[str, Any], ...]:
+    """Return the CRDs to be applied, converted at an address; without one, where the packaged manifests say."""
+    found = documents()
+    for name, document in found.items():
+        if where is not None:
+            document["spec"]["conversion"]["webhook"]["clientConfig"] = client_config(where(f"/convert/{name}"))
+    return tuple(found.values())

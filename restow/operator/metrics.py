@@ -1,0 +1,106 @@
+"""Numbers of the operator beside those of its webhook: controllers, migrations, leadership, certificates."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from restow.conversion.certificates import CertificateDetails
+from restow.kube import ControllerDetails, ElectionDetails, Happening
+from restow.migrator.metrics import Metrics as MigrationMetrics
+
+__all__ = ["Metrics"]
+
+_MIGRATOR: Final = "migrator"
+_BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+
+
+class Metrics:
+    """Counts what hooks tell. No label has values that a user of the cluster can choose."""
+
+    def __init__(self) -> None:
+        self._registry = registry = CollectorRegistry()
+        self.migration = MigrationMetrics(registry)
+        """A hook of the migrator."""
+        self._seen: set[str] = set()
+        self._reconciles = Counter(
+            "restow_controller_reconciles",
+            "Reconciles by how they ended.",
+            ("controller", "result"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "restow_controller_reconcile_seconds",
+            "Time that a reconcile took.",
+            ("controller",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._queued = Gauge(
+            "restow_controller_queued", "Objects that wait, due now or later.", ("controller",), registry=registry
+        )
+        self._running = Gauge(
+            "restow_controller_running", "Objects that are being reconciled.", ("controller",), registry=registry
+        )
+        self._interruptions = Counter(
+            "restow_controller_watch_interruptions",
+            "Watches that ended before their time.",
+            ("controller", "resource"),
+            registry=registry,
+        )
+        self._ends = Counter(
+            "restow_operator_work_ended",
+            "Times that the controllers, the migrator or the keeping of certificates ended as a whole.",
+            ("work",),
+            registry=registry,
+        )
+        self._leading = Gauge("restow_leader", "Whether this process leads.", ("lease",), registry=registry)
+        self._transitions = Gauge(
+            "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry
+        )
+        self._authority_ends = Gauge(
+            "restow_webhook_authority_expiry_timestamp_seconds", "When the own CA expires.", registry=registry
+        )
+        self._problems = Gauge(
+            "restow_webhook_wiring_problems",
+            "CRDs and webhook configurations that do not say what they should.",
+            registry=registry,
+        )
+
+    def controller(self, details: ControllerDetails) -> None:
+        """Count what a controller did."""
+        name = details.controller
+        self._seen.add(name)
+        self._queued.labels(name).set(details.queued)
+        match details.happening:
+            case Happening.RECONCILED | Happening.FAILED:
+                result = "succeeded" if details.happening is Happening.RECONCILED else "failed"
+                self._reconciles.labels(name, result).inc()
+                self._seconds.labels(name).observe(details.seconds)
+                self._running.labels(name).set(details.running - 1)  # the one that just ended still counts
+            case Happening.INTERRUPTED if details.source is not None:
+                self._interruptions.labels(name, details.source.resource.full_name).inc()
+
+    def ended(self, work: str) -> None:
+        """Count that the controllers, the migrator or the keeping of certificates ended."""
+        self._ends.labels(work).inc()
+
+    def election(self, details: ElectionDetails) -> None:
+        """Note who leads; for one who does not, nothing waits."""
+        self._leading.labels(details.lease).set(details.leading)
+        self._transitions.labels(details.lease).set(details.transitions)
+        if not details.leading:
+            for name in self._seen:
+                if (name == _MIGRATOR) == details.lease.endswith(f"-{_MIGRATOR}"):
+                    self._queued.labels(name).set(0)
+                    self._running.labels(name).set(0)
+
+    def certificates(self, details: CertificateDetails) -> None:
+        """Note where the certificates stand."""
+        self._authority_ends.set(details.authority_ends.timestamp())
+        self._problems.set(len(details.problems))
+
+    def text(self) -> bytes:
+        """Return all of it as Prometheus text."""
+        return generate_latest(self._registry)

@@ -1,0 +1,215 @@
+"""The process: what runs beside what, and in which order it begins and ends.
+
+An API server needs the conversion webhook to read what is stored, and controllers read everything. So it serves first,
+then has the CRDs and webhook configurations name it, and only then stands for election. Readiness waits for the first
+alone: through a Service nobody is reached, and so nothing wired, before somebody is ready.
+
+At the end the lease goes first, so that another replica leads at once; what is served is drained meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from restow.cloudprofile.controllers import Options
+from restow.cloudprofile.controllers import run as run_controllers
+from restow.conversion.certificates import CertificateDetails, Certificates, Lifetimes
+from restow.conversion.certificates.files import CERTIFICATE, KEY
+from restow.conversion.server import Limits, Phase, ServingCertificate, Webhook, run_alone
+from restow.conversion.wiring import Address
+from restow.converters import graph_converters
+from restow.kube import Cluster, LeaderElector, LeaseTiming, connect, unique_identity
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.migrator import Events, Migrator, Targets, log_details
+from restow.operator import family
+from restow.operator.installing import install_crds
+from restow.operator.keeping import keep_running
+from restow.operator.metrics import Metrics
+from restow.ownca import OwnAuthority, at
+
+__all__ = ["Files", "Settings", "run"]
+
+Listen = Callable[[Webhook, ServingCertificate], tuple[socket.socket, socket.socket]]
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A certificate and its key that somebody else keeps, PEM."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is run.
+
+    Attributes:
+        identity: by what it serves: a certificate in files, or one of a CA of its own for an address; then CRDs and
+            webhook configurations are wired too.
+        listen: gives the sockets for API servers and for probes, once there is something to serve by.
+        kubeconfig, context: of the API server.
+        lease: name of the controllers' Lease, and its namespace; the client's default one if None. The migrator's has
+            `-migrator` behind it.
+        timing: of the election.
+        limits: of the webhook.
+        controllers: what the controllers do; None for none.
+        migrate: the CRDs that are kept migrated; None for none.
+        installs_crds: whether the CRDs are applied first.
+        lifetimes: of the certificates of a CA of its own.
+        clock: for all of it.
+    """
+
+    identity: Files | Address
+    listen: Listen
+    kubeconfig: str | None = None
+    context: str | None = None
+    lease: tuple[str, str | None] = ("restow-operator", None)
+    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    limits: Limits = field(default_factory=Limits)
+    controllers: Options | None = field(default_factory=Options)
+    migrate: Targets | None = None
+    installs_crds: bool = False
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+    clock: Clock = SYSTEM_CLOCK
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Run until asked to stop, then drain. Only the start can fail: what goes wrong later is told and tried again.
+
+    Raises KubeError, CertificateError, BadCertificate, OSError, and what `listen` raises.
+    """
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
+        identity = settings.identity
+        if isinstance(identity, Files):
+            await _Operator(settings, cluster, identity).run(stop)
+        else:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="restow-")))
+            configurations = family.configurations(lambda path: at(identity, path))
+            authority = OwnAuthority(identity, folder, family.crds(), configurations)
+            await _Operator(settings, cluster, Files(folder / CERTIFICATE, folder / KEY), authority).run(stop)
+
+
+class _Operator:
+    """One process."""
+
+    def __init__(
+        self, settings: Settings, cluster: Cluster, files: Files, authority: OwnAuthority | None = None
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._files = files
+        self._authority = authority
+        self._identity = unique_identity()
+        self._metrics = Metrics()
+        self._wiring_tried = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Begin, serve until asked to stop, end."""
+        settings, authority = self._settings, self._authority
+        if settings.installs_crds:
+            await install_crds(self._cluster, family.manifests(None if authority is None else authority.at))
+        if authority is not None:
+            await self._certificates(authority).prepare()
+        webhook = family.webhook(self._cluster, settings.clock.now, settings.limits)
+        files, counts = self._files, webhook.counts
+        serving = ServingCertificate(files.certificate, files.key, counts=counts, clock=settings.clock)
+        listener, probes = settings.listen(webhook, serving)
+        webhook.phase = Phase.SERVING
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep(serving), name="certificates")
+            working = group.create_task(self._work_until(stop), name="leading")
+            await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
+            keeping.cancel()
+            if not self._wiring_tried.is_set():
+                working.cancel()
+
+    async def _keep(self, serving: ServingCertificate) -> None:
+        """Keep certificates and wiring, where that is ours to do."""
+
+        def told(details: CertificateDetails) -> None:
+            self._metrics.certificates(details)
+            self._wiring_tried.set()
+            serving.reload()
+
+        def ended(name: str) -> None:
+            self._metrics.ended(name)
+            self._wiring_tried.set()
+
+        if self._authority is None:
+            self._wiring_tried.set()
+            return
+        certificates = self._certificates(self._authority, told)
+        await keep_running("certificates", certificates.run_forever, ended=ended, clock=self._settings.clock)
+
+    def _certificates(
+        self, authority: OwnAuthority, hook: Callable[[CertificateDetails], None] | None = None
+    ) -> Certificates:
+        return authority.certificates(
+            self._cluster,
+            lifetimes=self._settings.lifetimes,
+            clock=self._settings.clock,
+            **({} if hook is None else {"hook": hook}),
+        )
+
+    async def _work_until(self, stop: asyncio.Event) -> None:
+        """Do what only a leader does; when asked to stop, end it and release the leases at once."""
+        settings = self._settings
+        asked = {"controllers": settings.controllers is not None, "migrator": settings.migrate is not None}
+        works = {"controllers": self._control, "migrator": self._migrate}
+        await self._wiring_tried.wait()
+        async with asyncio.TaskGroup() as group:
+            running = [
+                group.create_task(
+                    keep_running(name, works[name], ended=self._metrics.ended, clock=settings.clock), name=name
+                )
+                for name in works
+                if asked[name]
+            ]
+            await stop.wait()
+            for task in running:
+                task.cancel()
+
+    async def _control(self) -> None:
+        """Run the controllers while leading."""
+        settings = self._settings
+        assert settings.controllers is not None
+        options = replace(settings.controllers, identity=self._identity, hook=self._metrics.controller)
+        name, namespace = settings.lease
+        elector = LeaderElector(
+            self._cluster,
+            name,
+            namespace,
+            identity=self._identity,
+            timing=settings.timing,
+            hook=self._metrics.election,
+            clock=settings.clock,
+        )
+        await elector.run(lambda: run_controllers(self._cluster, settings.clock, options))
+
+    async def _migrate(self) -> None:
+        """Keep CRDs migrated while leading that; the family's objects are converted in this process."""
+        settings = self._settings
+        assert settings.migrate is not None
+        name, namespace = settings.lease
+        migrator = Migrator(
+            self._cluster,
+            settings.migrate,
+            hooks=(log_details, Events(self._cluster), self._metrics.migration),
+            converters=graph_converters(family.conversions()),
+            lease=f"{name}-migrator",
+            lease_namespace=namespace,
+            identity=self._identity,
+            timing=settings.timing,
+            controller_hook=self._metrics.controller,
+            election_hook=self._metrics.election,
+            clock=settings.clock,
+        )
+        await migrator.run_forever()

@@ -1,0 +1,89 @@
+"""What rights are asked for: which commands, about which CRDs, in which way they will be run. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Asked", "Command", "Target"]
+
+
+class Command(StrEnum):
+    """A command that talks to an API server."""
+
+    STATUS = "status"
+    PLAN = "plan"
+    READY = "ready"
+    MIGRATE = "migrate"
+    PRUNE = "prune"
+    SERVE = "serve"
+    OPERATOR = "operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CRD by its name.
+
+    Raises ValueError for what is no `<plural>.<group>`.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not (self.plural and self.group):
+            msg = f"{self.name!r} is no name of a CRD: give <plural>.<group>"
+            raise ValueError(msg)
+
+    @property
+    def plural(self) -> str:
+        """The resource."""
+        return self.name.partition(".")[0]
+
+    @property
+    def group(self) -> str:
+        """The API group."""
+        return self.name.partition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the commands will be run.
+
+    Attributes:
+        crds: names of the CRDs.
+        namespaces: the only ones whose objects are touched; all if empty.
+        home: the namespace that the process runs in: of its ConfigMap and Lease.
+        everything: the commands run with `--all`.
+        prunes: `migrate` runs without `--no-prune` and `--dry-run`.
+        shards: `migrate` runs in shards.
+        proxied: `(namespace, name, port)` of conversion webhooks asked from outside of the cluster.
+        own_ca: `(namespace, name)` of the Service that `serve` or `operator` keep certificates for.
+        installs_crds, controls, maintains: the operator's flags `--install-crds`, not `--no-controllers`,
+            `--maintain-shoots`.
+        keeps: CRDs that the operator keeps migrated (`--migrate`).
+        least: without the rights that a command can do without.
+    """
+
+    crds: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    home: str = "default"
+    everything: bool = False
+    prunes: bool = True
+    shards: bool = False
+    proxied: tuple[tuple[str, str, int], ...] = ()
+    own_ca: tuple[str, str] | None = None
+    installs_crds: bool = False
+    controls: bool = True
+    maintains: bool = False
+    keeps: tuple[str, ...] = ()
+    least: bool = False
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The CRDs. Raises ValueError."""
+        return tuple(map(Target, self.crds))
+
+    @property
+    def places(self) -> tuple[str | None, ...]:
+        """Where objects are touched; None for everywhere."""
+        return self.namespaces or (None,)

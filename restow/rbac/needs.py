@@ -1,0 +1,220 @@
+"""What each command does at an API server, and so the rights that it needs. Pure.
+
+Found by running every command with exactly these rights, without each one of them, and with the API server's audit
+log showing each one used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
+from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, LEASES, Resource
+from restow.rbac.asked import Asked, Command, Target
+from restow.rbac.grants import Grant
+
+__all__ = ["CONFIGURATION", "FAMILY", "LEASE", "grants"]
+
+LEASE: Final = "restow-operator"
+CONFIGURATION: Final = "restow-cloudprofile"
+_FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)
+FAMILY: Final = tuple(each.full_name for each in _FAMILY)
+"""The CRDs of the operator's own family."""
+_ADMISSION: Final = "admissionregistration.k8s.io"
+_CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+
+
+def grants(commands: Iterable[Command], asked: Asked) -> tuple[Grant, ...]:
+    """Return all that these commands need, each right once for each reason.
+
+    Raises ValueError for a name that is no CRD's.
+    """
+    found = (grant for command in commands for grant in _NEEDS[command](asked))
+    return tuple(dict.fromkeys(grant for grant in found if not (asked.least and grant.optional)))
+
+
+def _status(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+
+
+def _plan(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    for target in asked.targets:
+        yield from _on_objects(asked, target, "list", why="count the objects that are due")
+        why, without = "try the writes of a sample with dryRun=All; nothing is stored", "nothing is tried"
+        for verb in ("get", "patch"):
+            yield from _on_objects(asked, target, verb, why=why, optional=without)
+    yield from _asks_webhooks(asked)
+
+
+def _ready(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    for target in asked.targets:
+        yield from _on_objects(asked, target, "list", why="find objects that still have entries of the version")
+
+
+def _migrate(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    for target in asked.targets:
+        why = "list the objects, read those that changed meanwhile, and write each at the storage version"
+        for verb in ("list", "get", "patch"):
+            yield from _on_objects(asked, target, verb, why=why)
+    if asked.prunes and not asked.namespaces:
+        yield from _prunes(asked)
+    if asked.shards:
+        yield from _keeps_records(asked)
+    yield from _asks_webhooks(asked)
+
+
+def _prune(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    for target in asked.targets:
+        why = "prove that every object is stored at the storage version, and write those that are not"
+        for verb in ("list", "get", "patch"):
+            yield from _on_objects(asked, target, verb, why=why)
+    yield from _prunes(asked)
+
+
+def _serve(asked: Asked) -> Iterator[Grant]:
+    if asked.own_ca is not None:
+        yield from _keeps_certificates(*asked.own_ca)
+        for target in asked.targets:
+            yield from _wires(target.name)
+
+
+def _operator(asked: Asked) -> Iterator[Grant]:
+    if asked.installs_crds:
+        for name in FAMILY:
+            yield _on_crd(name, "patch", "apply the packaged CRDs")
+            yield _on_crd(name, "get", "wait until they are served")
+            yield _on_crd(name, "create", "apply the packaged CRDs")
+    if asked.own_ca is not None:
+        yield from _keeps_certificates(*asked.own_ca)
+        for name in FAMILY:
+            yield from _wires(name)
+        for plural in _CONFIGURATIONS:
+            for verb in ("get", "patch", "create"):
+                why = "have API servers ask the admission steps, by the current CA"
+                yield Grant(_ADMISSION, plural, verb, why, CONFIGURATION)
+    yield from _admits()
+    if asked.controls:
+        yield from _elects(asked, LEASE, "controllers")
+        yield from _controls(asked)
+    if asked.keeps:
+        yield from _elects(asked, f"{LEASE}-migrator", "migrator")
+        yield from _keeps_migrated(asked)
+
+
+def _admits() -> Iterator[Grant]:
+    for resource in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES):
+        yield _on(resource, "get", "admission: the profile that another one, or a Shoot, refers to")
+    for resource in (NAMESPACED_CLOUD_PROFILES, SHOOTS):
+        yield _on(resource, "list", "admission: who uses what is to go")
+    why = "admission: whether the user holds a custom verb like modify-spec-kubernetes"
+    yield Grant("authorization.k8s.io", "subjectaccessreviews", "create", why)
+
+
+def _elects(asked: Asked, lease: str, who: str) -> Iterator[Grant]:
+    for verb in ("get", "update"):
+        yield _in(asked.home, LEASES, verb, f"elect the one replica that runs the {who}", lease)
+    yield _in(asked.home, LEASES, "create", "make the lease; RBAC cannot restrict create by name")
+
+
+def _controls(asked: Asked) -> Iterator[Grant]:
+    for resource in _FAMILY:
+        for verb in ("list", "watch"):
+            yield _on(resource, verb, "controllers: follow profiles and who uses them")
+    for resource in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES):
+        yield _on(resource, "patch", "controllers: the finalizer; with --apply-management also the spec")
+        yield _on(resource, "patch", "controllers: the status", subresource="status")
+    if asked.maintains:
+        yield _on(SHOOTS, "patch", "maintenance: apply update targets to Shoots")
+        yield _on(SHOOTS, "patch", "maintenance: say so in their status", subresource="status")
+    why, without = "controllers: tell of refused versions and of what was changed", "only the log tells"
+    yield _on(EVENTS, "create", why, optional=without)
+
+
+def _keeps_migrated(asked: Asked) -> Iterator[Grant]:
+    for verb in ("list", "watch"):
+        yield Grant(CRDS.group, CRDS.plural, verb, "migrator: notice what is due on which CRD")
+    migration = replace(asked, crds=asked.keeps, namespaces=(), shards=False, prunes=True)
+    for grant in _migrate(migration):
+        yield replace(grant, why=f"migrator: {grant.why}")
+    why, without = "migrator: tell of runs by Events on the CRD", "only the log tells"
+    yield _on(EVENTS, "create", why, optional=without)
+
+
+def _reads_crds(asked: Asked) -> Iterator[Grant]:
+    for target in asked.targets:
+        yield _on_crd(target.name, "get", "read the CRD")
+    if asked.everything:
+        yield Grant(CRDS.group, CRDS.plural, "list", "find all CRDs (--all)")
+
+
+def _prunes(asked: Asked) -> Iterator[Grant]:
+    for target in asked.targets:
+        why = "set status.storedVersions once every object is done"
+        yield Grant(CRDS.group, f"{CRDS.plural}/status", "patch", why, target.name)
+        for verb in ("list", "watch"):
+            why = "prove that a CRD which is edited in mid-run kept its storage version"
+            yield _on_crd(target.name, verb, why, optional="such a run looks at all objects again")
+        why, without = "leave the completion mark on the CRD", "a later run looks at what is done again"
+        yield _on_crd(target.name, "patch", why, optional=without)
+
+
+def _keeps_records(asked: Asked) -> Iterator[Grant]:
+    for target in asked.targets:
+        name = f"restow-shards.{target.name}"
+        for verb in ("get", "update"):
+            yield _in(asked.home, CONFIG_MAPS, verb, "shards: tell one another what is done", name)
+    yield _in(asked.home, CONFIG_MAPS, "create", "shards: make that record; RBAC cannot restrict create by name")
+
+
+def _asks_webhooks(asked: Asked) -> Iterator[Grant]:
+    for namespace, name, port in asked.proxied:
+        why = "ask the conversion webhook from outside of the cluster"
+        yield Grant("", "services/proxy", "create", why, f"https:{name}:{port}", namespace)
+
+
+def _keeps_certificates(namespace: str, service: str) -> Iterator[Grant]:
+    secrets = Resource("", "v1", "secrets", namespaced=True)
+    for name in (service, f"{service}-ca"):
+        for verb in ("get", "update"):
+            yield _in(namespace, secrets, verb, "keep the serving certificate, and the CA beside it", name)
+    yield _in(namespace, secrets, "create", "make both Secrets; RBAC cannot restrict create by name")
+
+
+def _wires(name: str) -> Iterator[Grant]:
+    for verb in ("get", "patch"):
+        yield _on_crd(name, verb, "keep the webhook's address and CA bundle in the CRD")
+
+
+def _on_objects(asked: Asked, target: Target, verb: str, *, why: str, optional: str = "") -> Iterator[Grant]:
+    for place in asked.places:
+        yield Grant(target.group, target.plural, verb, why, namespace=place, optional=optional)
+
+
+def _on_crd(name: str, verb: str, why: str, *, optional: str = "") -> Grant:
+    return Grant(CRDS.group, CRDS.plural, verb, why, name, optional=optional)
+
+
+def _on(resource: Resource, verb: str, why: str, *, subresource: str = "", optional: str = "") -> Grant:
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return Grant(resource.group, plural, verb, why, optional=optional)
+
+
+def _in(namespace: str, resource: Resource, verb: str, why: str, name: str = "") -> Grant:
+    return Grant(resource.group, resource.plural, verb, why, name, namespace)
+
+
+_NEEDS: Final = {
+    Command.STATUS: _status,
+    Command.PLAN: _plan,
+    Command.READY: _ready,
+    Command.MIGRATE: _migrate,
+    Command.PRUNE: _prune,
+    Command.SERVE: _serve,
+    Command.OPERATOR: _operator,
+}

@@ -1,0 +1,88 @@
+"""Reads what a page shows of a live cluster: metadata of objects page by page, of which only counts are kept."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import NotFound
+from restow.kube.resources import Resource
+from restow.migrator import ListFailed
+from restow.migrator.looking import look_through
+from restow.migrator.preflight import help_to_list
+from restow.report.lifecycles import profile
+from restow.report.model import CrdView, ProfileView
+from restow.report.tally import Tally
+from restow.report.views import view
+
+__all__ = ["MOST_PROFILES", "look_at", "profiles"]
+
+MOST_PROFILES = 100
+"""Profiles that are drawn; the rest is counted."""
+
+
+async def look_at(cluster: Cluster, crd: Crd, word: str) -> CrdView:
+    """Count the objects of a CRD and who owns their fields. What cannot be listed is said in the view.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    if why := _unlistable(crd):
+        return view(crd, word, None, why)
+    tally = Tally(crd.storage.api_version)
+    try:
+        async for meta in look_through(cluster, crd):
+            tally.add(meta.managed_fields)
+    except ListFailed as failure:
+        return view(crd, word, None, str(help_to_list(crd, failure)))
+    return view(crd, word, tally)
+
+
+def _unlistable(crd: Crd) -> str:
+    """Say why no object of a CRD can be listed. Unlike a migration, a look needs no more than that."""
+    if not crd.established:
+        return f"{crd.name} is not established, so the API server does not serve it"
+    if not crd.storage.served:
+        return (
+            f"the storage version {crd.storage.name} of {crd.name} is not served, so its objects cannot be listed at "
+            "it. Set served: true for it, or make a served version the storage version"
+        )
+    return ""
+
+
+async def profiles(cluster: Cluster, now: datetime) -> tuple[tuple[ProfileView, ...], int]:
+    """Return the lifecycles of the cluster's CloudProfiles, and how many profiles there are beyond the bound.
+
+    Of a NamespacedCloudProfile those of its rendered profile.
+
+    Raises:
+        KubeError: the API server cannot be reached, or refuses.
+    """
+    found: list[ProfileView] = []
+    more = 0
+    for resource, kind in ((CLOUD_PROFILES, "CloudProfile"), (NAMESPACED_CLOUD_PROFILES, "NamespacedCloudProfile")):
+        async for item in _items(cluster, resource):
+            if len(found) < MOST_PROFILES:
+                found.append(profile(kind, item, now))
+            else:
+                more += 1
+    return tuple(found), more
+
+
+async def _items(cluster: Cluster, resource: Resource) -> AsyncIterator[dict[str, Any]]:
+    params = {"limit": "20"}  # a profile can be a megabyte
+    while True:
+        try:
+            page = (await cluster.list_page(resource, params=params)).json()
+        except NotFound:
+            return  # the CRD is not installed
+        for item in page["items"] or ():
+            yield item
+        token = page["metadata"].get("continue")
+        if not token:
+            return
+        params["continue"] = token

@@ -1,0 +1,89 @@
+"""The JSON report of ``restow migrate``, read back; keys that a newer or older restow writes or leaves out are fine.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from restow.migrator import Counts, Requests
+
+__all__ = ["MOST_FAILURES", "Run", "RunCrd", "RunError", "RunFailure", "parse_run"]
+
+MOST_FAILURES = 200
+"""Failed objects that a page lists for each CRD; the rest is counted."""
+
+
+class RunError(ValueError):
+    """The file is no report of a migration; the message says why."""
+
+
+class _Shape(msgspec.Struct, frozen=True, rename="camel"):
+    pass
+
+
+class RunFailure(_Shape, frozen=True):
+    """One object that could not be finished."""
+
+    name: str = ""
+    namespace: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class RunOwner(_Shape, frozen=True):
+    """Entries of a manager at a version that were stripped, or kept."""
+
+    manager: str = ""
+    api_version: str = ""
+    entries: int = 0
+
+
+class RunCrd(_Shape, frozen=True):
+    """What a run did with one CRD; see ``restow.migrator.CrdReport``."""
+
+    name: str
+    storage_version: str = ""
+    stored_versions_before: tuple[str, ...] = ()
+    stored_versions_after: tuple[str, ...] = ()
+    pruned: bool = False
+    pruned_reason: str = ""
+    objects: Counts = msgspec.field(default_factory=Counts)
+    requests: Requests = msgspec.field(default_factory=Requests)
+    failures: tuple[RunFailure, ...] = ()
+    stripped_owners: tuple[RunOwner, ...] = ()
+    kept_owners: tuple[RunOwner, ...] = ()
+    refused: str = ""
+    unfinished: str = ""
+    warnings: tuple[str, ...] = ()
+    duration_seconds: float = 0.0
+
+    @property
+    def shown_failures(self) -> tuple[RunFailure, ...]:
+        """Those that a page has room for."""
+        return self.failures[:MOST_FAILURES]
+
+    @property
+    def more_failures(self) -> int:
+        """How many failed beyond them."""
+        return max(self.objects.failed, len(self.failures)) - len(self.shown_failures)
+
+
+class Run(_Shape, frozen=True):
+    """A run: ``Succeeded``, ``Failed``, ``Refused`` or ``DryRun``."""
+
+    result: str
+    crds: tuple[RunCrd, ...]
+
+
+_decoder = msgspec.json.Decoder(Run)
+
+
+def parse_run(text: bytes) -> Run:
+    """Return the run of a report's bytes. Raises RunError."""
+    try:
+        return _decoder.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        message = f"it is no JSON report of restow migrate ({error})"
+        raise RunError(message) from error

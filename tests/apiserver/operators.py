@@ -1,0 +1,220 @@
+"""`restow operator` as a process of its own, as a platform team runs it; and what API servers know of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+from restow.conversion.certificates.store import SECRETS
+from restow.conversion.wiring import Bundle
+from restow.crds import Crd
+from restow.crds.cloudprofiles import documents
+from restow.kube.client import HttpCluster
+from restow.kube.errors import NotFound
+from restow.kube.resources import CRDS, LEASES, Resource
+from tests.apiserver.kind import Document
+from tests.apiserver.profile_api import uninstall
+from tests.apiserver.profile_controllers import World
+
+__all__ = [
+    "CONFIGURATIONS",
+    "LEASE",
+    "Operator",
+    "Starter",
+    "bundles",
+    "clean",
+    "free_port",
+    "holder",
+    "operators",
+]
+
+ROOT = Path(__file__).parents[2]
+LEASE = "restow-operator"
+CONFIGURATIONS = tuple(
+    Resource("admissionregistration.k8s.io", "v1", plural, namespaced=False)
+    for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+)
+
+_RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
+_PORTS = re.compile(r"at port (\d+), probes and metrics at port (\d+)")
+_DEADLINE = 60.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class Operator:
+    """One process. Its log grows while it runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.log: list[str] = []
+        self.port = self.probes = 0
+        self.namespace = "default"
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, *flags: str | Path) -> Self:
+        """Start one; return when it listens."""
+        process = await asyncio.create_subprocess_exec(
+            *_RESTOW,
+            "operator",
+            *("--bind=127.0.0.1", "--metrics-port=0", "--drain-seconds=0.2"),
+            *map(str, flags),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        started = cls(process)
+        assert process.stderr is not None
+        try:
+            async with asyncio.timeout(_DEADLINE):
+                while (found := _PORTS.search("".join(started.log))) is None:
+                    line = await process.stderr.readline()
+                    assert line, f"restow operator ended: {''.join(started.log)}"
+                    started.log.append(line.decode())
+        except BaseException:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            raise
+        started.port, started.probes = int(found[1]), int(found[2])
+        started._reading = asyncio.create_task(started._read())
+        return started
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Ask the probes' port."""
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session,
+            session.get(f"http://127.0.0.1:{self.probes}{path}") as answer,
+        ):
+            return answer.status, await answer.text()
+
+    async def ready(self) -> bool:
+        """What /readyz says."""
+        try:
+            return (await self.get("/readyz"))[0] == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def leads(self) -> bool:
+        """Whether it says so in its metrics."""
+        return f'restow_leader{{lease="lease {self.namespace}/{LEASE}"}} 1.0' in (await self.get("/metrics"))[1]
+
+    async def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and wait until it has ended; return its exit code."""
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        async with asyncio.timeout(_DEADLINE):
+            code = await self.process.wait()
+            if self._reading is not None:
+                await self._reading
+        assert not any("Traceback" in line for line in self.log), "".join(self.log)
+        return code
+
+    async def _read(self) -> None:
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            self.log.append(line.decode())
+
+
+@asynccontextmanager
+async def operators(cluster: HttpCluster) -> AsyncIterator[Starter]:
+    """Give a way to start operators; in the end they are stopped, and all that they left in the cluster goes."""
+    starter = Starter()
+    try:
+        yield starter
+    finally:
+        try:
+            for each in starter.started:
+                await each.stop()
+        finally:
+            await clean(cluster, starter.namespace)
+
+
+class Starter:
+    """Starts operators that keep a CA of their own for one address, in a namespace."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.namespace = "default"
+        self.started: list[Operator] = []
+
+    @property
+    def url(self) -> str:
+        """Where API servers find the first one."""
+        return f"https://127.0.0.1:{self.port}"
+
+    async def start(self, kubeconfig: Path, *flags: str | Path, port: int | None = None) -> Operator:
+        """Start one, at the port of the address unless another is given."""
+        own = (f"--own-ca={self.url}", f"--kubeconfig={kubeconfig}", f"--port={self.port if port is None else port}")
+        operator = await Operator.start(*own, *flags)
+        operator.namespace = self.namespace
+        self.started.append(operator)
+        return operator
+
+
+async def clean(cluster: HttpCluster, namespace: str) -> None:
+    """Take away what operators that have ended leave: configurations first, so that nothing is asked any more.
+
+    Nobody takes finalizers off, nor puts them on again.
+    """
+    for resource in CONFIGURATIONS:
+        await _delete(cluster, resource, "restow-cloudprofile")
+    for name in ("restow-webhook", "restow-webhook-ca"):
+        await _delete(cluster, SECRETS, name, namespace)
+    for name in (LEASE, f"{LEASE}-migrator"):
+        await _delete(cluster, LEASES, name, namespace)
+    with suppress(NotFound):
+        await World(cluster).clear()
+    for name in documents():
+        try:
+            await cluster.get(CRDS, name)
+        except NotFound:
+            continue
+        await uninstall(cluster, [name])
+
+
+async def bundles(cluster: HttpCluster) -> list[Bundle]:
+    """All bundles by which API servers verify the operator; none where something does not name it yet."""
+    found: list[dict[str, Any]] = []
+    try:
+        for name in documents():
+            crd = Crd.from_document((await cluster.get(CRDS, name)).json())
+            found.append((crd.webhook or {}).get("clientConfig") or {})
+        for resource in CONFIGURATIONS:
+            document: Document = (await cluster.get(resource, "restow-cloudprofile")).json()
+            found += [hook["clientConfig"] for hook in document["webhooks"]]
+    except NotFound:
+        return []
+    if not all(config.get("caBundle") for config in found):
+        return []
+    return [Bundle.from_base64(config["caBundle"]) for config in found]
+
+
+async def holder(cluster: HttpCluster) -> str:
+    """Who holds the lease; empty if nobody does."""
+    try:
+        lease = (await cluster.get(LEASES, LEASE, "default")).json()
+    except NotFound:
+        return ""
+    return lease["spec"].get("holderIdentity") or ""
+
+
+async def _delete(cluster: HttpCluster, resource: Resource, name: str, namespace: str | None = None) -> None:
+    try:
+        await cluster.delete(resource, name, namespace)
+    except NotFound:
+        return

@@ -1,0 +1,341 @@
+"""Every command under exactly the rights that `restow rbac` prints: none too few, and none too many.
+
+One too few shows by leaving each out in turn; one too many by the API server's audit log, in which every right has to
+have been used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from restow.controlplane.etcd import Etcd
+from restow.controlplane.plane import ControlPlane
+from restow.kube.client import HttpCluster
+from restow.kube.cluster import PatchType
+from restow.kube.errors import NotFound
+from restow.kube.resources import CRDS, Resource
+from restow.rbac import FAMILY, Asked, Command, Grant, grants
+from tests.apiserver.accounts import Account, Accounts, audited_plane, used
+from tests.apiserver.kind import Kind, until
+from tests.apiserver.operators import bundles, free_port, operators
+from tests.apiserver.profile_controllers import World
+from tests.apiserver.provider import CACHES, GATEWAYS, Provider
+from tests.apiserver.proxy import Answer, Seen, proxy_before
+from tests.apiserver.serving import MANIFESTS, Instance
+from tests.restow.commandline import Ran, restow
+
+CRD = CRDS.full_name
+ARGUMENTS = {
+    Command.STATUS: (),
+    Command.PLAN: (),
+    Command.READY: ("--drop", "v1alpha1"),
+    Command.MIGRATE: ("--settle", "0", "-o", "json"),
+    Command.PRUNE: ("-o", "json"),
+}
+CODES = {Command.STATUS: 0, Command.PLAN: 3, Command.READY: 3, Command.MIGRATE: 0, Command.PRUNE: 0}
+EVERY = [
+    (command, grant)
+    for command in ARGUMENTS
+    for grant in range(len(grants([command], Asked(crds=("widgets.example.com",)))))
+]
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> tuple[ControlPlane, Path]:
+    """A plane that records who did what."""
+    return audited_plane(tmp_path_factory.mktemp("audit"))
+
+
+@pytest.fixture(scope="module")
+def control_plane(audit: tuple[ControlPlane, Path]) -> Iterator[ControlPlane]:
+    """It, running."""
+    plane, _ = audit
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(plane.start())
+        yield plane
+        runner.run(plane.stop())
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane: ControlPlane) -> Path:
+    """Its administrator's."""
+    return control_plane.kubeconfig
+
+
+@pytest.fixture(scope="module")
+def etcd(control_plane: ControlPlane) -> Etcd:
+    """What is stored."""
+    return control_plane.etcd
+
+
+@pytest.fixture
+async def accounts(control_plane: ControlPlane, cluster: HttpCluster, tmp_path: Path) -> AsyncIterator[Accounts]:
+    """Accounts of the test."""
+    made = Accounts(control_plane, cluster, tmp_path)
+    yield made
+    await made.remove()
+
+
+@pytest.fixture
+async def due(kind: Kind) -> Kind:
+    """An object whose owner has to be reshaped (so that it is read), and a plain one; v1beta1 became the storage."""
+    await kind.namespace("other")
+    conditions = [{"type": "Ready", "status": "True"}]
+    for namespace in ("default", "other"):
+        manifest = kind.manifest("v1alpha1", "w", namespace, spec={"size": 1})
+        await kind.apply(manifest, "alice")
+        await kind.apply(manifest | {"status": {"conditions": conditions}}, "controller", subresource="status")
+    await kind.change(kind.document(storage="v1beta1"))
+    return kind
+
+
+def needed(kind: Kind, *commands: Command, **asked: object) -> tuple[Grant, ...]:
+    """What `restow rbac` says."""
+    return grants(commands, Asked(crds=(kind.name,), **asked))  # type: ignore[arg-type]
+
+
+async def run(account: Account, command: Command, kind: Kind, *more: str) -> Ran:
+    """A command as an account."""
+    arguments = (command, kind.name, *ARGUMENTS[command], *more)
+    return await asyncio.to_thread(restow, *arguments, kubeconfig=account.kubeconfig)
+
+
+@asynccontextmanager
+async def interrupted(accounts: Accounts, account: Account) -> AsyncIterator[Path]:
+    """A kubeconfig as which somebody else's write comes before the first one of the account: it has to read again."""
+    groups = ("system:serviceaccounts", "system:authenticated")
+    identity = SimpleNamespace(admin=accounts.plane.user(account.user, groups), server=accounts.plane.server)
+
+    async def conflict(seen: Seen) -> Answer | None:
+        nonlocal spoilt
+        if spoilt or not seen.is_write:
+            return None
+        spoilt = True
+        return Answer.of(409, "Conflict", "the object has been modified; apply your changes to the latest version")
+
+    spoilt = False
+    async with proxy_before(identity, accounts.folder) as proxy:  # type: ignore[arg-type]
+        proxy.hook = conflict
+        yield proxy.kubeconfig
+
+
+@pytest.mark.parametrize("command", list(ARGUMENTS))
+async def test_every_right_is_enough_and_used(
+    command: Command, due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path]
+) -> None:
+    """One right more than is used fails an audit; one less fails the Job."""
+    rights = needed(due, command)
+    account = await accounts.granted(rights, f"{command}-all")
+    async with interrupted(accounts, account) as kubeconfig:
+        ran = await run(replace(account, kubeconfig=kubeconfig), command, due)
+    assert ran.code == CODES[command], ran.err
+    assert command is Command.PLAN or "permission" not in ran.err  # a plan tells what a migration would lack
+    was_used, refused = used(audit[1], account, rights)
+    assert refused == []
+    assert set(rights) - was_used == set()
+
+
+@pytest.mark.parametrize(("command", "index"), EVERY, ids=[f"{command}-{index}" for command, index in EVERY])
+async def test_one_right_less(command: Command, index: int, due: Kind, accounts: Accounts) -> None:
+    """What is said to be needed is; what is said to be optional only costs what is said, and that is told."""
+    rights = needed(due, command)
+    missing = rights[index]
+    account = await accounts.granted(rights[:index] + rights[index + 1 :], f"{command}-without-{index}")
+    ran = await run(account, command, due)
+    if missing.optional:
+        assert ran.code == CODES[command], ran.err
+    else:
+        assert ran.code == 2, (missing, ran.out, ran.err)
+        plural, _, subresource = missing.resource.partition("/")
+        what = f"{plural}.{missing.group}" + (f"/{subresource}" if subresource else "")
+        assert what in ran.err or f'resource "{plural}"' in ran.err, ran.err
+        assert missing.verb in ran.err
+    assert (await due.stored_versions() == ["v1beta1"]) == (CODES[command] == 0 == ran.code and command != "status")
+
+
+async def test_a_team_migrates_its_own_namespace(
+    due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path]
+) -> None:
+    """Roles in namespaces are all that a tenant can be given; the rest of the cluster stays as it is."""
+    rights = needed(due, Command.MIGRATE, namespaces=("other",))
+    account = await accounts.granted(rights, "team", "other")
+    async with interrupted(accounts, account) as kubeconfig:
+        ran = await run(replace(account, kubeconfig=kubeconfig), Command.MIGRATE, due, "--namespace", "other")
+    assert ran.code == 0, ran.err
+    assert ran.json["crds"][0]["objects"]["rewritten"] == 1
+    assert {grant.namespace for grant in rights if grant.group == due.group} == {"other"}
+    assert set(rights) - used(audit[1], account, rights)[0] == set()
+    stored = await due.stored()
+    assert [stored[name]["apiVersion"].split("/")[1] for name in ("default/w", "other/w")] == ["v1alpha1", "v1beta1"]
+
+
+async def test_the_least_of_migrate(due: Kind, accounts: Accounts) -> None:
+    """Who grants as little as possible is told what that costs, and gets a finished migration."""
+    account = await accounts.granted(needed(due, Command.MIGRATE, least=True), "least")
+    ran = await run(account, Command.MIGRATE, due)
+    assert ran.code == 0, ran.err
+    assert await due.stored_versions() == ["v1beta1"]
+    assert "mark" in ran.err
+
+
+async def test_all_crds_take_a_right_of_their_own(due: Kind, accounts: Accounts) -> None:
+    """A list of all CRDs cannot be restricted by name."""
+    for everything, code in ((False, 2), (True, 0)):
+        rights = grants([Command.STATUS], Asked(crds=(due.name,), everything=everything))
+        account = await accounts.granted(rights, f"lister-{everything}".lower())
+        ran = await asyncio.to_thread(restow, "status", kubeconfig=account.kubeconfig)
+        assert ran.code == code, ran.err
+
+
+SECRETS = Resource("", "v1", "secrets", namespaced=True)
+EVER = "2999-01-01T00:00:00Z"
+
+
+async def secrets(cluster: HttpCluster, *, there: bool) -> None:
+    """Have both Secrets there, empty, or not at all."""
+    for name, kind in (("restow-webhook", "kubernetes.io/tls"), ("restow-webhook-ca", "Opaque")):
+        with suppress(NotFound):
+            await cluster.delete(SECRETS, name, "default")
+        if there:
+            data = {"tls.crt": "", "tls.key": ""} if kind == "kubernetes.io/tls" else {}
+            body = {"metadata": {"name": name}, "type": kind, "data": data}
+            await cluster.create(SECRETS, json.dumps(body).encode(), "default")
+
+
+async def keeps(cluster: HttpCluster) -> bool:
+    """Whether both Secrets hold something."""
+    try:
+        found = [(await cluster.get(SECRETS, f"restow-webhook{end}", "default")).json() for end in ("", "-ca")]
+    except NotFound:
+        return False
+    return all(any(each.get("data", {}).values()) for each in found)
+
+
+async def test_serve_with_a_ca_of_its_own(
+    accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path], tmp_path: Path
+) -> None:
+    """Two Secrets and the CRDs that it serves, by name; nothing else of the cluster."""
+    provider, port = Provider(cluster), free_port()
+    rights = grants([Command.SERVE], Asked(crds=(GATEWAYS, CACHES), own_ca=("default", "restow-webhook")))
+    account = await accounts.granted(rights, "serving")
+    await provider.create_crd(GATEWAYS)
+    await provider.create_crd(CACHES)
+    flags = [
+        f"--crd={MANIFESTS / 'gateways.yaml'}",
+        f"--crd={MANIFESTS / 'caches.yaml'}",
+        f"--own-ca=https://127.0.0.1:{port}",
+    ]
+    flags += [f"--kubeconfig={account.kubeconfig}", f"--port={port}"]
+    try:
+        for there in (True, False):
+            await secrets(cluster, there=there)
+            (tmp_path / f"certificates-{there}").mkdir()
+            instance = await Instance.start(tmp_path / f"certificates-{there}", flags=flags)
+            await until(lambda: keeps(cluster), "the Secrets are not kept")
+            if there:
+                await until(lambda: converts(cluster), "the CRD is not wired")
+            await instance.stop()
+        was_used, refused = used(audit[1], account, rights)
+        assert refused == []
+        assert set(rights) - was_used == set()
+    finally:
+        await provider.remove()
+        await secrets(cluster, there=False)
+
+
+async def converts(cluster: HttpCluster) -> bool:
+    """Whether the CRDs name a webhook."""
+    crds = [(await cluster.get(CRDS, name)).json() for name in (GATEWAYS, CACHES)]
+    return all(each["spec"]["conversion"]["strategy"] == "Webhook" for each in crds)
+
+
+OPERATOR = Asked(own_ca=("default", "restow-webhook"), installs_crds=True, maintains=True, keeps=FAMILY)
+
+
+async def test_the_operator(accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path]) -> None:
+    """All that it can be asked for: certificates, CRDs, admission, controllers, maintenance, migration."""
+    rights = grants([Command.OPERATOR], OPERATOR)
+    account = await accounts.granted(rights, "operator")
+    flags = ("--install-crds", "--maintain-shoots", "--migrate=family")
+    async with operators(cluster) as starter:
+        await secrets(cluster, there=True)
+        operator = await starter.start(account.kubeconfig, *flags)
+        await until(lambda: bundles(cluster), "CRDs and configurations do not name the operator")
+        await lives(World(cluster))
+        await operator.stop()
+        await secrets(cluster, there=False)
+        operator = await starter.start(account.kubeconfig, *flags)
+        await until(lambda: keeps(cluster), "the Secrets are not made")
+        await operator.stop()
+        was_used, refused = used(audit[1], account, rights)
+        await World(cluster).clear()
+    assert refused == []
+    idle = set(rights) - was_used
+    # An apply that creates is told as a patch; the migrator reads an object again only if somebody writes it meanwhile.
+    told = {grant for grant in idle if grant.verb == "create" and grant.name}
+    again = {grant for grant in idle if (grant.resource, grant.verb) == ("shoots", "get")}
+    assert idle - told - again == set()
+
+
+async def lives(world: World) -> None:
+    """Everything happens that the operator has a right for."""
+    versions = [
+        {"version": "1.31.2", "lifecycle": [{"classification": "supported"}]},
+        {"version": "1.31.1", "lifecycle": [{"classification": "supported"}]},
+    ]
+    profile = await world.profile("a", *versions)
+    later = {"version": "1.31.1", "lifecycle": [{"classification": "expired", "startTime": EVER}]}
+    await world.child("n", "a", kubernetes={"versions": [later]})
+    window = {"begin": "220000+0100", "end": "230000+0100"}
+    maintenance = {"autoUpdate": {"kubernetesVersion": True, "machineImageVersion": False}, "timeWindow": window}
+    shoot = await world.shoot(
+        "s", "NamespacedCloudProfile", "n", kubernetes={"version": "1.31.1"}, maintenance=maintenance
+    )
+    await world.says("CloudProfile", "a", v1_31_2="supported", v1_31_1="supported")
+    asked = {"metadata": {"annotations": {"gardener.cloud/operation": "maintain"}}}
+    api, merge = world.api, PatchType.MERGE
+    await world.cluster.patch(api.at("Shoot"), "s", json.dumps(asked).encode(), "default", patch_type=merge)
+    await until(lambda: moved(world), "the Shoot is not maintained")
+    for name in FAMILY:
+        stored = {"status": {"storedVersions": ["v1beta1", "v1beta2"]}}
+        body = json.dumps(stored).encode()
+        await world.cluster.patch(CRDS, name, body, patch_type=merge, subresource="status")
+    await until(lambda: pruned(world), "the CRDs are not migrated")
+    await api.delete(profile)
+    await until(lambda: told_of(world, "a"), "nobody says why the profile stays")
+    await api.delete(shoot | {"kind": "Shoot"})
+
+
+async def moved(world: World) -> bool:
+    """Whether the Shoot was updated."""
+    return bool((await world.get("Shoot", "s"))["spec"]["kubernetes"]["version"] == "1.31.2")
+
+
+async def pruned(world: World) -> bool:
+    """Whether every CRD of the family is stored at one version, and marked."""
+    crds = [(await world.cluster.get(CRDS, name)).json() for name in FAMILY]
+    marked = all("restow.dev/migrated" in each["metadata"].get("annotations", {}) for each in crds)
+    return marked and all(each["status"]["storedVersions"] == ["v1beta2"] for each in crds)
+
+
+async def told_of(world: World, name: str) -> bool:
+    """Whether there is an Event about a profile."""
+    return bool(await world.events(name))
+
+
+async def test_the_operator_says_what_it_may_not(accounts: Accounts, cluster: HttpCluster) -> None:
+    """An apply of what is not there needs create, which no audit shows: without it nothing begins, and that is told."""
+    rights = [grant for grant in grants([Command.OPERATOR], OPERATOR) if grant.verb != "create" or not grant.name]
+    account = await accounts.granted(rights, "operator-without-create")
+    flags = ("--own-ca=https://127.0.0.1:9", "--install-crds", f"--kubeconfig={account.kubeconfig}", "--port=0")
+    ran = await asyncio.to_thread(restow, "operator", *flags, "--metrics-port=0")
+    assert ran.code == 2, ran.err
+    assert f'cannot create resource "{CRDS.plural}"' in ran.err or "cannot patch" in ran.err, ran.err

@@ -1,0 +1,202 @@
+"""A page's worth of data: a cluster in the middle of its journey, with names as unfriendly as clients can make them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from restow.crds import Crd
+from restow.migrator.entries import Entry
+from restow.migrator.timeline import check, observe, parse_policy, schedule
+from restow.report import Document, Plan, Run, parse_run
+from restow.report.lifecycles import profile
+from restow.report.model import CrdView
+from restow.report.tally import Tally
+from restow.report.views import view
+
+NOW = datetime(2026, 11, 21, 21, 40, tzinfo=UTC)
+HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
+POLICY = Path(__file__).parents[3] / "docs" / "examples" / "timeline" / "cluster-api.yaml"
+STEP = "2026-09-30T08:00:00Z"
+
+
+def crd(
+    plural: str,
+    versions: Iterable[str],
+    *,
+    storage: str,
+    stored: Iterable[str],
+    served: Iterable[str] | None = None,
+    group: str = "example.com",
+    established: bool = True,
+) -> Crd:
+    """A CRD as an API server shows it."""
+    names = list(versions)
+    return Crd.from_document(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"{plural}.{group}"},
+            "spec": {
+                "group": group,
+                "scope": "Namespaced",
+                "names": {"plural": plural, "kind": plural.title()},
+                "versions": [
+                    {"name": name, "served": served is None or name in set(served), "storage": name == storage}
+                    for name in names
+                ],
+            },
+            "status": {
+                "storedVersions": list(stored),
+                "conditions": [{"type": "Established", "status": "True" if established else "False"}],
+            },
+        }
+    )
+
+
+def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> Tally:
+    """Counts of objects, each given by the (manager, version) of its entries; a number is so many more of the last."""
+    made = Tally(of.storage.api_version)
+    entries: list[Entry] = []
+    for each in objects:
+        if isinstance(each, int):
+            for _ in range(each):
+                made.add(entries)
+            continue
+        entries = [
+            Entry(manager=manager, operation="Apply", api_version=f"{of.group}/{version}", time=STEP)
+            for manager, version in each
+        ]
+        made.add(entries)
+    return made
+
+
+def views() -> tuple[CrdView, ...]:
+    """One CRD of every kind: with work due, with a version that may go, settled, not to be listed."""
+    due = crd(
+        "widgets", ["v1alpha1", "v1beta1", "v1"], storage="v1", stored=["v1beta1", "v1"], served=["v1beta1", "v1"]
+    )
+    ready = crd("gadgets", ["v1beta1", "v1"], storage="v1", stored=["v1"])
+    settled = crd("gizmos", ["v1"], storage="v1", stored=["v1"])
+    lost = crd("doodads", ["v1beta1", "v1"], storage="v1", stored=["v1"], served=["v1beta1"])
+    counted = tally(
+        due,
+        [("kubectl-client-side-apply", "v1beta1"), ("controller", "v1")],
+        830,
+        [("argocd-controller", "v1alpha1"), ("controller", "v1")],
+        211,
+        [(HOSTILE, "v1beta1")],
+        2,
+        [("controller", "v1")],
+        4000,
+    )
+    return (
+        view(due, "migration due", counted),
+        view(ready, "migrated", tally(ready, [("controller", "v1")], 120)),
+        view(settled, "one version", tally(settled)),
+        view(lost, "cannot be migrated", None, "the storage version v1 of doodads.example.com is not served"),
+    )
+
+
+def run_json() -> dict[str, Any]:
+    """What ``restow migrate -o json`` says, of a run that failed in part."""
+    counts = {
+        "listed": 5042,
+        "rewritten": 5040,
+        "current": 0,
+        "translated": 1042,
+        "stripped": 0,
+        "gone": 0,
+        "failed": 2,
+    }
+    return {
+        "result": "Failed",
+        "crds": [
+            {
+                "name": "widgets.example.com",
+                "storageVersion": "v1",
+                "storedVersionsBefore": ["v1beta1", "v1"],
+                "storedVersionsAfter": ["v1beta1", "v1"],
+                "pruned": False,
+                "prunedReason": "2 objects failed",
+                "objects": counts | {"remaining": 0},
+                "requests": {"list": 11, "read": 0, "write": 5051, "retried": 9},
+                "failures": [
+                    {"namespace": "shop", "name": "till-7", "reason": "Invalid", "message": f"spec.size: {HOSTILE}"},
+                    {"namespace": "shop", "name": "till-9", "reason": "Forbidden", "message": "denied by policy"},
+                ],
+                "strippedOwners": [{"manager": HOSTILE, "apiVersion": "example.com/v1alpha1", "entries": 3}],
+                "keptOwners": [],
+                "warnings": ["the CRD changed while it was migrated; all objects were looked at again"],
+                "refused": "",
+                "unfinished": "",
+                "durationSeconds": 41.25,
+            }
+        ],
+    }
+
+
+def run() -> Run:
+    """The same, read back."""
+    return parse_run(json.dumps(run_json()).encode())
+
+
+def plan(at: int | None = 5) -> Plan:
+    """Cluster API's policy, and a CRD that is late in its release."""
+    planned = schedule(parse_policy(yaml.safe_load(POLICY.read_text())))
+    late = crd("clusters", ["v1beta1", "v1beta2"], storage="v1beta2", stored=["v1beta2"], group="cluster.x-k8s.io")
+    return Plan(planned, check(planned, observe([(at, late)])) if at is not None else check(planned), at)
+
+
+def profile_document() -> dict[str, Any]:
+    """A CloudProfile at v1beta2 with every stage."""
+
+    def lifecycle(*stages: tuple[str, str | None]) -> list[dict[str, str]]:
+        return [{"classification": name} | ({"startTime": f"{day}T00:00:00Z"} if day else {}) for name, day in stages]
+
+    return {
+        "metadata": {"name": "metal<b>"},
+        "spec": {
+            "kubernetes": {
+                "versions": [
+                    {"version": "1.34.2", "lifecycle": lifecycle(("preview", None), ("supported", "2026-12-10"))},
+                    {
+                        "version": "1.33.6",
+                        "lifecycle": lifecycle(
+                            ("supported", None), ("deprecated", "2027-03-01"), ("expired", "2027-06-01")
+                        ),
+                    },
+                    {
+                        "version": "1.31.9",
+                        "lifecycle": lifecycle(
+                            ("supported", None), ("deprecated", "2026-06-01"), ("expired", "2026-10-01")
+                        ),
+                    },
+                ]
+            },
+            "machineImages": [
+                {
+                    "name": "gardenlinux",
+                    "versions": [{"version": "1877.2.0", "lifecycle": lifecycle(("supported", None))}],
+                }
+            ],
+        },
+    }
+
+
+def document() -> Document:
+    """Everything in one page."""
+    return Document(
+        made=NOW,
+        release="0.1.0",
+        cluster="https://127.0.0.1:6443",
+        crds=views(),
+        run=run(),
+        plan=plan(),
+        profiles=(profile("CloudProfile", profile_document(), NOW),),
+    )

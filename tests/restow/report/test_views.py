@@ -1,0 +1,105 @@
+"""What is said of a CRD: every row's verdict follows from the CRD and from what was counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from restow.report.model import State, VersionRow
+from restow.report.tally import MOST_OWNERS
+from restow.report.views import view
+from tests.restow.report.sample import STEP, crd, tally
+
+OLD, NEW = "v1beta1", "v1"
+
+
+def row(version: str, *objects: list[tuple[str, str]], **of: object) -> VersionRow:
+    """The row of one version of a CRD with these objects."""
+    given = {"versions": [OLD, NEW], "storage": NEW, "stored": [NEW]} | of
+    made = crd("widgets", **given)  # type: ignore[arg-type]
+    found = view(made, "", tally(made, *objects))
+    return next(each for each in found.versions if each.name == version)
+
+
+@pytest.mark.parametrize(
+    ("of", "objects", "state", "verdict"),
+    [
+        ({}, [], State.READY, "may be unserved, then removed"),
+        ({"served": [NEW]}, [], State.READY, "may be removed"),
+        ({"stored": [OLD, NEW]}, [], State.DUE, "may be unserved, not removed"),
+        ({"stored": [OLD, NEW], "served": [NEW]}, [], State.DUE, "migrate before it goes"),
+        ({}, [[("a", OLD)]], State.DUE, "may be unserved, not removed"),
+        ({"versions": [NEW]}, [[("a", OLD)]], State.DUE, "migrate before it goes"),
+        ({"versions": [NEW], "stored": [OLD, NEW]}, [], State.DUE, "migrate before it goes"),
+        ({"storage": OLD, "stored": [OLD]}, [], State.SETTLED, "stays: storage version"),
+        ({"served": [OLD], "storage": NEW}, [], State.DUE, "must stay"),
+    ],
+)
+def test_may_it_go(of: dict[str, object], objects: list[list[tuple[str, str]]], state: State, verdict: str):
+    """A yes before its time is a version removed with objects or entries of it left."""
+    found = row(OLD, *objects, **of)
+    assert (found.state, found.verdict) == (state, verdict)
+    assert bool(found.reasons) == (state is State.DUE)
+
+
+def test_stored_objects_are_said_as_far_as_the_api_tells():
+    """storedVersions names versions, not objects: only where it names one is the number known."""
+    objects: list[list[tuple[str, str]]] = [[("a", NEW)], [("a", NEW)]]
+    amounts = [
+        (row(OLD, *objects, stored=names).at_least, row(OLD, *objects, stored=names).at_most)
+        for names in ([NEW], [OLD, NEW])
+    ]
+    assert amounts == [(0, 0), (0, 2)]
+    assert (row(NEW, *objects).at_least, row(NEW, *objects).at_most) == (2, 2)
+    assert (row(NEW, *objects, stored=[OLD, NEW]).at_least, row(NEW, *objects, stored=[OLD, NEW]).at_most) == (0, 2)
+
+
+def test_what_could_not_be_seen_is_not_said_to_be_safe():
+    """No count is not a count of nothing."""
+    made = crd("widgets", [OLD, NEW], storage=NEW, stored=[NEW])
+    found = view(made, "cannot be migrated", None, "the API server does not serve it")
+    assert (found.state, found.objects) == (State.FAILED, None)
+    assert [(each.verdict, each.at_most) for each in found.versions if each.name == OLD] == [("unknown", None)]
+
+
+@pytest.mark.parametrize(
+    ("of", "objects", "state"),
+    [
+        ({}, [], State.SETTLED),
+        ({}, [[("a", OLD)]], State.SETTLED),
+        ({"served": [NEW]}, [[("a", OLD)]], State.DUE),
+        ({"versions": [NEW]}, [[("a", OLD)]], State.DUE),
+        ({"stored": [OLD, NEW]}, [], State.DUE),
+    ],
+)
+def test_entries_of_served_versions_are_no_work(
+    of: dict[str, object], objects: list[list[tuple[str, str]]], state: State
+):
+    """While a version is served its clients may write again: a page that calls that work would never be settled."""
+    given = {"versions": [OLD, NEW], "storage": NEW, "stored": [NEW]} | of
+    made = crd("widgets", **given)  # type: ignore[arg-type]
+    found = view(made, "", tally(made, *objects))
+    assert found.state is state
+    assert {owner.state for owner in found.owners} <= {state}
+
+
+def test_owners_come_with_the_largest_first():
+    """Who has to change first is who stands first."""
+    made = crd("widgets", [OLD, NEW], storage=NEW, stored=[NEW])
+    found = view(made, "", tally(made, [("few", OLD)], [("many", OLD)], 4))
+    assert [(owner.manager, owner.objects, owner.of, owner.standing) for owner in found.owners] == [
+        ("many", 5, 6, "served"),
+        ("few", 1, 6, "served"),
+    ]
+    assert found.owners[0].newest == STEP
+
+
+def test_a_sentence_names_a_few_managers_and_a_row_gathers_the_rest():
+    """Five hundred names in a sentence are no sentence; and none of them may get lost."""
+    made = crd("widgets", [OLD, NEW], storage=NEW, stored=[NEW])
+    found = view(made, "", tally(made, *[[(f"pod-{number}", OLD)] for number in range(MOST_OWNERS + 20)]))
+    (reason,) = next(each for each in found.versions if each.name == OLD).reasons
+    assert f"{MOST_OWNERS + 20} managedFields entries" in reason
+    assert reason.count("pod-") == 8
+    assert f"other managers ({MOST_OWNERS + 12})" in reason
+    assert len(found.owners) == MOST_OWNERS + 1
+    assert found.owners[-1].owners == 20

@@ -1,0 +1,91 @@
+"""What ``restow plan`` says of a survey, and with which code it ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+import pytest
+
+from restow.commands.plan import MOST_SAMPLED, costs, sample_size, show
+from restow.commands.plan import _exit as exit_code
+from restow.exits import Exit
+from restow.migrator import Check, Finding, Survey
+from restow.migrator.cost import Measured
+from restow.migrator.report import Requests
+from tests.migrator import builders as b
+
+CONTEXT = click.Context(click.Command("plan"))
+OPTION = click.Option(["--sample"])
+WARNING = Finding(check=Check.FIELDS, message="fields would be pruned")
+ERROR = Finding(check=Check.OBJECTS, message="default/w would fail", fails=True)
+MEASURED = Measured(writes=50, write_s=0.25, concurrency=32)
+
+
+def a_survey(*findings: Finding, due: bool = True, measured: Measured | None = None, **more: str) -> Survey:
+    """A survey of 3,000 objects, all of them due or none."""
+    found = Survey(
+        crd=b.crd(stored=("v1", "v2")),
+        objects=3000,
+        steps=Counter({("combined-patch",) if due else (): 3000}),
+        reencode=due,
+        prune=due,
+        requests=Requests(list=6),
+        tried=50 if measured else 0,
+        measured=measured or Measured(),
+        **more,
+    )
+    for finding in findings:
+        found.findings.add(finding)
+    return found
+
+
+@pytest.mark.parametrize(("text", "size"), [("all", None), ("0", 0), ("7", 7), (str(MOST_SAMPLED), MOST_SAMPLED)])
+def test_a_sample_is_a_number_or_all(text: str, size: int | None) -> None:
+    """``all`` taken for a number, or none, tries another part than was asked for."""
+    assert sample_size(CONTEXT, OPTION, text) == size
+
+
+@pytest.mark.parametrize("text", ["", "-1", "some", "1.5", "ALL", str(MOST_SAMPLED + 1)])
+def test_anything_else_is_refused(text: str) -> None:
+    """The sample is kept in memory: it has an end."""
+    with pytest.raises(click.BadParameter, match="neither 'all' nor a number up to 10000"):
+        sample_size(CONTEXT, OPTION, text)
+
+
+@pytest.mark.parametrize(
+    ("surveys", "code"),
+    [
+        ([a_survey(due=False)], Exit.DONE),
+        ([a_survey()], Exit.DUE),
+        ([a_survey(WARNING)], Exit.DUE),
+        ([a_survey(WARNING, ERROR)], Exit.FAILURES),
+        ([a_survey(ERROR), a_survey()], Exit.FAILURES),
+        ([a_survey(ERROR), a_survey(unfinished="the list failed")], Exit.REFUSED),
+        ([a_survey(), a_survey(due=False, refused="not served")], Exit.REFUSED),
+    ],
+    ids=["nothing due", "due", "a warning", "objects would fail", "in one of two", "a list failed", "refused"],
+)
+def test_the_worst_that_was_found_sets_the_code(surveys: list[Survey], code: Exit) -> None:
+    """Pipelines branch on it: a plan that ends with "due" is followed by a migration."""
+    assert exit_code(surveys, one_by_one=True) is code
+
+
+def test_the_estimate_says_what_it_is_from() -> None:
+    """A number of seconds without its ground is taken for a promise."""
+    said = costs(a_survey(measured=MEASURED))
+    assert said[0] == "it will cost 6 lists, 3000 writes of 3000 objects"
+    tried = "the writes of 50 of 3000 objects were tried as dry runs (--sample all tries every one); nothing was stored"
+    assert said[1] == tried
+    assert said[2].startswith("that takes about 15 s: an estimate from 50 dry-run writes at 200 a second with up to 32")
+    assert costs(a_survey()) == [said[0]]
+    assert costs(a_survey(due=False)) == []
+
+
+def test_errors_come_last_and_say_what_next(capsys: pytest.CaptureFixture[str]) -> None:
+    """On a terminal only the end of the output is seen; and "run restow migrate" below an error is bad advice."""
+    show([a_survey(ERROR, WARNING)], "table")
+    lines = capsys.readouterr().err.splitlines()
+    name = "widgets.example.com"
+    assert lines[-3:-1] == [f"{name}: fields would be pruned", f"{name}: default/w would fail"]
+    assert lines[-1] == "Objects would fail: mend what is told above, then plan again."
