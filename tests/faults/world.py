@@ -1,0 +1,86 @@
+"""What runs share: the control plane, a session to it, the webhook, and a second API server once a seed needs one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from restow.controlplane.apiserver import ApiServer
+from restow.controlplane.plane import ControlPlane
+from restow.kube import connect
+from restow.kube.client import HttpCluster
+from restow.kube.errors import Conflict
+from restow.kube.resources import CRDS
+from tests.faults.conversion import ConversionWebhook, conversion_webhook
+from tests.faults.lag import LateLine, late_apiserver
+from tests.faults.widgets import GROUP, NEW, OLD, REMOVED
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The second API server, a session to it, and its line to etcd."""
+
+    server: ApiServer
+    cluster: HttpCluster
+    line: LateLine
+
+
+@dataclass(slots=True)
+class World:
+    """See the module. Made by ``world``.
+
+    Attributes:
+        numbers: tell the kinds of runs apart.
+        late_turn: held by the run that uses the second API server.
+    """
+
+    plane: ControlPlane
+    cluster: HttpCluster
+    webhook: ConversionWebhook
+    folder: Path
+    _stack: AsyncExitStack
+    _late: Late | None = None
+    late_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    async def late(self) -> Late:
+        """The second API server; started at the first call."""
+        if self._late is None:
+            server, line = await self._stack.enter_async_context(late_apiserver(self.plane))
+            cluster = await self._stack.enter_async_context(connect(server.kubeconfig))
+            self._late = Late(server, cluster, line)
+        return self._late
+
+
+@asynccontextmanager
+async def world(plane: ControlPlane, folder: Path) -> AsyncIterator[World]:
+    """Open what runs share."""
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # clients that hang up are what this is about
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(connect(plane.kubeconfig))
+        webhook = await stack.enter_async_context(conversion_webhook(folder))
+        await _keep_group(cluster)
+        yield World(plane, cluster, webhook, folder, stack)
+
+
+async def _keep_group(cluster: HttpCluster) -> None:
+    """Have a kind in the group all the time, so that the group does not come and go with each run's kind."""
+    names = {"plural": "anchors", "singular": "anchor", "kind": "Anchor", "listKind": "AnchorList"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
+    document = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"anchors.{GROUP}"},
+        "spec": spec | {"versions": [version | {"name": name, "storage": name == OLD} for name in (REMOVED, OLD, NEW)]},
+    }
+    with contextlib.suppress(Conflict):
+        await cluster.create(CRDS, json.dumps(document).encode())
