@@ -1,0 +1,182 @@
+{{- /*
+The rules are those that `restow rbac` prints; tests/deploy compares them. Each define gives a list of rules.
+*/ -}}
+
+{{- define "restow.rules.migrate" -}}
+{{- range . }}
+- apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
+  resources: [{{ regexFind "^[^.]*" . | quote }}]
+  verbs: [list, get, patch]
+{{- end }}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [get]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions/status]
+  resourceNames: {{ toJson . }}
+  verbs: [patch]
+{{- end -}}
+
+{{- define "restow.rules.migrate.optional" -}}
+# Optional: the completion mark, and the proof that a CRD which is edited in mid-run kept its storage version.
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [list, watch, patch]
+{{- end -}}
+
+{{- define "restow.rules.shards" -}}
+- apiGroups: [""]
+  resources: [configmaps]
+  resourceNames:
+  {{- range . }}
+  - {{ printf "restow-shards.%s" . }}
+  {{- end }}
+  verbs: [get, update]
+# RBAC cannot restrict create by name.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create]
+{{- end -}}
+
+{{- /* Of CRDs. */ -}}
+{{- define "restow.rules.wire" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [get, patch]
+{{- end -}}
+
+{{- /* A server-side apply creates by a patch, so create can be restricted by name here. */ -}}
+{{- define "restow.rules.install" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [get, patch, create]
+{{- end -}}
+
+{{- /* Of the Service. */ -}}
+{{- define "restow.rules.certificates" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ . }}, {{ . }}-ca]
+  verbs: [get, update]
+# RBAC cannot restrict create by name.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+{{- end -}}
+
+{{- define "restow.rules.family" -}}
+- apiGroups: [core.gardener.cloud]
+  resources: [cloudprofiles, namespacedcloudprofiles]
+  verbs: [get, list, watch, patch]
+- apiGroups: [core.gardener.cloud]
+  resources: [cloudprofiles/status, namespacedcloudprofiles/status]
+  verbs: [patch]
+- apiGroups: [core.gardener.cloud]
+  resources: [shoots]
+  verbs: [list, watch]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
+
+{{- define "restow.rules.maintenance" -}}
+- apiGroups: [core.gardener.cloud]
+  resources: [shoots, shoots/status]
+  verbs: [patch]
+{{- end -}}
+
+{{- define "restow.rules.configurations" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [restow-cloudprofile]
+  verbs: [get, patch, create]
+{{- end -}}
+
+{{- /* The migrator sees all CRDs, and marks its own. */ -}}
+{{- define "restow.rules.migrator" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [list, watch]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [patch]
+{{- end -}}
+
+{{- /* Of the leases' names. */ -}}
+{{- define "restow.rules.lease" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: {{ toJson . }}
+  verbs: [get, update]
+# RBAC cannot restrict create by name.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+{{- end -}}
+
+{{- define "restow.family" -}}
+["cloudprofiles.core.gardener.cloud", "namespacedcloudprofiles.core.gardener.cloud", "shoots.core.gardener.cloud"]
+{{- end -}}
+
+{{- /*
+A ServiceAccount, and what it may: (dict "of" (list $ "job") "annotations" … "cluster" "…rules" "own" "…rules").
+*/ -}}
+{{- define "restow.account" -}}
+{{- $root := index .of 0 -}}
+{{- $name := include "restow.component" .of -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "restow.metadata" .of | nindent 2 }}
+  {{- with .annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
+{{- if .cluster }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ printf "%s:%s" $root.Release.Namespace $name }}
+  labels:
+    {{- include "restow.labels" .of | nindent 4 }}
+rules:
+{{ .cluster }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ printf "%s:%s" $root.Release.Namespace $name }}
+  labels:
+    {{- include "restow.labels" .of | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ printf "%s:%s" $root.Release.Namespace $name | quote }}}
+subjects:
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
+{{- end }}
+{{- if .own }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  {{- include "restow.metadata" .of | nindent 2 }}
+rules:
+{{ .own }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "restow.metadata" .of | nindent 2 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
+subjects:
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,165 @@
+{{- /* What stands beside a Deployment that serves; (list $ "webhook" $values). */ -}}
+{{- define "restow.service" -}}
+{{- $root := index . 0 -}}{{- $values := index . 2 -}}
+{{- $name := include "restow.component" . -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "restow.metadata" . | nindent 2 }}
+spec:
+  selector:
+    {{- include "restow.selector" . | nindent 4 }}
+  ports:
+  - {name: https, port: 443, targetPort: https}
+  - {name: metrics, port: 8080, targetPort: metrics}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "restow.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: 1
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "restow.selector" . | nindent 6 }}
+{{- if $root.Values.networkPolicy.enabled }}
+---
+{{ include "restow.networkPolicy" . }}
+{{- end }}
+{{- if eq $values.certificate "cert-manager" }}
+---
+{{ include "restow.certificate" . }}
+{{- end }}
+{{- if $root.Values.monitoring.serviceMonitor.enabled }}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  {{- include "restow.metadata" . | nindent 2 }}
+    {{- with $root.Values.monitoring.serviceMonitor.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "restow.selector" . | nindent 6 }}
+  endpoints:
+  - port: metrics
+    path: /metrics
+    interval: {{ $root.Values.monitoring.serviceMonitor.interval }}
+{{- end }}
+{{- end -}}
+
+{{- define "restow.networkPolicy" -}}
+{{- $root := index . 0 -}}{{- $values := index . 2 -}}
+{{- $policy := $root.Values.networkPolicy -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "restow.metadata" . | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "restow.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+  # Clients are not authenticated, as API servers do not authenticate to webhooks: name where they call from.
+  - ports: [{port: https, protocol: TCP}]
+    {{- if $policy.apiServerCIDRs }}
+    from:
+    {{- range $policy.apiServerCIDRs }}
+    - ipBlock: {cidr: {{ . | quote }}}
+    {{- end }}
+    {{- if eq $values.certificate "own-ca" }}
+    # The replicas try the webhook before they wire it.
+    - podSelector:
+        matchLabels:
+          {{- include "restow.selector" . | nindent 10 }}
+    {{- end }}
+    {{- end }}
+  - ports: [{port: metrics, protocol: TCP}]
+    {{- with $policy.metricsNamespaceSelector }}
+    from:
+    - namespaceSelector:
+        {{- toYaml . | nindent 8 }}
+    {{- end }}
+  {{- if or (eq $values.certificate "own-ca") (eq (index . 1) "operator") }}
+  egress:
+  - ports:
+    {{- range $policy.apiServerPorts }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
+  - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+  {{- if eq $values.certificate "own-ca" }}
+  - ports: [{port: https, protocol: TCP}]
+    to:
+    - podSelector:
+        matchLabels:
+          {{- include "restow.selector" . | nindent 10 }}
+  {{- end }}
+  {{- else }}
+  # It answers, and asks nobody.
+  egress: []
+  {{- end }}
+{{- end -}}
+
+{{- /*
+Without an issuer of yours: an authority that lives long, since each new one changes the CRDs' caBundle, and with it all
+watch caches; leaves are renewed often.
+*/ -}}
+{{- define "restow.certificate" -}}
+{{- $root := index . 0 -}}
+{{- $name := include "restow.component" . -}}
+{{- $issuer := $root.Values.certManager.issuerRef -}}
+{{- if not $issuer -}}
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata:
+  name: {{ $name }}-self-signed
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "restow.labels" . | nindent 4 }}
+spec:
+  selfSigned: {}
+---
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata:
+  name: {{ $name }}-ca
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "restow.labels" . | nindent 4 }}
+spec:
+  isCA: true
+  commonName: {{ $name }}-ca
+  secretName: {{ $name }}-ca
+  duration: 43800h
+  renewBefore: 8760h
+  privateKey: {algorithm: ECDSA, size: 256}
+  issuerRef: {kind: Issuer, name: {{ $name }}-self-signed}
+---
+apiVersion: cert-manager.io/v1
+kind: Issuer
+metadata:
+  {{- include "restow.metadata" . | nindent 2 }}
+spec:
+  ca: {secretName: {{ $name }}-ca}
+---
+{{ end -}}
+apiVersion: cert-manager.io/v1
+kind: Certificate
+metadata:
+  {{- include "restow.metadata" . | nindent 2 }}
+spec:
+  secretName: {{ include "restow.secretName" . }}
+  dnsNames:
+  - {{ $name }}.{{ $root.Release.Namespace }}.svc
+  - {{ $name }}.{{ $root.Release.Namespace }}.svc.cluster.local
+  duration: {{ $root.Values.certManager.duration }}
+  renewBefore: {{ $root.Values.certManager.renewBefore }}
+  privateKey: {algorithm: ECDSA, size: 256, rotationPolicy: Always}
+  usages: [server auth, digital signature]
+  issuerRef:
+    {{- toYaml ($issuer | default (dict "kind" "Issuer" "name" $name)) | nindent 4 }}
+{{- end -}}

@@ -1,0 +1,80 @@
+"""The chart as real Helm renders it, and parts of what comes out."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "chart" / "restow"
+VALUES = sorted((ROOT / "deploy" / "values").glob("*.yaml"))
+NAMESPACE = "my-system"
+RELEASE = "edge"
+
+Document = dict[str, Any]
+Right = tuple[str, str, str, str, str | None]
+
+
+@dataclass(frozen=True)
+class Helm:
+    """The binary."""
+
+    binary: Path
+
+    def run(self, *arguments: str | Path, code: int = 0) -> str:
+        """Run it; return what it said on stdout, or on stderr where it is to fail."""
+        command = [str(part) for part in (self.binary, *arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    def text(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
+        """What `helm template` prints."""
+        return self.run("template", release, CHART, "--namespace", namespace, *flags)
+
+    def render(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> list[Document]:
+        """The manifests."""
+        text = self.text(*flags, release=release, namespace=namespace)
+        return [each for each in yaml.safe_load_all(text) if each is not None]
+
+
+def of_kind(documents: Iterable[Document], *kinds: str) -> list[Document]:
+    """The documents of these kinds."""
+    return [each for each in documents if each["kind"] in kinds]
+
+
+def the(documents: Iterable[Document], kind: str) -> Document:
+    """The only document of a kind."""
+    (found,) = of_kind(documents, kind)
+    return found
+
+
+def templates(documents: Iterable[Document]) -> Iterator[Document]:
+    """The pod templates."""
+    for each in of_kind(documents, "Job", "Deployment"):
+        yield each["spec"]["template"]
+
+
+def container(document: Document) -> Document:
+    """The one container of a workload."""
+    (found,) = document["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def rights(documents: Iterable[Mapping[str, Any]]) -> set[Right]:
+    """All that Roles and ClusterRoles grant, one by one: (group, resource, verb, name, namespace)."""
+    return {
+        (group, resource, verb, name, role["metadata"].get("namespace"))
+        for role in documents
+        if role["kind"] in ("Role", "ClusterRole")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }

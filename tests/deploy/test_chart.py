@@ -1,0 +1,357 @@
+"""The chart as Helm renders it: who may what, how it runs, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from restow.cloudprofile.verbs import MODIFY_KUBERNETES, MODIFY_MACHINE_IMAGES, MODIFY_PROVIDER_CONFIG
+from restow.commands.migrate import EXITS
+from restow.commands.migrate import command as migrate
+from restow.commands.operator import command as operator
+from restow.commands.serve import command as serve
+from restow.exits import Exit
+from restow.rbac import FAMILY, Asked, Command, grants, manifests, plain
+from tests.deploy.rendering import (
+    CHART,
+    NAMESPACE,
+    ROOT,
+    VALUES,
+    Document,
+    Helm,
+    container,
+    of_kind,
+    rights,
+    templates,
+    the,
+)
+
+BY_NAME = {file.stem: file for file in VALUES}
+METRICS = re.compile(r"\b(restow_\w+)")
+
+
+@pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
+def test_helm_finds_nothing_to_say(values: Path, helm: Helm) -> None:
+    """A warning of `helm lint` is the first thing that a user sees."""
+    said = helm.run("lint", "--strict", CHART, "--values", values)
+    assert "WARNING" not in said and "ERROR" not in said, said
+
+
+@pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
+def test_kinds_of_others_are_what_their_projects_say(values: Path, helm: Helm, tools: dict[str, Path]) -> None:
+    """Unknown fields, wrong types and bad PromQL show only where cert-manager or Prometheus are installed, else."""
+    text = helm.text("--values", values)
+    done = subprocess.run([tools["manifestcheck"]], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    groups = ("cert-manager.io", "monitoring.coreos.com")
+    expected = [each for each in yaml.safe_load_all(text) if each and each["apiVersion"].split("/")[0] in groups]
+    assert len(done.stdout.splitlines()) == len(expected)
+
+
+def test_the_check_of_others_kinds_can_fail(tools: dict[str, Path]) -> None:
+    """A field that there is not, and an expression that is none, are found."""
+    rule = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule", "metadata": {"name": "r"}}
+    for spec, said in (
+        ({"groups": [{"name": "g", "rules": [{"alert": "A", "expr": "sum by ("}]}]}, "A: "),
+        ({"groups": [{"name": "g", "rulez": []}]}, "rulez"),
+    ):
+        text = json.dumps(rule | {"spec": spec})
+        done = subprocess.run([tools["manifestcheck"]], input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 1
+        assert said in done.stderr
+
+
+def asked_of(name: str) -> tuple[Command, Asked]:
+    """What a values file comes to."""
+    values = yaml.safe_load(BY_NAME[name].read_text())
+    if "migration" in values:
+        found = values["migration"]
+        shards = found.get("shards", 1) > 1
+        return Command.MIGRATE, Asked(crds=tuple(found["crds"]), home=NAMESPACE, shards=shards)
+    if "webhook" in values:
+        found = values["webhook"]
+        own = (NAMESPACE, "edge-restow-webhook") if found.get("certificate") == "own-ca" else None
+        return Command.SERVE, Asked(crds=tuple(found["crds"]), home=NAMESPACE, own_ca=own)
+    found = values["operator"]
+    own = (NAMESPACE, "edge-restow-operator") if found.get("certificate", "own-ca") == "own-ca" else None
+    keeps = FAMILY if found.get("migrate") == ["family"] else ()
+    return Command.OPERATOR, Asked(
+        home=NAMESPACE, own_ca=own, maintains=found.get("maintainShoots", False), keeps=keeps
+    )
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
+    """Those are tried out against an API server, one by one; what the chart adds or forgets is not."""
+    command, asked = asked_of(name)
+    expected = rights(plain(manifests(grants([command], asked), "x")))
+    found = helm.render("--values", BY_NAME[name])
+    roles = [each for each in found if not each["metadata"]["name"].endswith(":custom-verbs")]
+    assert rights(roles) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "command", "asked"),
+    [
+        (
+            ("--set", "migration.enabled=true,migration.crds={a.example.com},migration.leastRights=true"),
+            Command.MIGRATE,
+            Asked(crds=("a.example.com",), least=True),
+        ),
+        (
+            ("--set", "operator.enabled=true,operator.crds=operator"),
+            Command.OPERATOR,
+            Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), installs_crds=True),
+        ),
+    ],
+    ids=["least", "installing"],
+)
+def test_rights_of_other_values(flags: tuple[str, ...], command: Command, asked: Asked, helm: Helm) -> None:
+    """What no values file shows."""
+    roles = [each for each in helm.render(*flags) if not each["metadata"]["name"].endswith(":custom-verbs")]
+    assert rights(roles) == rights(plain(manifests(grants([command], asked), "x")))
+
+
+def test_the_custom_verbs_are_those_that_admission_asks_for(helm: Helm) -> None:
+    """A misspelt verb would lock everybody out."""
+    roles = of_kind(helm.render("--values", BY_NAME["operator"]), "ClusterRole")
+    (role,) = (each for each in roles if each["metadata"]["name"].endswith(":custom-verbs"))
+    verbs = (MODIFY_KUBERNETES, MODIFY_MACHINE_IMAGES, MODIFY_PROVIDER_CONFIG)
+    expected = {("core.gardener.cloud", "namespacedcloudprofiles", verb, "", None) for verb in verbs}
+    assert rights([role]) == expected
+
+
+@pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
+def test_pods_are_restricted(values: Path, helm: Helm) -> None:
+    """Where nobody enforces the restricted profile, the chart has to; and a token is mounted only where it is used."""
+    documents = helm.render("--values", values)
+    granted = {
+        subject["name"]
+        for each in of_kind(documents, "RoleBinding", "ClusterRoleBinding")
+        for subject in each["subjects"]
+    }
+    for template in templates(documents):
+        spec = template["spec"]
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["automountServiceAccountToken"] == (spec["serviceAccountName"] in granted)
+        for each in spec["containers"]:
+            context = each["securityContext"]
+            assert context == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert each["resources"]["limits"]["memory"]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
+def test_commands_are_understood(values: Path, helm: Helm) -> None:
+    """A renamed flag shows here, and not as a crash loop."""
+    commands = {"migrate": migrate, "serve": serve, "operator": operator}
+    for workload in of_kind(helm.render("--values", values), "Job", "Deployment"):
+        name, *arguments = container(workload)["args"]
+        flags = [each for each in arguments if not each.startswith("--crd=")]
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        assert {flag.partition("=")[0] for flag in flags if flag.startswith("--")} <= known
+        assert CliRunner().invoke(commands[name], ["--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["migration-job", "migration-indexed-job"])
+def test_the_job_tells_what_to_try_again(name: str, helm: Helm) -> None:
+    """Exit codes are for this: what was refused must not be tried five times, what failed must, an eviction is none."""
+    job = the(helm.render("--values", BY_NAME[name]), "Job")
+    rules = job["spec"]["podFailurePolicy"]["rules"]
+    by_code = {code: rule["action"] for rule in rules for code in rule.get("onExitCodes", {}).get("values", ())}
+    assert by_code == {Exit.REFUSED: "FailJob", Exit.DUE: "FailJob", Exit.FAILURES: "Count"}
+    assert set(EXITS.values()) <= {Exit.DONE, *by_code}
+    assert {rule["onExitCodes"]["containerName"] for rule in rules if "onExitCodes" in rule} == {"restow"}
+    assert [rule["onPodConditions"] for rule in rules if rule["action"] == "Ignore"] == [[{"type": "DisruptionTarget"}]]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-upgrade"
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_without_the_hook_each_revision_has_its_job(helm: Helm) -> None:
+    """A Job's template cannot be changed: the same name twice fails every upgrade after the first."""
+    flags = ("--values", BY_NAME["migration-job"], "--set", "migration.hook=false")
+    job = the(helm.render(*flags), "Job")
+    assert job["metadata"]["name"] == "edge-restow-migration-1"
+    assert "annotations" not in job["metadata"]
+
+
+def test_shards_are_the_completions(helm: Helm) -> None:
+    """A shard that never runs means a migration that never ends."""
+    job = the(helm.render("--values", BY_NAME["migration-indexed-job"]), "Job")
+    assert (job["spec"]["completionMode"], job["spec"]["completions"], job["spec"]["parallelism"]) == ("Indexed", 4, 4)
+    assert "--shards=4" in container(job)["args"]
+
+
+@pytest.mark.parametrize("name", ["webhook-cert-manager", "webhook-own-ca", "operator", "operator-cert-manager"])
+def test_what_serves_survives_a_node(name: str, helm: Helm) -> None:
+    """A conversion webhook that is down hides objects: two replicas apart, drained, and never both evicted."""
+    documents = helm.render("--values", BY_NAME[name])
+    deployment, budget = the(documents, "Deployment")["spec"], the(documents, "PodDisruptionBudget")["spec"]
+    pod = deployment["template"]["spec"]
+    assert deployment["replicas"] == 2
+    assert deployment["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert budget["maxUnavailable"] == 1
+    assert pod["affinity"]["podAntiAffinity"] and pod["topologySpreadConstraints"]
+    assert pod["terminationGracePeriodSeconds"] > 10 + 15  # the defaults of --drain-seconds and --finish-seconds
+    labels = deployment["template"]["metadata"]["labels"].items()
+    for selector in (
+        deployment["selector"]["matchLabels"],
+        budget["selector"]["matchLabels"],
+        the(documents, "Service")["spec"]["selector"],
+        the(documents, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+    ):
+        assert selector.items() <= labels
+    probes = container(the(documents, "Deployment"))
+    assert probes["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+    assert probes["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
+
+
+def test_a_webhook_that_asks_nobody_reaches_nobody(helm: Helm) -> None:
+    """It converts objects of all namespaces: it must not be able to tell anyone."""
+    policy = the(helm.render("--values", BY_NAME["webhook-cert-manager"]), "NetworkPolicy")["spec"]
+    assert (policy["policyTypes"], policy["egress"]) == (["Ingress", "Egress"], [])
+
+
+def test_only_named_addresses_may_call(helm: Helm) -> None:
+    """With the API servers' addresses known, nobody else has objects converted."""
+    policy = the(helm.render("--values", BY_NAME["webhook-own-ca"]), "NetworkPolicy")["spec"]
+    (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
+    assert https["from"][0] == {"ipBlock": {"cidr": "10.0.0.0/28"}}
+
+
+@pytest.mark.parametrize("name", ["operator", "operator-cert-manager"])
+def test_crds_and_configurations_name_the_service(name: str, helm: Helm) -> None:
+    """The packaged ones name another Service: every request would fail."""
+    documents = helm.render("--values", BY_NAME[name])
+    service = the(documents, "Service")["metadata"]
+    crds = of_kind(documents, "CustomResourceDefinition")
+    hooks = of_kind(documents, "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    named = [each["spec"]["conversion"]["webhook"]["clientConfig"]["service"] for each in crds]
+    named += [hook["clientConfig"]["service"] for each in hooks for hook in each["webhooks"]]
+    assert len(crds) == 3
+    assert {(each["namespace"], each["name"]) for each in named} == {(service["namespace"], service["name"])}
+    injected = name == "operator-cert-manager"
+    assert len(hooks) == (2 if injected else 0)  # with a CA of its own it installs them itself
+    for each in (*crds, *hooks):
+        annotation = each["metadata"]["annotations"].get("cert-manager.io/inject-ca-from")
+        assert annotation == (f"{service['namespace']}/{service['name']}" if injected else None)
+    for each in crds:
+        assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_the_packaged_configurations_are_the_operators() -> None:
+    """deploy/chart/restow/files/webhooks.yaml is written by `restow operator --print-webhooks`."""
+    ran = CliRunner().invoke(operator, ["--print-webhooks", "restow-system/restow-webhook"])
+    assert (CHART / "files" / "webhooks.yaml").read_text() == ran.stdout
+
+
+def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
+    """Conversions from a ConfigMap: mounted where the command looks, and a change rolls the pods."""
+    (tmp_path / "c.py").write_text("registry = None\n")
+    (tmp_path / "g.yaml").write_text("a: 1\n")
+    flags = (
+        "--values",
+        BY_NAME["webhook-own-ca"],
+        "--set-file",
+        f"webhook.files.gateways\\.yaml={tmp_path / 'g.yaml'}",
+    )
+    rendered = [
+        helm.render(*flags, "--set-file", f"webhook.files.conversions\\.py={tmp_path / file}")
+        for file in ("c.py", "g.yaml")
+    ]
+    first, other = (the(each, "Deployment")["spec"]["template"] for each in rendered)
+    assert the(rendered[0], "ConfigMap")["data"] == {"conversions.py": "registry = None\n", "gateways.yaml": "a: 1\n"}
+    (used,) = first["spec"]["containers"]
+    assert used["workingDir"] == "/etc/restow" and "--crd=/etc/restow/gateways.yaml" in used["args"]
+    assert first["metadata"]["annotations"] != other["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("migration.enabled=true", "/migration/crds"),
+        ("migration.crds={Widgets}", "pattern"),
+        ("migraton.enabled=true", "migraton"),
+        ("image.digest=sha256:12", "/image/digest"),
+        ("webhook.enabled=true", "/webhook/registry"),
+        ("webhook.enabled=true,webhook.registry=a:b,webhook.certificate=own-ca", "/webhook/crds"),
+        ("webhook.enabled=true,webhook.registry=a:b,webhook.certificate=secret", "/webhook/secretName"),
+        ("operator.applyManagement=true", "/operator/management"),
+        ("operator.enabled=true,operator.certificate=cert-manager,operator.crds=operator", "give chart or none"),
+    ],
+)
+def test_wrong_values_are_told(setting: str, said: str, helm: Helm) -> None:
+    """A typing error should cost a second, not an upgrade at night."""
+    assert said in helm.run("template", "edge", CHART, "--set", setting, code=1)
+
+
+def test_every_value_is_in_the_schema() -> None:
+    """A value that the schema does not know could not be set."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def compare(value: Any, part: dict[str, Any], path: str) -> None:
+        if isinstance(value, dict) and "properties" in part:
+            assert value.keys() == part["properties"].keys() - {"global"}, path
+            for key, child in value.items():
+                compare(child, part["properties"][key], f"{path}/{key}")
+
+    compare(values, schema, "")
+
+
+def test_a_digest_wins_over_a_tag(helm: Helm) -> None:
+    """A tag can be moved."""
+    digest = f"sha256:{'0' * 64}"
+    flags = ("--values", BY_NAME["migration-job"], "--set", f"image.tag=v1,image.digest={digest}")
+    assert container(the(helm.render(*flags), "Job"))["image"] == f"registry.example.com/restow@{digest}"
+
+
+def exported() -> set[str]:
+    """The metrics that the documentation, and the docstring of the migrator's, tell of."""
+    text = "".join((ROOT / name).read_text() for name in ("docs/serving.md", "docs/operator.md", "migrator/metrics.py"))
+    return set(METRICS.findall(text))
+
+
+def test_alerts_and_dashboard_look_at_metrics_that_there_are(helm: Helm) -> None:
+    """An alert on a name that nobody exports is silent for ever."""
+    documents = helm.render("--values", BY_NAME["operator"])
+    rule, dashboard = the(documents, "PrometheusRule"), dashboard_of(documents)
+    expressions = [each["expr"] for group in rule["spec"]["groups"] for each in group["rules"]]
+    expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked = {name.removesuffix("_bucket") for expression in expressions for name in METRICS.findall(expression)}
+    assert asked <= exported(), asked - exported()
+    assert len(asked) > 12
+
+
+def dashboard_of(documents: list[Document]) -> Document:
+    """The dashboard."""
+    (found,) = (each for each in of_kind(documents, "ConfigMap") if "restow.json" in each["data"])
+    return dict(json.loads(found["data"]["restow.json"]))
+
+
+def test_queries_of_the_dashboard_are_promql(helm: Helm, tools: dict[str, Path]) -> None:
+    """Grafana shows a broken query as an empty panel."""
+    panels = dashboard_of(helm.render("--values", BY_NAME["operator"]))["panels"]
+    queries = [target["expr"].replace("$__rate_interval", "5m") for panel in panels for target in panel["targets"]]
+    rules = [{"record": f"r{number}", "expr": query} for number, query in enumerate(queries)]
+    document = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": {"name": "dashboard"},
+        "spec": {"groups": [{"name": "g", "rules": rules}]},
+    }
+    done = subprocess.run(
+        [tools["manifestcheck"]], input=json.dumps(document), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len({panel["id"] for panel in panels}) == len(panels)

@@ -1,0 +1,117 @@
+"""`restow rbac` itself: how rights are gathered into rules, and what the command refuses to guess."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restow.commands.rbac import command
+from restow.rbac import Asked, Command, Grant, ServiceAccount, grants, manifests, plain, to_yaml
+from tests.deploy.rendering import rights
+
+CRD = "widgets.example.com"
+_asked = st.builds(
+    Asked,
+    crds=st.lists(st.sampled_from([CRD, "gadgets.example.com", "parts.other.dev"]), unique=True).map(tuple),
+    namespaces=st.lists(st.sampled_from(["a", "b"]), unique=True).map(tuple),
+    home=st.sampled_from(["a", "home"]),
+    everything=st.booleans(),
+    prunes=st.booleans(),
+    shards=st.booleans(),
+    proxied=st.sampled_from([(), (("a", "hook", 443),)]),
+    own_ca=st.sampled_from([None, ("home", "hook")]),
+    installs_crds=st.booleans(),
+    controls=st.booleans(),
+    maintains=st.booleans(),
+    keeps=st.sampled_from([(), (CRD,)]),
+    least=st.booleans(),
+)
+_commands = st.lists(st.sampled_from(Command), min_size=1, unique=True)
+
+
+@given(commands=_commands, asked=_asked)
+def test_rules_grant_what_is_needed_and_nothing_else(commands: list[Command], asked: Asked) -> None:
+    """Gathering into rules must neither lose a right, nor give one by crossing verbs with names."""
+    needed = grants(commands, asked)
+    granted = [Grant(group, resource, verb, "", name, at) for group, resource, verb, name, at in rights(_roles(needed))]
+    for each in needed:
+        assert any(right.covers(each) for right in granted), each
+    for right in granted:
+        assert any(each.key == right.key for each in needed), right
+    assert len({right.key for right in granted}) == len(granted)
+
+
+def _roles(needed: tuple[Grant, ...]) -> list[dict[str, object]]:
+    return plain(manifests(needed, "r"))
+
+
+@given(commands=_commands, asked=_asked)
+def test_the_yaml_is_the_manifests_with_reasons(commands: list[Command], asked: Asked) -> None:
+    """What is piped into kubectl has to be what was tested; each rule has its reason above it."""
+    documents = manifests(grants(commands, asked), "r", ServiceAccount("home", "me"))
+    text = to_yaml(documents)
+    assert list(yaml.safe_load_all(text)) == plain(documents)
+    lines = text.splitlines()
+    for before, line in pairwise(lines):
+        assert not line.startswith("  - apiGroups") or before.startswith("  # ")
+
+
+def test_wildcards_are_never_granted() -> None:
+    """Least privilege: groups, resources and verbs are always named."""
+    asked = Asked(crds=(CRD,), everything=True, shards=True, own_ca=("a", "b"), installs_crds=True, maintains=True)
+    for right in grants(list(Command), asked):
+        assert "*" not in (right.group, right.resource, right.verb)
+        assert right.why
+        assert right.verb not in ("escalate", "bind", "impersonate", "delete", "deletecollection")
+
+
+def test_secrets_are_named() -> None:
+    """Whoever may read all Secrets of a namespace is its administrator."""
+    found = [each for each in grants([Command.OPERATOR], Asked(own_ca=("a", "hook"))) if each.resource == "secrets"]
+    assert {(each.verb, each.name, each.namespace) for each in found} == {
+        ("get", "hook", "a"),
+        ("update", "hook", "a"),
+        ("get", "hook-ca", "a"),
+        ("update", "hook-ca", "a"),
+        ("create", "", "a"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--for", "migrate"), "name the CRDs"),
+        (("--for", "migrate", "--all"), "name the CRDs"),
+        (("--for", "migrate", "--crd", "widgets"), "<plural>.<group>"),
+        (("--for", "serve"), "serve needs no right"),
+        (("--for", "serve", "--own-ca", "a/b"), "name the CRDs"),
+        (("--for", "serve", "--own-ca", "b", "--crd", CRD), "--own-ca takes NAMESPACE/SERVICE"),
+        (("--for", "operator"), "give --service-account"),
+        (("--for", "operator", "--migrate", "all", "--service-account", "a/b"), "name the CRDs"),
+        (("--for", "migrate", "--crd", CRD, "--shards"), "give --service-account"),
+        (("--for", "migrate", "--crd", CRD, "--service-account", "b"), "--service-account takes NAMESPACE/NAME"),
+        ((), "--for"),
+    ],
+)
+def test_what_is_not_said_is_not_guessed(arguments: tuple[str, ...], said: str) -> None:
+    """A Role for less than is meant fails at night."""
+    ran = CliRunner().invoke(command, arguments)
+    assert ran.exit_code == 2
+    assert said in ran.output
+
+
+def test_manifests_name_their_crds(tmp_path: Path) -> None:
+    """A file of CRDs in the place of their names."""
+    file = tmp_path / "crds.yaml"
+    crds = [{"kind": "CustomResourceDefinition", "metadata": {"name": name}} for name in (CRD, "a.b.dev")]
+    file.write_text(yaml.safe_dump_all(crds))
+    ran = CliRunner().invoke(command, ["--for", "ready", "--crd", str(file), "-o", "json"])
+    assert ran.exit_code == 0, ran.output
+    found = yaml.safe_load(ran.stdout)["items"]
+    assert rights(found) == rights(plain(manifests(grants([Command.READY], Asked(crds=(CRD, "a.b.dev"))), "r")))
