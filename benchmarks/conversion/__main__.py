@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks.conversion [--quick] [--sections sparse,dense,levels] [--json FILE] …``."""
+"""The command: ``python -m benchmarks.conversion [--quick] [--sections sparse,dense,levels,memory] [--json FILE]``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.claims import Claim
-from benchmarks.conversion.sections import SECTIONS, Plan, Result
+from benchmarks.conversion.sections import SECTIONS, Plan
 from benchmarks.conversion.webhooks import certificate
-from benchmarks.tables import claims_table, markdown
+from benchmarks.tables import Result, report
 
 FULL = Plan(counts=(1, 10, 100, 500), sizes=(2, 8, 50), rounds=5, requests=400, levels=(1, 1_500, 10_000))
-QUICK = Plan(counts=(1, 100), sizes=(8,), rounds=1, requests=4, levels=(1, 1_500))
+QUICK = Plan(counts=(1, 100), sizes=(8,), rounds=1, requests=4, levels=(1, 1_500), large=5_000_000)
 
 
 async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
@@ -38,17 +37,8 @@ async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
     return {
         "plan": asdict(plan),
         "sections": {name: asdict(result) for name, result in results.items()},
-        "text": _text(head, list(results.values())),
+        "text": report(head, list(results.values())),
     }
-
-
-def _text(head: str, results: list[Result]) -> str:
-    parts = [head]
-    claims: list[Claim] = []
-    for result in results:
-        parts += [f"## {result.title}", *(markdown(table) for table in result.tables)]
-        claims += result.claims
-    return "\n\n".join([*parts, "## Claims", markdown(claims_table(claims))])
 
 
 def main() -> None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import median, quantiles
 
 import msgspec
 
-from benchmarks.claims import Claim, at_least, at_most
+from benchmarks.claims import at_least, at_most
 from benchmarks.conversion.kinds import DENSE, SPARSE, Workload, review
 from benchmarks.conversion.load import Load, Volley, fire
 from benchmarks.conversion.webhooks import Certificate, Webhook, floor, restow
-from benchmarks.tables import Table
+from benchmarks.tables import Result, Table
 
-__all__ = ["SECTIONS", "Plan", "Result"]
+__all__ = ["SECTIONS", "Plan"]
 
 _BUDGET = 40_000_000  # bytes that a volley sends at most
 _LEVELS = {1: 0.050, 1_500: 1.0, 10_000: 6.0}  # KEP-95: objects of a request, seconds at the 99th percentile
@@ -24,7 +25,7 @@ _PAIR = 2
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much: objects per review, kilobytes per object, rounds, and requests of a volley at most."""
+    """How much: objects per review, kilobytes of each, rounds, requests of a volley at most, bytes of a large one."""
 
     counts: Sequence[int]
     sizes: Sequence[int]
@@ -32,15 +33,7 @@ class Plan:
     requests: int
     levels: Sequence[int]
     kilobytes_of_levels: int = 2
-
-
-@dataclass(slots=True)
-class Result:
-    """What a section found."""
-
-    title: str
-    tables: list[Table] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
+    large: int = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +170,33 @@ async def _service_levels(made: Certificate, plan: Plan) -> Result:
     return result
 
 
+def _memory_of(pid: int) -> dict[str, float]:
+    """Return the resident memory of a process in MiB: now (VmRSS) and at most so far (VmHWM)."""
+    lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return {words[0].rstrip(":"): int(words[1]) / 1024 for words in lines if words[0] in ("VmRSS:", "VmHWM:")}
+
+
+async def _memory(made: Certificate, plan: Plan) -> Result:
+    result = Result("Memory of one worker around large reviews, sparse kind")
+    body = review(SPARSE, plan.large // 50_000, 50)
+    size = len(body) / 2**20
+    async with restow(made, 1, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
+        await fire(Load(ours.port, ours.path, review(SPARSE, 1, 50), 100, 1), made.trust)
+        found = [("before", _memory_of(ours.pid))]
+        for number in (1, 4):
+            await fire(Load(ours.port, ours.path, body, number - 1, 1), made.trust)
+            found.append((f"after {number} of {size:.0f} MiB", _memory_of(ours.pid)))
+    rows = tuple((when, f"{memory['VmRSS']:.0f}", f"{memory['VmHWM']:.0f}") for when, memory in found)
+    result.tables.append(Table("restow serve", ("when", "resident, MiB", "peak so far"), rows))
+    kept = (found[-1][1]["VmRSS"] - found[0][1]["VmRSS"]) / size
+    result.claims.append(at_most("memory kept after large reviews, of one's size", kept, 0.25))
+    return result
+
+
 SECTIONS: dict[str, Callable[[Certificate, Plan], Awaitable[Result]]] = {
     "sparse": _sparse,
     "dense": _dense,
     "levels": _service_levels,
+    "memory": _memory,
 }
 """The sections by name, in the order in which they are measured."""

@@ -23,10 +23,11 @@ _PATIENCE = 30.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A serving certificate, and what clients trust."""
+    """A serving certificate, and what clients trust: the CA's PEM, and as a context."""
 
     cert: Path
     key: Path
+    ca: bytes
     trust: ssl.SSLContext
 
 
@@ -49,7 +50,7 @@ def certificate(folder: Path) -> Certificate:
     key.write_bytes(leaf.private_key_pem.bytes())
     trust = ssl.create_default_context()
     authority.configure_trust(trust)
-    return Certificate(cert, key, trust)
+    return Certificate(cert, key, authority.cert_pem.bytes(), trust)
 
 
 @asynccontextmanager
