@@ -1,0 +1,53 @@
+"""The documentation as a site: `make docs` builds it into dist/docs/."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as version_of
+from typing import Any
+
+project = "restow"
+author = "the restow authors"
+copyright = author  # noqa: A001 - Sphinx's name
+version = release = version_of("restow")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_click",
+]
+exclude_patterns = ["examples"]
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+default_role = "literal"
+smartquotes = False  # a flag begins with two hyphens
+nitpicky = False
+
+html_theme = "furo"
+html_title = "restow"
+html_show_sphinx = False
+html_show_copyright = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0b5cad", "color-brand-content": "#0b5cad"},
+    "dark_css_variables": {"color-brand-primary": "#6cb2f7", "color-brand-content": "#6cb2f7"},
+}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+
+def _as_it_is_written(_app: Any, _context: Any, lines: list[str]) -> None:
+    """The help of commands is plain text; a star in it is no markup."""
+    lines[:] = [line.replace("*", "\\*") for line in lines]
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    for part in ("description", "options", "arguments"):
+        app.connect(f"sphinx-click-process-{part}", _as_it_is_written)
