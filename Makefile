@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 ROOMS  := cloudprofile controlplane conversion crds kube migrator
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure lint format bench bench-migration bench-conversion lock manifests binaries clean view
+.PHONY: help demo test test-pure lint format bench bench-migration bench-conversion lock docs audit sbom manifests binaries browser deploy-tools charts image faults clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,10 +16,10 @@ help: ## Show the targets
 demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, in under a minute
 	$(BIN)/restow demo
 
-test: $(READY) binaries ## The whole test suite, on a real kube-apiserver and etcd
+test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-test-pure: $(READY) ## Only the tests that need no API server
+test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
 	$(BIN)/python -m pytest -m "not apiserver" $(PYTEST_ARGS)
 
 lint: $(READY) view ## Style, types and the rooms' directions
@@ -40,6 +40,28 @@ bench-migration: $(READY) binaries ## The migrator beside its alternatives, on t
 bench-conversion: $(READY) ## The webhook beside one that does nothing
 	$(BIN)/python -m benchmarks.conversion $(BENCH_ARGS)
 
+browser: ## Chromium, with which the tests look at the report
+	@command -v chromium chromium-browser google-chrome >/dev/null || \
+	  { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && \
+	    apt-get -o Acquire::Retries=3 update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get -o Acquire::Retries=3 install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	  echo "There is no Chromium: the tests of the report will say so."
+
+deploy-tools: $(READY) ## Helm, kustomize and linters, built or found once, and cached outside the tree
+	$(BIN)/python deploy/tools/tools.py
+
+charts: deploy-tools ## Write deploy/kustomize/ from the chart
+	$(BIN)/python deploy/kustomize/generate.py
+
+image: $(READY) ## The container image: make image BASE=…@sha256:… TAG=…
+	$(BIN)/python -m build --wheel --no-isolation --outdir dist .
+	$(BIN)/python deploy/image/build.py "$(BASE)" "$(TAG)"
+
+SEEDS ?= 1..100
+
+faults: $(READY) binaries ## Seeded faults in front of a real API server, judged by what etcd holds (SEEDS=a..b)
+	$(BIN)/python -m tests.faults $(SEEDS)
+
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager
 
@@ -51,6 +73,36 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	  --all-extras pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group dev pyproject.toml -o requirements/dev.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --group audit -o requirements/audit.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --all-extras --group docs pyproject.toml -o requirements/docs.txt
+
+DOCS := .cache/docs/bin
+
+docs: $(DOCS)/.ready ## The documentation as a site, in dist/docs/
+	$(DOCS)/sphinx-build -q -W --keep-going -j auto docs dist/docs
+
+$(DOCS)/.ready: requirements/docs.txt pyproject.toml
+	$(PYTHON) -m venv .cache/docs
+	$(DOCS)/pip install -q --disable-pip-version-check --require-hashes -r $<
+	$(DOCS)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+AUDIT := .cache/audit/bin
+
+audit: $(AUDIT)/.ready ## Known vulnerabilities of everything that is locked
+	for locked in requirements/*.txt; do $(AUDIT)/pip-audit --disable-pip --require-hashes --strict -r $$locked || exit 1; done
+
+sbom: $(AUDIT)/.ready ## What an installation with all extras consists of, as dist/restow.cdx.json (CycloneDX)
+	mkdir -p dist
+	$(AUDIT)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+	  --output-format JSON --output-file dist/restow.cdx.json requirements/runtime.txt
+
+$(AUDIT)/.ready: requirements/audit.txt
+	$(PYTHON) -m venv .cache/audit
+	$(AUDIT)/pip install -q --disable-pip-version-check --require-hashes -r $<
+	touch $@
 
 clean: ## Remove the environment and caches of this checkout
 	rm -rf $(VENV) .view .cache build dist *.egg-info
