@@ -292,14 +292,15 @@ async def lives(world: World) -> None:
         {"version": "1.31.1", "lifecycle": [{"classification": "supported"}]},
     ]
     profile = await world.profile("a", *versions)
+    await world.says("CloudProfile", "a", v1_31_2="supported", v1_31_1="supported")
     later = {"version": "1.31.1", "lifecycle": [{"classification": "expired", "startTime": EVER}]}
     await world.child("n", "a", kubernetes={"versions": [later]})
+    await world.says("NamespacedCloudProfile", "n", v1_31_2="supported", v1_31_1="supported")
     window = {"begin": "220000+0100", "end": "230000+0100"}
     maintenance = {"autoUpdate": {"kubernetesVersion": True, "machineImageVersion": False}, "timeWindow": window}
     shoot = await world.shoot(
         "s", "NamespacedCloudProfile", "n", kubernetes={"version": "1.31.1"}, maintenance=maintenance
     )
-    await world.says("CloudProfile", "a", v1_31_2="supported", v1_31_1="supported")
     asked = {"metadata": {"annotations": {"gardener.cloud/operation": "maintain"}}}
     api, merge = world.api, PatchType.MERGE
     await world.cluster.patch(api.at("Shoot"), "s", json.dumps(asked).encode(), "default", patch_type=merge)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -39,14 +39,19 @@ CATCHING: dict[str, Sequence[int]] = {
 }
 """Seeds known to catch each broken guard; ``python -m tests.faults 1..60 --broken GUARD`` finds others."""
 
+FURTHER = range(1, 121)
+"""Seeds for a guard that the known ones let pass: which write a fault meets depends on the machine's pace as well."""
 
-async def run(world: World, seeds: Sequence[int]) -> list[Outcome]:
-    """Run seeds, some side by side, and show their lines."""
+
+async def run(world: World, seeds: Iterable[int], *, until_wrong: bool = False) -> list[Outcome]:
+    """Run seeds, some side by side, all or until one finds something wrong, and show their lines."""
     waiting = iter(seeds)
     outcomes: list[Outcome] = []
 
     async def work() -> None:
         for seed in waiting:
+            if until_wrong and any(outcome.wrong for outcome in outcomes):
+                return
             outcome = await run_seed(world, seed)
             print(outcome, *outcome.wrong, sep="\n    ")
             outcomes.append(outcome)
@@ -67,11 +72,12 @@ async def test_no_fault_loses_anything(shared: World, first: int) -> None:
 
 
 @pytest.mark.apiserver
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("guard", sorted(GUARDS))
 async def test_a_broken_guard_is_seen(shared: World, guard: str) -> None:
     """A suite that passes with one of the migrator's guards broken proves nothing about the others either."""
     with GUARDS[guard]():
-        outcomes = await run(shared, CATCHING[guard])
+        outcomes = await run(shared, dict.fromkeys((*CATCHING[guard], *FURTHER)), until_wrong=True)
     assert any(outcome.wrong for outcome in outcomes)
 
 
