@@ -7,6 +7,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 ROOMS  := cloudprofile controlplane conversion crds kube migrator
 
+# So many processes share the tests, each with a control plane of its own: most of a test is waiting for the server.
+JOBS ?= 2
+SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pure lint format bench bench-migration bench-conversion lock docs audit sbom manifests binaries browser deploy-tools charts image faults clean view
 
@@ -17,10 +21,10 @@ demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, 
 	$(BIN)/restow demo
 
 test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SHARE) $(PYTEST_ARGS)
 
 test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
-	$(BIN)/python -m pytest -m "not apiserver" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SHARE) -m "not apiserver" $(PYTEST_ARGS)
 
 lint: $(READY) view ## Style, types and the rooms' directions
 	$(BIN)/ruff check .
