@@ -67,6 +67,7 @@ class NativeApi:
 
         Raises:
             Refused: creating it is not allowed.
+            NativeStuck: it is there, and may not be read.
             KubeError: it could not be created.
         """
         body = msgspec.json.encode(native_manifest(crd, self.resource, settle_s))
@@ -74,10 +75,22 @@ class NativeApi:
         try:
             reply = await patiently(lambda: self.cluster.create(self.resource, body))
         except AlreadyExists:
-            reply = await patiently(lambda: self.cluster.get(self.resource, name))
+            return await self._read(name)
         except Forbidden as error:
             msg = f"no permission to create {self.resource.describe(name=name)}: {error.message}"
             raise Refused(msg) from error
+        return reply.decode(native_decoder)
+
+    async def _read(self, name: str) -> NativeMigration:
+        """Read one. Raises NativeStuck if that is not allowed, and KubeError."""
+        try:
+            reply = await patiently(lambda: self.cluster.get(self.resource, name), connects=_CONNECTS)
+        except Forbidden as error:
+            msg = (
+                f"the StorageVersionMigration {name} goes on by itself and cannot be followed, without the permission "
+                f"to get it: {error.message}. Grant that, and run again"
+            )
+            raise NativeStuck(msg) from error
         return reply.decode(native_decoder)
 
     async def follow(
@@ -86,16 +99,15 @@ class NativeApi:
         """Wait until a migration is over; None if it was deleted, or if ``halt`` was raised before.
 
         Raises:
-            NativeStuck: it did not end in time.
+            NativeStuck: it did not end in time, or may not be read.
             KubeError: the API server cannot be reached.
         """
         until = clock() + patience_s
         while not halt:
             try:
-                reply = await patiently(lambda: self.cluster.get(self.resource, name), connects=_CONNECTS)
+                found = await self._read(name)
             except NotFound:
                 return None
-            found = reply.decode(native_decoder)
             if found.state.over:
                 return found
             if clock() >= until:

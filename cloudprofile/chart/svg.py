@@ -13,7 +13,7 @@ from restow.cloudprofile.lifecycle import Classification
 
 __all__ = ["svg_chart"]
 
-_LABELS, _PLOT, _RIGHT = 210, 760, 20  # widths, in pixels
+_LABELS, _PLOT, _RIGHT = 210, 760, 28  # widths, in pixels
 _ROW, _BAR, _HEAD, _FOOT = 22, 14, 64, 44  # heights
 _MONTHS_OF_TICKS: Final = (1, 2, 3, 6, 12, 24, 60, 120)
 _MOST_TICKS: Final = 14

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from restow import options
+from restow.migrator import Engine
 from restow.printing import print_data
 from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
 
@@ -35,12 +36,21 @@ from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifest
 @click.option("--no-prune", is_flag=True, help="migrate runs with --no-prune or --dry-run.")
 @click.option("--shards", is_flag=True, help="migrate runs in shards, whose records stand in a ConfigMap.")
 @click.option(
+    "--engine",
+    type=click.Choice([each.value for each in Engine]),
+    default=Engine.DIRECT.value,
+    show_default=True,
+    help="migrate runs with this engine.",
+)
+@click.option("--profiles", is_flag=True, help="report runs with --profiles.")
+@click.option(
     "--proxied",
     multiple=True,
     metavar="NAMESPACE/SERVICE[:PORT]",
     help="A conversion webhook that is asked from outside of the cluster; repeatable.",
 )
 @click.option("--own-ca", metavar="NAMESPACE/SERVICE", help="serve or operator keep certificates for this Service.")
+@click.option("--restore-stashes", is_flag=True, help="serve runs with --restore-stashes.")
 @click.option("--install-crds", is_flag=True, help="operator runs with --install-crds.")
 @click.option("--no-controllers", is_flag=True, help="operator runs with --no-controllers.")
 @click.option("--maintain-shoots", is_flag=True, help="operator runs with --maintain-shoots.")
@@ -76,8 +86,11 @@ def command(**flags: Any) -> None:
         everything=flags["everything"],
         prunes=not flags["no_prune"],
         shards=flags["shards"],
+        engine=Engine(flags["engine"]),
+        profiles=flags["profiles"],
         proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
         own_ca=None if flags["own_ca"] is None else _service(flags["own_ca"], "--own-ca")[:2],
+        restores_stashes=flags["restore_stashes"],
         installs_crds=flags["install_crds"],
         controls=not flags["no_controllers"],
         maintains=flags["maintain_shoots"],
@@ -146,7 +159,8 @@ def _service(text: str, flag: str) -> tuple[str, str, int]:
 def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
     """Refuse what would come to nothing, or to less than is meant. Raises click.UsageError."""
     serves = Command.SERVE in commands and asked.own_ca is not None
-    about_crds = {each for each in commands if each not in (Command.SERVE, Command.OPERATOR)}
+    others = {Command.SERVE, Command.OPERATOR} | ({Command.REPORT} if asked.profiles else set())
+    about_crds = {each for each in commands if each not in others}
     named = bool(asked.crds) or (asked.everything and about_crds <= {Command.STATUS} and not serves)
     if (about_crds or serves) and not named:
         msg = f"name the CRDs that {', '.join(commands)} is for: --crd NAME or FILE"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from restow.migrator import Engine
+
 __all__ = ["Asked", "Command", "Target"]
 
 
@@ -16,6 +18,7 @@ class Command(StrEnum):
     READY = "ready"
     MIGRATE = "migrate"
     PRUNE = "prune"
+    REPORT = "report"
     SERVE = "serve"
     OPERATOR = "operator"
 
@@ -56,8 +59,11 @@ class Asked:
         everything: the commands run with `--all`.
         prunes: `migrate` runs without `--no-prune` and `--dry-run`.
         shards: `migrate` runs in shards.
+        engine: the engine of `migrate`.
+        profiles: `report` runs with `--profiles`.
         proxied: `(namespace, name, port)` of conversion webhooks asked from outside of the cluster.
         own_ca: `(namespace, name)` of the Service that `serve` or `operator` keep certificates for.
+        restores_stashes: `serve` keeps a webhook configuration too (`--restore-stashes`).
         installs_crds, controls, maintains: the operator's flags `--install-crds`, not `--no-controllers`,
             `--maintain-shoots`.
         keeps: CRDs that the operator keeps migrated (`--migrate`).
@@ -70,8 +76,11 @@ class Asked:
     everything: bool = False
     prunes: bool = True
     shards: bool = False
+    engine: Engine = Engine.DIRECT
+    profiles: bool = False
     proxied: tuple[tuple[str, str, int], ...] = ()
     own_ca: tuple[str, str] | None = None
+    restores_stashes: bool = False
     installs_crds: bool = False
     controls: bool = True
     maintains: bool = False

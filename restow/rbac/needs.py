@@ -12,6 +12,8 @@ from typing import Final
 
 from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, LEASES, Resource
+from restow.migrator import Engine
+from restow.migrator.nativemigration import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
 from restow.rbac.grants import Grant
 
@@ -65,7 +67,17 @@ def _migrate(asked: Asked) -> Iterator[Grant]:
         yield from _prunes(asked)
     if asked.shards:
         yield from _keeps_records(asked)
+    yield from _ENGINES[asked.engine]()
     yield from _asks_webhooks(asked)
+
+
+def _report(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    for target in asked.targets:
+        yield from _on_objects(asked, target, "list", why="count objects and owners of fields")
+    if asked.profiles:
+        for resource in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES):
+            yield _on(resource, "list", "draw the lifecycles of profiles")
 
 
 def _prune(asked: Asked) -> Iterator[Grant]:
@@ -82,6 +94,8 @@ def _serve(asked: Asked) -> Iterator[Grant]:
         yield from _keeps_certificates(*asked.own_ca)
         for target in asked.targets:
             yield from _wires(target.name)
+        if asked.restores_stashes:
+            yield from _keeps_configuration("mutatingwebhookconfigurations", asked.own_ca[1])
 
 
 def _operator(asked: Asked) -> Iterator[Grant]:
@@ -95,9 +109,7 @@ def _operator(asked: Asked) -> Iterator[Grant]:
         for name in FAMILY:
             yield from _wires(name)
         for plural in _CONFIGURATIONS:
-            for verb in ("get", "patch", "create"):
-                why = "have API servers ask the admission steps, by the current CA"
-                yield Grant(_ADMISSION, plural, verb, why, CONFIGURATION)
+            yield from _keeps_configuration(plural, CONFIGURATION)
     yield from _admits()
     if asked.controls:
         yield from _elects(asked, LEASE, "controllers")
@@ -139,7 +151,7 @@ def _controls(asked: Asked) -> Iterator[Grant]:
 def _keeps_migrated(asked: Asked) -> Iterator[Grant]:
     for verb in ("list", "watch"):
         yield Grant(CRDS.group, CRDS.plural, verb, "migrator: notice what is due on which CRD")
-    migration = replace(asked, crds=asked.keeps, namespaces=(), shards=False, prunes=True)
+    migration = replace(asked, crds=asked.keeps, namespaces=(), shards=False, prunes=True, engine=Engine.DIRECT)
     for grant in _migrate(migration):
         yield replace(grant, why=f"migrator: {grant.why}")
     why, without = "migrator: tell of runs by Events on the CRD", "only the log tells"
@@ -172,6 +184,19 @@ def _keeps_records(asked: Asked) -> Iterator[Grant]:
     yield _in(asked.home, CONFIG_MAPS, "create", "shards: make that record; RBAC cannot restrict create by name")
 
 
+def _leaves_storing_to_the_cluster() -> Iterator[Grant]:
+    for verb in ("list", "create", "get"):
+        yield _on(NATIVE_MIGRATIONS[0], verb, "engine native: make the cluster's own migration, and follow it")
+    why, without = "engine native: take it away once it has served", "it stays, and that is told"
+    yield _on(NATIVE_MIGRATIONS[0], "delete", why, optional=without)
+
+
+def _waits_for_the_cluster() -> Iterator[Grant]:
+    why, without = "engine auto: wait for the cluster's own migration", "a run beside it is refused"
+    for verb in ("list", "get"):
+        yield _on(NATIVE_MIGRATIONS[0], verb, why, optional=without)
+
+
 def _asks_webhooks(asked: Asked) -> Iterator[Grant]:
     for namespace, name, port in asked.proxied:
         why = "ask the conversion webhook from outside of the cluster"
@@ -184,6 +209,11 @@ def _keeps_certificates(namespace: str, service: str) -> Iterator[Grant]:
         for verb in ("get", "update"):
             yield _in(namespace, secrets, verb, "keep the serving certificate, and the CA beside it", name)
     yield _in(namespace, secrets, "create", "make both Secrets; RBAC cannot restrict create by name")
+
+
+def _keeps_configuration(plural: str, name: str) -> Iterator[Grant]:
+    for verb in ("get", "patch", "create"):
+        yield Grant(_ADMISSION, plural, verb, "have API servers ask the admission steps, by the current CA", name)
 
 
 def _wires(name: str) -> Iterator[Grant]:
@@ -209,12 +239,18 @@ def _in(namespace: str, resource: Resource, verb: str, why: str, name: str = "")
     return Grant(resource.group, resource.plural, verb, why, name, namespace)
 
 
+_ENGINES: Final = {
+    Engine.DIRECT: lambda: iter(()),
+    Engine.NATIVE: _leaves_storing_to_the_cluster,
+    Engine.AUTO: _waits_for_the_cluster,
+}
 _NEEDS: Final = {
     Command.STATUS: _status,
     Command.PLAN: _plan,
     Command.READY: _ready,
     Command.MIGRATE: _migrate,
     Command.PRUNE: _prune,
+    Command.REPORT: _report,
     Command.SERVE: _serve,
     Command.OPERATOR: _operator,
 }

@@ -25,12 +25,14 @@ from restow.kube.errors import ApiError, Invalid, NotFound
 from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, Engine, Migration, Options, Report, Result, read_crd
 from restow.migrator.nativemigration import native_name
+from restow.rbac import Asked, Command, grants
 from tests.apiserver.access import Access
+from tests.apiserver.accounts import Accounts
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Fault, Seen, proxy_before
 
 COUNT = 12
-KINDS = 7
+KINDS = 8
 API = "storagemigration.k8s.io/v1beta1"
 NATIVE = Resource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", namespaced=False)
 WATCHES = re.compile(
@@ -339,3 +341,25 @@ async def test_without_the_api_native_is_refused_and_auto_is_direct(kind: Kind, 
     report = await migrate(cluster, kind, Engine.AUTO)
     assert (report.pruned, report.engine) == (True, "direct")
     assert (await cluster.get(CRDS, kind.name)).json()["status"]["storedVersions"] == ["v1beta1"]
+
+
+async def test_the_rights_of_the_engine_native(world: World, tmp_path: Path) -> None:
+    """What `restow rbac` prints is enough, and without any right of it the run says which one it lacks."""
+    kind = await world.take()
+    asked = Asked(crds=(kind.name,), engine=Engine.NATIVE)
+    rights = grants([Command.MIGRATE], asked)
+    native = [each for each in rights if each.group == NATIVE.group]
+    assert [each.verb for each in native] == ["list", "create", "get", "delete"]
+    accounts = Accounts(world.plane, world.cluster, tmp_path)
+    try:
+        for missing in native:
+            account = await accounts.granted((each for each in rights if each != missing), f"without-{missing.verb}")
+            async with connect(account.kubeconfig) as cluster, world.touching(kind):
+                report = await migrate(cluster, kind, Engine.NATIVE)
+            said = " ".join((report.refused, report.unfinished, *report.warnings))
+            assert "storageversionmigrations" in said and f"cannot {missing.verb}" in said, said
+            assert (Report((report,)).result is Result.SUCCEEDED) == bool(missing.optional)
+        assert await world.names(kind), "nobody was allowed to delete it"
+    finally:
+        await accounts.remove()
+    await assert_all_done(kind)
