@@ -14,6 +14,7 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from tests.apiserver.kind import Kind
 from tests.apiserver.proxy import Proxy, proxy_before
+from tests.apiserver.webhook import Webhook, conversion_webhook
 
 _numbers = itertools.count(1)
 
@@ -60,3 +61,10 @@ async def through_proxy(proxy: Proxy) -> AsyncIterator[HttpCluster]:
     """A session through the proxy."""
     async with connect(proxy.kubeconfig) as opened:
         yield opened
+
+
+@pytest.fixture
+async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
+    """A webhook in good health."""
+    async with conversion_webhook(tmp_path) as running:
+        yield running

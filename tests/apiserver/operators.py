@@ -6,7 +6,6 @@ import asyncio
 import re
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from restow.kube.resources import CRDS, LEASES, Resource
 from tests.apiserver.kind import Document
 from tests.apiserver.profile_api import uninstall
 from tests.apiserver.profile_controllers import World
+from tests.restow.commandline import RESTOW
 
 __all__ = [
     "CONFIGURATIONS",
@@ -44,7 +44,6 @@ CONFIGURATIONS = tuple(
     for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 )
 
-_RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
 _PORTS = re.compile(r"at port (\d+), probes and metrics at port (\d+)")
 _DEADLINE = 60.0
 
@@ -69,7 +68,7 @@ class Operator:
     async def start(cls, *flags: str | Path) -> Self:
         """Start one; return when it listens."""
         process = await asyncio.create_subprocess_exec(
-            *_RESTOW,
+            *RESTOW,
             "operator",
             *("--bind=127.0.0.1", "--metrics-port=0", "--drain-seconds=0.2"),
             *map(str, flags),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,12 +18,12 @@ from restow.conversion.certificates.authority import Authority
 from restow.conversion.certificates.files import CERTIFICATE, KEY, install
 from restow.conversion.server import Limits, Phase, ServingCertificate, Webhook, bind, conversions_by_crd, run_alone
 from restow.conversion.wiring import Bundle
+from tests.restow.commandline import RESTOW
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "docs" / "examples" / "provider" / "manifests"
 PROVIDER = "docs.examples.provider.conversions:graph"
 
-_RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
 _PORTS = re.compile(rb"at port (\d+), probes and metrics at port (\d+)")
 _DEADLINE = 60.0
 
@@ -42,7 +41,7 @@ class Instance:
     async def start(cls, folder: Path, *, registry: str = PROVIDER, flags: Sequence[str] = ()) -> Self:
         """Start one with the certificate in a folder; return when it listens."""
         process = await asyncio.create_subprocess_exec(
-            *_RESTOW,
+            *RESTOW,
             "serve",
             f"--registry={registry}",
             f"--cert={folder / CERTIFICATE}",

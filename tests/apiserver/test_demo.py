@@ -18,10 +18,9 @@ from restow.controlplane import ControlPlane
 from restow.demo import cast
 from restow.kube import connect
 from restow.kube.resources import CRDS
+from tests.restow.commandline import RESTOW
 
 pytestmark = pytest.mark.timeout(300)
-
-_RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
 
 ROWS = {
     "restow migrate reports success",
@@ -64,7 +63,7 @@ async def demo(folder: Path, *arguments: str) -> AsyncIterator[Process]:
     """Run the demo with its temporary files below a folder; it must leave nothing there, nor any process."""
     environment = os.environ | {"TMPDIR": str(folder)}
     process = await asyncio.create_subprocess_exec(
-        *_RESTOW, "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment, limit=2**20
+        *RESTOW, "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment, limit=2**20
     )
     try:
         yield process
@@ -154,6 +153,7 @@ async def test_a_failing_check_fails_the_demo(tmp_path: Path) -> None:
 from restow.demo import journey
 from restow.main import main
 from restow.migrator import Migration, Options, Phase
+from tests.restow.commandline import RESTOW
 
 options = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=0)
 journey.Migration = lambda cluster, observer: Migration(cluster, options, observer=observer)

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from restow.kube.client import HttpCluster
 from restow.migrator import CrdReport, Migration, Moment, Options, Report, Result
 from tests.apiserver.kind import Kind, entry_versions, owners
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
+from tests.restow.commandline import RESTOW
 
 COUNT = 40
 
@@ -27,9 +27,6 @@ class NoWaiting(random.Random):
 
     def uniform(self, _a: float, _b: float) -> float:
         return 0.0
-
-
-RESTOW = [sys.executable, "-c", "from restow.main import main; main()"]
 
 
 @pytest.fixture

@@ -16,16 +16,9 @@ from restow.kube.client import HttpCluster
 from restow.migrator import CrdReport, Migration, Options, Phase, Report, Result, Scope
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Proxy, Seen, proxy_before
-from tests.apiserver.webhook import ConvertedKind, Webhook, conversion_webhook
+from tests.apiserver.webhook import ConvertedKind, Webhook
 
 COUNT = 5
-
-
-@pytest.fixture
-async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
-    """A webhook in good health."""
-    async with conversion_webhook(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from restow.migrator import (
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Document, Kind, until
 from tests.apiserver.proxy import Answer, Proxy, Seen
-from tests.apiserver.webhook import ConvertedKind, Webhook, conversion_webhook, never
+from tests.apiserver.webhook import ConvertedKind, Webhook, never
 from tests.restow.commandline import restow
 
 COUNT = 6
@@ -56,13 +56,6 @@ async def due(kind: Kind) -> Kind:
         await kind.apply(kind.manifest("v1alpha1", f"w{number}", namespace, spec={"size": number}), "alice")
     await kind.change(kind.document(storage="v1beta1"))
     return kind
-
-
-@pytest.fixture
-async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
-    """A webhook in good health."""
-    async with conversion_webhook(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

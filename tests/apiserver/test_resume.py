@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from typing import Any
 
 import pytest
@@ -17,10 +16,10 @@ from restow.migrator import CrdReport, Migration, Options
 from restow.migrator.watermark import ANNOTATION
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen
+from tests.restow.commandline import RESTOW
 
 COUNT = 60
 CONCURRENCY = 4
-RESTOW = [sys.executable, "-c", "from restow.main import main; main()"]
 
 
 @pytest.fixture

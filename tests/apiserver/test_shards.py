@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -21,9 +20,9 @@ from restow.migrator import CrdReport, Migration, Options, Report, Result, Shard
 from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen
+from tests.restow.commandline import RESTOW
 
 COUNT = 24
-RESTOW = [sys.executable, "-c", "from restow.main import main; main()"]
 
 
 @pytest.fixture

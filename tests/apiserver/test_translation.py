@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -19,7 +18,7 @@ from restow.migrator import CrdReport, Migration, Options, Report, Result, Scope
 from tests.apiserver.catalogs import CatalogKind, converted, typed
 from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
 from tests.apiserver.proxy import Fault, Proxy, Seen
-from tests.apiserver.webhook import Webhook, conversion_webhook, never
+from tests.apiserver.webhook import Webhook, never
 
 COUNT = 5
 
@@ -64,13 +63,6 @@ class Impatient(random.Random):
 
     def uniform(self, _a: float, _b: float) -> float:
         return 0.0
-
-
-@pytest.fixture
-async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
-    """A webhook in good health."""
-    async with conversion_webhook(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

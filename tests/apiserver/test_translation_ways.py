@@ -38,13 +38,6 @@ SERVICE_NAME = "hook.default.svc"
 
 
 @pytest.fixture
-async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
-    """A webhook in good health."""
-    async with conversion_webhook(tmp_path) as running:
-        yield running
-
-
-@pytest.fixture
 async def kind(cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> AsyncIterator[CatalogKind]:
     """Catalogs stored at v1; v2 is served too."""
     made = CatalogKind(cluster, etcd, group, webhook)

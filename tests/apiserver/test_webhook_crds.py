@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Report, Result, Scope, read_crd, survey
 from tests.apiserver.kind import Document, entry_versions, owners, until, without_bookkeeping
 from tests.apiserver.proxy import Fault, Hook, Proxy, Seen
-from tests.apiserver.webhook import ConvertedKind, Webhook, conversion_webhook, never
+from tests.apiserver.webhook import ConvertedKind, Webhook, never
 
 COUNT = 6
 
@@ -30,13 +29,6 @@ class Impatient(random.Random):
 
     def uniform(self, _a: float, _b: float) -> float:
         return 0.0
-
-
-@pytest.fixture
-async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
-    """A webhook in good health."""
-    async with conversion_webhook(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -27,8 +26,8 @@ from tests.faults.judge import Judge
 from tests.faults.scenario import Ending, Scenario, draw
 from tests.faults.widgets import NEW, OLD, Users, Widgets
 from tests.faults.world import Late, World
+from tests.restow.commandline import RESTOW
 
-_RESTOW = [sys.executable, "-c", "from restow.main import main; main()"]
 _WAITS = 0.1  # of their length, in the run under faults; a rerun waits as long as it wants
 _LIMIT = 120.0
 _SETTLE_BEYOND_LAG = 0.3
@@ -245,7 +244,7 @@ class _Run:
         options += ["--concurrency", str(scenario.concurrency), "--page-size", str(scenario.page_size)]
         options += ["--resume"] if scenario.resume else []
         process = await asyncio.create_subprocess_exec(
-            *_RESTOW,
+            *RESTOW,
             *("migrate", self._widgets.name, "--kubeconfig", str(proxy.kubeconfig), *options),
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
