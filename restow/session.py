@@ -17,6 +17,7 @@ from restow.exits import Exit
 from restow.kube import connect
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError, Unauthorized, Unreachable
+from restow.logs import log_to_stderr
 from restow.migrator import ListFailed, Refused
 
 __all__ = ["Session", "run"]
@@ -38,7 +39,7 @@ def run(
     For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and it ends by itself; a second one ends it
     at once, as the first one does any other command.
     """
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    log_to_stderr()
     # What it logs as an error it raises as well.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     try:

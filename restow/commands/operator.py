@@ -16,6 +16,7 @@ from restow import options
 from restow.cloudprofile.managementconfig import InvalidConfiguration, VersionManagement, read_configuration
 from restow.exits import InputError
 from restow.kube import KubeError
+from restow.logs import log_to_stderr
 from restow.migrator import Targets
 from restow.session import sentence
 
@@ -96,7 +97,7 @@ def command(**flags: Any) -> None:
         click.echo(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]), nl=False)
         return
     settings = _settings(flags)
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    log_to_stderr()
     logging.getLogger("restow").setLevel(logging.INFO)
     logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
     try:

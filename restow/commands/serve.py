@@ -18,6 +18,7 @@ from restow.conversion import Graph
 from restow.crds import Crd
 from restow.exits import Exit, InputError
 from restow.kube.clock import SYSTEM_CLOCK
+from restow.logs import log_to_stderr
 from restow.printing import say
 from restow.registries import load_crds, load_graph
 
@@ -108,7 +109,7 @@ def command(**flags: Any) -> None:
 
     SIGTERM makes it unready, and drains it; a second one ends it at once. SIGHUP looks for a new certificate.
     """
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    log_to_stderr()
     logging.getLogger("restow").setLevel(logging.INFO)
     logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
     crds = load_crds(flags["crd_files"])

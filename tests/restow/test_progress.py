@@ -6,6 +6,7 @@ import asyncio
 import errno
 import fcntl
 import io
+import logging
 import os
 import pty
 import re
@@ -19,6 +20,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from restow.logs import log_to_stderr
 from restow.migrator import CrdReport, Moment
 from restow.progress import Progress
 
@@ -306,3 +308,21 @@ def test_on_a_real_terminal_with_the_result_in_a_pipe():
         os.close(master)
     assert out == b"the result\n"
     assert child.returncode == 0
+
+
+def test_the_log_stands_above_the_bars():
+    """A line of the log in the middle of a bar is read by nobody, and leaves half of the frame behind."""
+    log = logging.getLogger("restow.test-progress")
+    handlers = logging.root.handlers[:]
+    logging.root.handlers[:] = []
+    try:
+        log_to_stderr()
+        view, ran = View(100), report(done=100)
+        view.progress.at(Moment.WRITING, ran)
+        view.wait(1)
+        log.warning("the watch of widgets ended")
+        view.progress.show()
+    finally:
+        logging.root.handlers[:] = handlers
+    lines = [line.rstrip() for line in _plain(view.stream.getvalue()).split("\n")]
+    assert "WARNING restow.test-progress: the watch of widgets ended" in lines
