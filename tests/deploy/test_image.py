@@ -102,7 +102,7 @@ def made() -> Iterator[Made]:
         folder.chmod(0o755)
         context = folder / "context"
         (context / "requirements").mkdir(parents=True)
-        shutil.copy(ROOT / "requirements" / "runtime.txt", context / "requirements")
+        shutil.copy(ROOT / "requirements" / "image.txt", context / "requirements")
         command = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", context / "dist", ROOT]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -137,6 +137,13 @@ def test_the_extras_are_in_it(command: str, made: Made, home: Path) -> None:
     """The wheel alone has no Prometheus client and no cryptography."""
     done = made.run(command, "--help", home=home)
     assert done.returncode == 0, done.stderr
+
+
+def test_nothing_of_the_tests_is_in_it(made: Made) -> None:
+    """What is not needed to run is one more thing to be patched."""
+    installed = {path.name for path in made.folder.rglob("site-packages/*")}
+    assert "restow" in installed
+    assert not installed & {"hypothesis", "pytest", "_pytest"}
 
 
 def test_it_is_complete_and_writes_nothing(made: Made, home: Path) -> None:
