@@ -195,6 +195,7 @@ async def survey(
     converters: Converters = own_webhook,
     *,
     sample: int | None = 0,
+    observe: Callable[[Survey], None] = lambda _survey: None,
     clock: Callable[[], float] = time.monotonic,
     chance: random.Random | None = None,
 ) -> Survey:
@@ -206,6 +207,7 @@ async def survey(
         options: what the migration would be asked for.
         converters: what it would convert with.
         sample: on how many objects to try the writes as dry runs; None for all, 0 to look only.
+        observe: is shown the survey as it stands, page by page.
         clock: a monotonic clock, in seconds.
         chance: spreads waits, and makes the uids of ConversionReviews.
 
@@ -227,7 +229,7 @@ async def survey(
     found.new_defaults = rules.new_defaults
     found.reencode = rules.reencode
     found.prune = rules.reencode and options.does(Phase.PRUNE) and not options.partial
-    surveyor = _Surveyor(environment, found, rules, options, sample)
+    surveyor = _Surveyor(environment, found, rules, options, sample, observe)
     async with open_converter(chosen, environment, crd, options, Requests()) as converter:
         try:
             await surveyor.look(converter)
@@ -248,6 +250,7 @@ class _Surveyor:
         rules: Treatments,
         options: Options,
         sample: int | None,
+        observe: Callable[[Survey], None],
     ) -> None:
         self._environment = environment
         self._cluster = environment.cluster
@@ -255,6 +258,7 @@ class _Surveyor:
         self._found = found
         self._rules = rules
         self._options = options
+        self._observe = observe
         self._everything = sample is None
         self._sample = Sample[Item](sample or 0, _detached)
         self._may_write: bool | None = None
@@ -285,6 +289,8 @@ class _Surveyor:
                 due = [item for item in page.items if self._takes_a_write(*item)]
                 if self._everything and due and await self._may_try():
                     await rehearsal.try_out(due)
+                found.tried = rehearsal.tried
+                self._observe(found)
             if found.due and await self._may_try() and (picked := self._sample.items):
                 await rehearsal.try_out(picked)
         finally:

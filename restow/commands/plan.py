@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -15,6 +17,24 @@ from restow.session import Session, run
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000
 """All of them are kept in memory until the list has ended."""
+_PERIOD = 5.0  # seconds
+
+
+class Telling:
+    """Says on stderr, now and then, how far a look at many objects has got."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._told = clock()
+
+    def __call__(self, found: Survey) -> None:
+        """Say it, unless something was said a moment ago."""
+        now = self._clock()
+        if now - self._told < _PERIOD:
+            return
+        self._told = now
+        tried = f", {found.tried:,} writes tried" if found.tried else ""
+        say(f"{found.crd.name}: {found.objects:,} objects looked at{tried}")
 
 
 def sample_size(_context: click.Context, _option: click.Parameter, value: str) -> int | None:
@@ -61,7 +81,11 @@ def command(**flags: Any) -> None:
     writes are tried with dryRun=All, so that validation, admission and conversion have their say; nothing is stored.
     Tells what stands in the way, and estimates the time from what was tried.
 
-    Exits with 3 if work is due, with 1 if objects would fail.
+    Exit codes: 0 nothing is due; 1 objects would fail; 2 usage, unreachable or refused; 3 work is due.
+
+    \b
+    restow plan --all
+    restow plan widgets.example.com --sample all -o json
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
     kubeconfig, context, form = flags.pop("kubeconfig"), flags.pop("context"), flags.pop("output")
@@ -74,7 +98,10 @@ def command(**flags: Any) -> None:
             crds = await list_crds(session.cluster)
         else:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
-        surveys = [await survey(session.cluster, crd, chosen, converters, sample=sample) for crd in crds]
+        telling = Telling()
+        surveys = [
+            await survey(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds
+        ]
         show(surveys, form)
         return _exit(surveys, one_by_one=names is not None)
 

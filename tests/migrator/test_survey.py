@@ -216,3 +216,12 @@ async def test_memory_does_not_grow_with_the_objects() -> None:
         tracemalloc.stop()
         assert (found.objects, found.tried, len(found.findings.listed)) == (200 * pages, 0, 7)
     assert peaks[2] < 1.3 * peaks[1]
+
+
+async def test_it_is_shown_page_by_page() -> None:
+    """Whoever waits for a look at many objects is told how far it is."""
+    seen: list[int] = []
+    cluster: Cluster = ManyObjects(3)  # type: ignore[assignment]
+    crd = b.crd(stored=("v1", "v2"))
+    await survey(cluster, crd, Options(), observe=lambda found: seen.append(found.objects))
+    assert seen == [200, 400, 600]

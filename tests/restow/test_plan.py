@@ -7,7 +7,7 @@ from collections import Counter
 import click
 import pytest
 
-from restow.commands.plan import MOST_SAMPLED, costs, sample_size, show
+from restow.commands.plan import MOST_SAMPLED, Telling, costs, sample_size, show
 from restow.commands.plan import _exit as exit_code
 from restow.exits import Exit
 from restow.migrator import Check, Finding, Survey
@@ -89,3 +89,16 @@ def test_errors_come_last_and_say_what_next(capsys: pytest.CaptureFixture[str]) 
     name = "widgets.example.com"
     assert lines[-3:-1] == [f"{name}: fields would be pruned", f"{name}: default/w would fail"]
     assert lines[-1] == "Objects would fail: mend what is told above, then plan again."
+
+
+def test_a_long_look_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Minutes of silence look like a program that hangs; a line a page would bury what was found."""
+    now, found = 0.0, a_survey()
+    telling = Telling(lambda: now)
+    for now in (1.0, 6.0, 7.0, 12.0):  # noqa: B007 - the clock
+        telling(found)
+        found.objects, found.tried = found.objects + 500, found.tried + 100
+    assert capsys.readouterr().err.splitlines() == [
+        "widgets.example.com: 3,500 objects looked at, 100 writes tried",
+        "widgets.example.com: 4,500 objects looked at, 300 writes tried",
+    ]
