@@ -85,8 +85,8 @@ def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int]) -> Re
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
         first = f"unserve {version}, so that nobody writes them anew, then " if version in crd.served else ""
         removal.append(
-            f"{total} managedFields entries are at {version}, of {who}: server-side apply of these objects would fail; "
-            f"{first}run restow migrate {crd.name}"
+            f"{total} managedFields entries are at {version}, of {who}: once it is gone, server-side apply of these "
+            f"objects would fail; {first}run restow migrate {crd.name}"
         )
         if crd.strategy != "None":
             notes.append(

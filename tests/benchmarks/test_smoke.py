@@ -1,4 +1,4 @@
-"""The benchmark program runs, and what does not depend on the machine's speed is as claimed."""
+"""The benchmark programs of docs/benchmarks.md run, and what does not depend on the machine's speed is as claimed."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -10,10 +9,12 @@ import pytest
 import yaml
 
 from tests.deploy.rendering import ROOT, Helm, of_kind
+from tests.docs.blocks import parse
 from tests.restow.commandline import restow
 
-TEXT = (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+PAGE = "docs/deploying.md"
+PARSED = parse(PAGE, (ROOT / PAGE).read_text(encoding="utf-8"))
+BLOCKS = [block.text for block in PARSED if block.language == "sh"]
 
 
 def commands(program: str) -> list[list[str]]:
@@ -31,8 +32,8 @@ def test_every_command_is_tried_somewhere() -> None:
 
 def test_the_printed_role_is_the_command_s() -> None:
     """It is what people copy."""
-    (block,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    assert restow(*commands("restow")[0]).out == block
+    (printed,) = (block.text for block in PARSED if block.language == "yaml")
+    assert restow(*commands("restow")[0]).out == printed
 
 
 @pytest.mark.parametrize("arguments", commands("restow"), ids=" ".join)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -154,8 +155,22 @@ def _check_together(block: Block) -> None:
         raise PageError(f"{block.place}: {file} is outside of the work folder")
     if block.directives.get("in", "checkout") != "checkout":
         raise PageError(f"{block.place}: `in` knows the checkout only")
-    if block.language == "console" and not names & {"file", "tested by"}:
+    if names & {"file", "tested by"}:
+        return
+    if block.language == "console":
         commands(block)
+    if block.language == "yaml":
+        _check_whole(block)
+
+
+def _check_whole(block: Block) -> None:
+    """Refuse YAML that no API server can judge."""
+    try:
+        documents = list(yaml.safe_load_all(block.text))
+    except yaml.YAMLError as error:
+        raise PageError(f"{block.place}: no YAML ({error})") from error
+    if not all(isinstance(each, dict) and {"apiVersion", "kind", "metadata"} <= each.keys() for each in documents):
+        raise PageError(f"{block.place}: a part of a manifest; make it whole, or say which file it is")
 
 
 def commands(block: Block) -> list[Command]:

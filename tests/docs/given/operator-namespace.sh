@@ -1,0 +1,2 @@
+# The namespace of the operator of CloudProfiles.
+kubectl create namespace restow-system

@@ -1,0 +1,2 @@
+# The policy of a project.
+cp docs/examples/timeline/cluster-api.yaml policy.yaml

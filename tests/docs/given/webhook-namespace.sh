@@ -1,0 +1,2 @@
+# The namespace that the webhook of the pages is in.
+kubectl create namespace my-system
