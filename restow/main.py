@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 import click
+from click.shell_completion import CompletionItem
 
 __all__ = ["COMMANDS", "main"]
 
@@ -29,7 +30,8 @@ COMMANDS = {
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
-    "demo": "Walk through the life of an API version on a local control plane.",
+    "demo": "Walk through an API version's life on a local control plane.",
+    "completion": "Print the script that completes restow in a shell.",
 }
 """Subcommands in the order of the journey, with their one-line help."""
 
@@ -47,6 +49,11 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(context, incomplete)
+        return [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -57,11 +64,11 @@ class _Commands(click.Group):
 def main() -> None:
     """Migrate CustomResourceDefinitions from one API version to the next without losing an object or an owner.
 
-    \b
-    restow plan --all                          what is due, for every CRD of the cluster
-    restow migrate widgets.example.com         do it
-    restow ready widgets.example.com --drop v1alpha1
-
     Exit codes: 0 done; 1 some objects failed, or findings; 2 usage, unreachable or refused; 3 work is due, or
     not ready.
-    """  # noqa: D301 - click takes the backspace itself for "leave these lines as they are"
+
+    \b
+    restow plan --all                                  # what is due, for every CRD of the cluster
+    restow migrate widgets.example.com                 # do it
+    restow ready widgets.example.com --drop v1alpha1   # may the old version go?
+    """

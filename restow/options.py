@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from restow import completion
 from restow.exits import InputError
 from restow.migrator import Converters, Engine, ManagedFields, Options, Phase, Scope, Shard, own_webhook, url_problem
 
@@ -45,7 +46,10 @@ def connection(function: _F) -> _F:
     """--kubeconfig and --context."""
     return together(
         click.option(
-            "--kubeconfig", metavar="FILE", help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod."
+            "--kubeconfig",
+            metavar="FILE",
+            help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod.",
+            shell_complete=completion.files,
         ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
     )(function)
@@ -61,7 +65,7 @@ def output(function: _F) -> _F:
 def crds(function: _F) -> _F:
     """CRD… | --all | -f FILE."""
     return together(
-        click.argument("names", metavar="[CRD]...", nargs=-1),
+        click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds),
         click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
         click.option(
             "-f",

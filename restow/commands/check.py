@@ -36,7 +36,10 @@ def command(**flags: Any) -> None:
     Run it in CI: it finds the field that somebody adds to one version later. Without CRDs only the rules themselves are
     checked.
 
-    Exits with 1 if there are findings.
+    Exit codes: 0 every field is accounted for; 1 there are findings; 2 usage or unreachable.
+
+    \b
+    restow check --registry example.conversions:registry --crd config/crd --report
     """
     spec, form, report = offline.registry(flags), flags["output"], flags["report"]
     if flags["live"] and flags["crd_files"]:

@@ -47,7 +47,12 @@ def command(**flags: Any) -> None:
     kinds. What VERSION cannot say is kept in the stash annotation, so that nothing is lost on the way back. Files that
     are no YAML, as templates are, are named and left alone.
 
-    Exits with 1 if an object could not be converted; it is then printed as it was.
+    Exit codes: 0 converted; 1 an object could not be converted, and is printed as it was; 2 usage; 3 files would change
+    (--check).
+
+    \b
+    restow convert -f widget.yaml --to v1beta1 --registry example.conversions:registry
+    restow convert -f deploy/ -R --to v1beta1 --registry example.conversions:registry --in-place
     """
     if flags["in_place"] and flags["check"]:
         msg = "--in-place writes and --check does not: give one"

@@ -43,13 +43,19 @@ _KNOWN = (ControlPlaneError, DemoError, KubeError, Refused, CrdError, ListFailed
 @click.option("--keep", is_flag=True, help="Leave the control plane running at the end, until Ctrl-C.")
 @options.output
 def command(objects: int, keep: bool, output: str) -> None:
-    """Walk through the life of an API version on a local control plane.
+    """Walk through an API version's life on a local control plane.
 
     Starts an etcd and a kube-apiserver of its own (no cluster of yours is touched), fills them with objects of several
     managers, brings a new API version, shows what goes wrong without restow, migrates while clients keep writing, and
-    removes the old version. What is stored is read from etcd and checked on the way; exits with 1 if a check fails.
+    removes the old version. What is stored is read from etcd and checked on the way.
 
     Ctrl-C ends it at any time and leaves nothing behind.
+
+    Exit codes: 0 every check passed; 1 a check failed, or it was ended; 2 usage, or there is no control plane.
+
+    \b
+    restow demo
+    restow demo --objects 200 --keep
     """
     try:
         code = asyncio.run(_demo(objects, output, keep=keep))

@@ -36,6 +36,11 @@ def command(**flags: Any) -> None:
     For every leaf of the result: copied or moved and from where, computed by which rule of what, from the stash, a
     constant, a default. For every leaf of the source that is not in it: dropped (and why), stashed (and where), or
     implied. With --crd, also what the API server drops and fills in when the result is written.
+
+    Exit codes: 0 explained; 1 an object could not be converted; 2 usage, or nothing to convert.
+
+    \b
+    restow explain -f widget.yaml --to v1beta1 --registry example.conversions:registry --why spec.size
     """
     sources = sources_of(flags["files"], recursive=flags["recursive"])
     why = None if flags["why"] is None else _steps(flags["why"])

@@ -58,6 +58,13 @@ def command(**flags: Any) -> None:
     done twice, and a run that was killed goes on (with --resume, even without asking for what it had written).
 
     SIGTERM finishes the writes in flight and reports what remains.
+
+    Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused.
+
+    \b
+    restow migrate widgets.example.com
+    restow migrate -f config/crd --dry-run
+    restow migrate widgets.example.com --managed-fields strip --scope unserved -o json
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
     kubeconfig, context = flags.pop("kubeconfig"), flags.pop("context")

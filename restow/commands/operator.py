@@ -12,7 +12,7 @@ from typing import Any
 import click
 import yaml
 
-from restow import options
+from restow import completion, options
 from restow.cloudprofile.managementconfig import InvalidConfiguration, VersionManagement, read_configuration
 from restow.exits import InputError
 from restow.kube import KubeError
@@ -74,6 +74,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     metavar="CRD",
     help="Keep this CRD migrated to its storage version (family: those of CloudProfiles, all: every one); repeatable.",
+    shell_complete=completion.crds,
 )
 @click.option(
     "--print-webhooks",
@@ -92,6 +93,11 @@ def command(**flags: Any) -> None:
     admission at /admit/<step> and /mutate/<step>.
 
     SIGTERM releases the lease and drains; a second one ends it at once. SIGHUP looks for a new certificate.
+
+    Exit codes: 0 after SIGTERM; 1 it was ended at once; 2 usage, or it could not begin.
+
+    \b
+    restow operator --own-ca restow-system/restow-operator --install-crds --migrate family
     """
     if flags["print_webhooks"] is not None:
         click.echo(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]), nl=False)

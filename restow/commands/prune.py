@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from restow import options
+from restow import completion, options
 from restow.commands.migrate import EXITS, show
 from restow.exits import Exit
 from restow.migrator import Migration, Options, Phase
@@ -13,7 +13,7 @@ from restow.session import Session, run
 
 
 @click.command("prune")
-@click.argument("names", metavar="CRD...", nargs=-1, required=True)
+@click.argument("names", metavar="CRD...", nargs=-1, required=True, shell_complete=completion.crds)
 @options.output
 @options.connection
 def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
@@ -23,6 +23,11 @@ def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context
     version is named already, every object is looked at again and written where it is not stored at the storage version;
     managedFields are left as they are. If it is, and no StorageVersionMigration of the cluster failed before, no object
     is asked for.
+
+    Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused.
+
+    \b
+    restow prune widgets.example.com
     """
 
     async def prune(session: Session) -> Exit:

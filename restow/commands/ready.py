@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from restow import options
+from restow import completion, options
 from restow.exits import Exit
 from restow.migrator import Readiness, look, read_crd
 from restow.printing import print_data, print_table, say
@@ -12,14 +12,19 @@ from restow.session import Session, run
 
 
 @click.command("ready")
-@click.argument("name", metavar="CRD")
+@click.argument("name", metavar="CRD", shell_complete=completion.crds)
 @click.option("--drop", "version", required=True, metavar="VERSION", help="The version that is to go.")
 @options.output
 @options.connection
 def command(name: str, version: str, output: str, kubeconfig: str | None, context: str | None) -> None:
     """Tell whether a version may be unserved or removed now.
 
-    Lists all objects afresh and gives every reason. Exits with 0 if the version may be removed, with 3 if not.
+    Lists all objects afresh and gives every reason.
+
+    Exit codes: 0 it may be removed; 2 usage, unreachable or refused; 3 not yet.
+
+    \b
+    restow ready widgets.example.com --drop v1alpha1
     """
 
     async def ready(session: Session) -> Exit:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from restow import options
+from restow import completion, options
 from restow.commands.status import state
 from restow.commands.timeline import read_policy
 from restow.crds import Crd
@@ -29,7 +29,7 @@ _PARTLY_SEEN = "not everything could be seen; the page says what, and why"
 
 
 @click.command("report")
-@click.argument("names", metavar="[CRD]...", nargs=-1)
+@click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds)
 @click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster.")
 @click.option(
     "-f",
@@ -77,7 +77,11 @@ def command(
     these in one page. The page is one file that needs no network and no JavaScript. Without CRDs and --profiles no
     cluster is asked. Lists the objects' metadata, keeps counts only, and writes nothing to the cluster.
 
-    Exits with 1 if the objects of a CRD could not be seen.
+    Exit codes: 0 written; 1 the objects of a CRD could not be seen; 2 usage or unreachable.
+
+    \b
+    restow report --all -o report.html
+    restow report -f run.json --policy policy.yaml -o report.html
     """
     if everything and names:
         msg = "name CRDs or give --all, not both"

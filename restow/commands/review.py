@@ -38,7 +38,13 @@ def command(**flags: Any) -> None:
     """Answer a ConversionReview from a file, as the webhook would.
 
     For replaying what a server asked, and for golden files: --make writes the request, --diff compares the answer with
-    a recorded one. Exits with 1 if the answer is a failure.
+    a recorded one.
+
+    Exit codes: 0 answered; 1 the answer is a failure, or differs from --diff; 2 usage.
+
+    \b
+    restow review -f request.json --registry example.conversions:registry --diff response.json
+    restow review -f samples/ --make widgets.example.com --to v1beta1 --registry example.conversions:registry
     """
     if (flags["make"] is None) is not (flags["to"] is None):
         msg = "--make and --to belong together"

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from restow import options
+from restow import completion, options
 from restow.crds import Crd
 from restow.exits import Exit
 from restow.migrator import list_crds, read_crd, refusal
@@ -16,13 +16,19 @@ from restow.session import Session, run
 
 
 @click.command("status")
-@click.argument("names", metavar="[CRD]...", nargs=-1)
+@click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds)
 @options.output
 @options.connection
 def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
     """Show the versions of CRDs and whether a migration is due.
 
     Of all CRDs where none is named. Reads the CRDs only, not their objects: `restow plan` looks at those.
+
+    Exit codes: 0 shown; 2 usage or unreachable.
+
+    \b
+    restow status
+    restow status widgets.example.com -o yaml
     """
 
     async def status(session: Session) -> Exit:

@@ -64,7 +64,14 @@ def command(
     """Plan the removal of API versions over the releases of a project.
 
     Shows the timeline that follows from the policy, and checks against it the plan itself, the CRD manifests of
-    releases (v1.13=config/crd), or the CRDs of a live cluster. Exits with 1 if there is any finding.
+    releases (v1.13=config/crd), or the CRDs of a live cluster.
+
+    Exit codes: 0 the plan holds; 1 there are findings; 2 usage or unreachable.
+
+    \b
+    restow timeline -f policy.yaml
+    restow timeline -f policy.yaml v1.12=releases/v1.12 v1.13=config/crd
+    restow timeline -f policy.yaml --all --at v1.13
     """
     if everything != (release is not None):
         msg = "--all and --at RELEASE belong together"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from pathlib import Path
@@ -11,6 +13,7 @@ import click
 import pytest
 
 from restow.main import COMMANDS, main
+from restow.manpages import examples, exit_codes
 from tests.restow.commandline import RESTOW, restow
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
@@ -41,6 +44,58 @@ def test_every_command_has_help(name: str) -> None:
     assert ran.out.startswith(f"Usage: -c {name} ") or ran.out.startswith(f"Usage: restow {name} ")
     command = import_module(f"restow.commands.{name}").command
     assert all(each.help for each in command.params if isinstance(each, click.Option))
+
+
+def _with_those_below(command: click.Command, *words: str) -> Iterator[tuple[str, click.Command]]:
+    """A command and all below it, by the words that call it."""
+    yield " ".join(words), command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _with_those_below(below, *words, name)
+
+
+ALL = dict(_with_those_below(main, "restow"))
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_every_help_says_how_it_ends(words: str) -> None:
+    """A Job, or a CI, branches on exit codes that nobody told; 0 and 2 there are of every command."""
+    assert {0, 2} <= exit_codes(ALL[words]).keys() <= {0, 1, 2, 3}
+    assert (ALL[words].help or "").count("Exit codes: ") == 1
+    assert "Exits with" not in (ALL[words].help or ""), "told twice"
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_every_help_has_examples_that_are_understood(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An example is what people type first; one with a flag that is no more, or a choice that never was, is refused."""
+    found = examples(ALL[words])
+    assert found, "there is no example"
+    for line in found:
+        typed = shlex.split(line, comments=True)
+        start = typed.index("restow") if "restow" in typed else typed.index("<(restow")
+        called = [word.strip("<()") for word in typed[start:]]
+        called = called[: next((place for place, word in enumerate(called) if word in ("|", ">")), None)]
+        assert " ".join(called).startswith(words), f"{line} is an example of another command"
+        command, rest = _called(called)
+        for each in command.params:
+            if isinstance(each.type, click.Path):  # the files of an example are not there
+                monkeypatch.setattr(each.type, "exists", False)
+        context = command.make_context(called[0], rest)
+        assert context.command is command
+
+
+def _called(words: list[str]) -> tuple[click.Command, list[str]]:
+    """Which command a line calls, and with which words."""
+    command: click.Command = main
+    rest = words[1:]
+    while isinstance(command, click.Group):
+        below = command.get_command(click.Context(command), rest[0])
+        assert below is not None, f"there is no command {rest[0]}"
+        command, rest = below, rest[1:]
+    return command, rest
 
 
 def test_every_module_of_commands_is_in_the_list() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 __all__ = ["command"]
 
@@ -29,6 +30,11 @@ class _Group(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        if incomplete.startswith("-"):
+            return super().shell_complete(context, incomplete)
+        return [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
@@ -39,4 +45,10 @@ def command() -> None:
     """Evaluate, draw, render, validate, manage CloudProfiles of files.
 
     No cluster is needed. Manifests may be of v1beta1 or v1beta2; of a List every item counts.
+
+    Exit codes: 0 done; 1 something is refused, or leads nowhere; 2 usage, or a manifest that is none; 3 something
+    would change.
+
+    \b
+    restow profile evaluate -f cloudprofile.yaml
     """

@@ -24,7 +24,13 @@ __all__ = ["command"]
 @at_option
 @options.output
 def command(files: tuple[Path, ...], at: str | None, output: str) -> None:
-    """Tell what every version of profiles is at a time, and what it becomes next, when."""
+    """Tell what every version of profiles is at a time, and what it becomes next, when.
+
+    Exit codes: 0 told; 2 usage, or a manifest that is none.
+
+    \b
+    restow profile evaluate -f cloudprofile.yaml --at 2026-03-01T00:00:00Z
+    """
     now = moment(at)
     found = [row for profile in read_profiles(files) for row in _rows(profile, now)]
     if output != "table":

@@ -29,7 +29,13 @@ __all__ = ["command"]
 def command(version: str, files: tuple[Path, ...], image: str | None, at: str | None, output: str) -> None:
     """Tell where updates take a Shoot on VERSION: the automatic one, and the forced ones until none is forced.
 
-    The manifests have one CloudProfile. Exits with 1 if a forced update has nowhere to go.
+    The manifests have one CloudProfile.
+
+    Exit codes: 0 told; 1 a forced update has nowhere to go; 2 usage, or a manifest that is none.
+
+    \b
+    restow profile forced-target 1.31.4 -f cloudprofile.yaml
+    restow profile forced-target 1592.1.0 --image gardenlinux -f cloudprofile.yaml
     """
     profile = one(read_profiles(files), "CloudProfile")
     now = moment(at)

@@ -28,10 +28,16 @@ __all__ = ["command"]
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the plan."
 )
 def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool, output: str) -> None:
-    """Show what automatic version management would change in a CloudProfile, and why. Exits with 3 if anything.
+    """Show what automatic version management would change in a CloudProfile, and why.
 
     Both parts are off unless the configuration enables them. Nothing is written anywhere: pipe the manifest of --apply
     to where your profiles are kept.
+
+    Exit codes: 0 nothing would change; 2 usage, or a manifest that is none; 3 something would.
+
+    \b
+    restow profile manage -f cloudprofile.yaml --config policy.yaml
+    restow profile manage -f cloudprofile.yaml --config policy.yaml --apply
     """
     from restow.cloudprofile.managementconfig import InvalidConfiguration, read_configuration
     from restow.cloudprofile.versionmanagement import manage

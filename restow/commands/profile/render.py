@@ -22,6 +22,11 @@ def command(files: tuple[Path, ...], output: str) -> None:
     """Render a NamespacedCloudProfile with its parent, as `status.cloudProfileSpec` will have it.
 
     The manifests have one NamespacedCloudProfile and the CloudProfile that it names.
+
+    Exit codes: 0 rendered; 2 usage, or a manifest that is none.
+
+    \b
+    restow profile render -f cloudprofile.yaml -f namespacedcloudprofile.yaml
     """
     profiles = read_profiles(files)
     namespaced = one(profiles, "NamespacedCloudProfile")

@@ -39,7 +39,13 @@ _WIDTH_ELSEWHERE = 100  # columns, where there is no terminal
     help="Write an SVG chart of the (one) profile instead.",
 )
 def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str | None, svg: Path | None) -> None:
-    """Draw the stages of every version of profiles over time; a mark on top shows the time of --at."""
+    """Draw the stages of every version of profiles over time; a mark on top shows the time of --at.
+
+    Exit codes: 0 drawn; 2 usage, or a manifest that is none.
+
+    \b
+    restow profile timeline -f cloudprofile.yaml --svg timeline.svg
+    """
     now = moment(at)
     profiles = read_profiles(files)
     if svg is not None and len(profiles) != 1:

@@ -31,10 +31,15 @@ __all__ = ["command"]
 @at_option
 @options.output
 def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None, output: str) -> None:
-    """Check profiles as admission would: refused fields with the rule, and warnings. Exits with 1 if any is refused.
+    """Check profiles as admission would: refused fields with the rule, and warnings.
 
     A NamespacedCloudProfile is checked against its parent, and a CloudProfile's changes against the
     NamespacedCloudProfiles of the same manifests. Shoots are not looked at: only a cluster knows them.
+
+    Exit codes: 0 all are allowed; 1 one is refused; 2 usage, or a manifest that is none.
+
+    \b
+    restow profile validate -f new/cloudprofile.yaml --old cloudprofile.yaml
     """
     now = moment(at)
     profiles = read_profiles(files)

@@ -1,0 +1,30 @@
+"""``restow completion``: click's completion scripts, under a name that people know from kubectl."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+_PROGRAM = "restow"
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print the script that completes restow in a shell.
+
+    It completes commands, flags, their choices, files, and the names of the cluster's CRDs. A cluster that does not
+    answer within three seconds is left out. `kubectl restow` needs no script of its own: kubectl's completion asks
+    `kubectl_complete-restow`, which is installed beside restow.
+
+    Exit codes: 0 printed; 2 usage.
+
+    \b
+    source <(restow completion bash)                                   # in ~/.bashrc
+    restow completion zsh > "${fpath[1]}/_restow"                      # once
+    restow completion fish > ~/.config/fish/completions/restow.fish    # once
+    """
+    made = get_completion_class(shell)
+    assert made is not None, f"click completes {shell}"
+    click.echo(made(context.find_root().command, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
