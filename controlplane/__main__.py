@@ -2,7 +2,8 @@
 
 `up` prints exactly one line on stdout when everything is ready, as JSON: `kubeconfig`, `server`, `etcd`.
 SIGTERM and SIGINT end it then with status 0, and neither a process nor a file stays. `binaries` prints one
-JSON line too: the path of each binary. Everything else goes to stderr.
+JSON line too: the path of each binary. `minors` prints the Kubernetes minors that there are, one a line.
+Everything else goes to stderr.
 
 Exit codes: 0 done; 1 it could not be done, or a server died; 2 usage; 128 + n interrupted by signal n before
 ready.
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Sequence
 
+    from restow.controlplane.binaries import Search
+
 DEFAULT_BINARIES = ("etcd", "kube-apiserver")
 _OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfig of this room
 
@@ -31,6 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     from restow.controlplane.errors import ControlPlaneError
 
+    if options.command == "minors":
+        from restow.controlplane.binaries.pins import minors
+
+        sys.stdout.write("".join(f"{minor}\n" for minor in minors()))
+        return 0
     try:
         return asyncio.run(_up(options) if options.command == "up" else _binaries(options))
     except (ControlPlaneError, ModuleNotFoundError) as error:
@@ -42,7 +50,7 @@ async def _binaries(options: argparse.Namespace) -> int:
     from restow.controlplane.binaries import find_binaries
 
     async def find() -> None:
-        paths = await find_binaries([*DEFAULT_BINARIES, *options.additional])
+        paths = await find_binaries([*DEFAULT_BINARIES, *options.additional], _search(options))
         _print_line({name: str(path) for name, path in paths.items()})
 
     return await _interruptible(find(), asyncio.Event())
@@ -58,6 +66,7 @@ async def _up(options: argparse.Namespace) -> int:
             controller_manager=options.controller_manager,
             apiservers=options.apiservers,
             port=options.port,
+            search=_search(options),
             feature_gates={name: value != "false" for name, value in options.feature_gates},
             runtime_config={name: value != "false" for name, value in options.runtime_config},
             apiserver_args=_by_name(options.apiserver_args),
@@ -71,6 +80,12 @@ async def _up(options: argparse.Namespace) -> int:
                 await plane.watch()
 
     return await _interruptible(serve(), ready)
+
+
+def _search(options: argparse.Namespace) -> Search:
+    from restow.controlplane.binaries import Search
+
+    return Search.from_environment(kubernetes=options.kubernetes)
 
 
 @contextmanager
@@ -163,6 +178,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=("kubectl", "kube-controller-manager"),
         help="also this one, as often as needed",
     )
+    commands.add_parser("minors", help="print the Kubernetes minors that can be built, oldest first")
+    for command in (up, binaries):
+        command.add_argument(
+            "--kubernetes",
+            metavar="VERSION",
+            help="a minor (1.35) or a release; default: RESTOW_KUBERNETES, else the newest that restow is tested on",
+        )
     return parser
 
 

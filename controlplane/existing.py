@@ -1,8 +1,8 @@
-"""An existing cluster in place of a control plane of one's own: `USE_EXISTING_CLUSTER=true`, as in envtest.
+"""An existing cluster in place of a control plane of one's own: `RESTOW_KUBECONFIG`, or `USE_EXISTING_CLUSTER=true`.
 
 Why it exists: the same tests can then run on kind or a staging cluster. What only an own control plane has
-(etcd, users signed by its authority, its processes) raises `UnavailableError` with a sentence, so that no
-test passes by looking at nothing.
+(etcd, users signed by its authority, its processes, further API servers) raises `UnavailableError` with a
+sentence, so that no test passes by looking at nothing; the pytest plugin skips such a test with it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ __all__ = ["ExistingCluster", "use_existing_cluster"]
 
 
 def use_existing_cluster(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether `USE_EXISTING_CLUSTER` says so (Go's words for true)."""
+    """Whether `RESTOW_KUBECONFIG` names one, or `USE_EXISTING_CLUSTER` says so (Go's words for true)."""
     environment = os.environ if environment is None else environment
-    return environment.get("USE_EXISTING_CLUSTER", "").lower() in ("1", "t", "true")
+    asked = environment.get("USE_EXISTING_CLUSTER", "").lower() in ("1", "t", "true")
+    return asked or bool(environment.get("RESTOW_KUBECONFIG"))
 
 
 class ExistingCluster:
@@ -42,8 +43,10 @@ class ExistingCluster:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ExistingCluster:
-        """Use the file that KUBECONFIG names, else `~/.kube/config`."""
+        """Use the file that RESTOW_KUBECONFIG names, else the one of KUBECONFIG, else `~/.kube/config`."""
         environment = os.environ if environment is None else environment
+        if ours := environment.get("RESTOW_KUBECONFIG"):
+            return cls(Path(ours).absolute())
         named = [part for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
         if len(named) > 1:
             message = "KUBECONFIG names several files; merge them into one (kubectl config view --flatten --raw)."
@@ -75,8 +78,20 @@ class ExistingCluster:
         """Not to be had."""
         self._unavailable(f"no certificate can be signed for {name}")
 
+    def __getattr__(self, name: str) -> NoReturn:
+        """Whatever else a control plane of one's own has is not to be had; anything else is a mistake."""
+        from restow.controlplane.plane import ControlPlane
+
+        if name.startswith("_") or not hasattr(ControlPlane, name):
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message)
+        self._unavailable(f"there is no {name} of ours")
+
     def _unavailable(self, what: str) -> NoReturn:
-        message = f"On the existing cluster {self.server} {what}; unset USE_EXISTING_CLUSTER for a control plane."
+        message = (
+            f"On the existing cluster {self.server} {what}; unset RESTOW_KUBECONFIG and USE_EXISTING_CLUSTER for a "
+            "control plane."
+        )
         raise UnavailableError(message)
 
 

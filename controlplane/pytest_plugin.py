@@ -1,8 +1,9 @@
 """pytest fixtures: one control plane per test session.
 
-- `control_plane`: a running `ControlPlane`, or an `ExistingCluster` where USE_EXISTING_CLUSTER=true;
+- `control_plane`: a running `ControlPlane`, or an `ExistingCluster` where RESTOW_KUBECONFIG names one (or
+  USE_EXISTING_CLUSTER=true); of RESTOW_KUBERNETES, a minor, where that is set;
 - `kubeconfig`: the path of its administrator's kubeconfig;
-- `etcd`: what is stored (`Etcd`); a test that uses it is skipped on an existing cluster;
+- `etcd`: what is stored (`Etcd`);
 - `control_plane_definition`: override it to start the plane with other flags:
 
       @pytest.fixture(scope="session")
@@ -10,7 +11,9 @@
           return ControlPlane(feature_gates={"StorageVersionMigrator": True}, controller_manager=True)
 
 Where the control plane cannot be had, tests are skipped with the reason; with CI set they fail instead,
-because a skipped test in CI is a test that nobody misses.
+because a skipped test in CI is a test that nobody misses. On an existing cluster a test that asks for what is not
+to be had there (etcd, users, another API server) is skipped with the reason, in CI too: whoever names a cluster
+asks for what can be tested on it.
 
 Invariants: importing this module is cheap, it is loaded in every pytest run where restow is installed. The
 fixtures are synchronous and touch no event loop of the tests: the processes belong to none.
@@ -19,6 +22,7 @@ fixtures are synchronous and touch no event loop of the tests: the processes bel
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -71,12 +75,34 @@ def kubeconfig(control_plane: ControlPlane | ExistingCluster) -> Path:
 @pytest.fixture(scope="session")
 def etcd(control_plane: ControlPlane | ExistingCluster) -> Etcd:
     """Return the reader of what is stored."""
-    from restow.controlplane.errors import UnavailableError
+    return control_plane.etcd
 
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Skip a test whose fixtures need what an existing cluster does not give."""
+    with _skipping():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip a test that needs what an existing cluster does not give."""
+    with _skipping():
+        yield
+
+
+@contextmanager
+def _skipping() -> Iterator[None]:
     try:
-        return control_plane.etcd
-    except UnavailableError as error:
-        _unavailable(str(error))
+        yield
+    except Exception as error:
+        from restow.controlplane.errors import UnavailableError
+        from restow.controlplane.existing import use_existing_cluster
+
+        if isinstance(error, UnavailableError) and use_existing_cluster():
+            pytest.skip(str(error))
+        raise
 
 
 def _run(coroutine: Coroutine[object, object, object]) -> None:

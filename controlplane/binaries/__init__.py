@@ -8,7 +8,7 @@ order:
    envtest);
 2. this room's cache folder;
 3. the published envtest archive (sha512 checked; it has no kube-controller-manager);
-4. built with Go from the pinned `go.mod` beside this file (minutes, once).
+4. built with Go from the `go.mod` that pins the wanted minor (see `pins`; minutes, once).
 
 Invariants: what is in the cache is complete and was checked (files appear in one step); two processes never
 download or build at the same time (a file lock); only what is asked for is fetched or built.

@@ -1,4 +1,4 @@
-"""Binaries built from source: the versions of `go.mod`, the contents of `go.sum`, Go, and some minutes.
+"""Binaries built from source: the versions of a minor's `go.mod`, the contents of its `go.sum`, Go, and some minutes.
 
 Why it exists: it works where the archives' host cannot be reached but a Go module proxy can, it has
 kube-controller-manager, and it has patch releases that no archive has.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from restow.controlplane.binaries.cache import install, scratch
 from restow.controlplane.binaries.command import run
 from restow.controlplane.binaries.names import BINARIES
-from restow.controlplane.binaries.search import GO_MODULE, pinned_version
+from restow.controlplane.binaries.pins import go_module, minors, pinned_version
 from restow.controlplane.binaries.toolchain import find_go
 from restow.controlplane.errors import BinariesUnavailableError
 
@@ -41,13 +41,15 @@ async def build(names: Sequence[str], search: Search, progress: Callable[[str], 
     The caller holds the cache's lock. Raises `BinariesUnavailableError`; what was built before stays
     installed.
     """
-    if search.version != pinned_version():
-        message = f"the build makes Kubernetes {pinned_version()} only, not {search.version}."
+    pinned = [pinned_version(minor) for minor in minors()]
+    if search.version not in pinned:
+        message = f"the build makes Kubernetes {', '.join(pinned)} only, not {search.version}."
         raise BinariesUnavailableError(message)
-    go = await find_go(search, GO_MODULE.read_text(), progress)
+    module = go_module(search.version)
+    go = await find_go(search, module.read_text(encoding="utf-8"), progress)
     work = scratch(search.folder)
     try:
-        for file in (GO_MODULE, GO_MODULE.with_suffix(".sum")):
+        for file in (module, module.with_suffix(".sum")):
             shutil.copy(file, work)
         for name in names:
             progress(f"Building {name} with {go} (once; about 2 minutes on 2 cores, less with a warm cache).")

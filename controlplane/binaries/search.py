@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from restow.controlplane.binaries.pins import kubernetes_version
 from restow.controlplane.errors import ControlPlaneError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["GO_MODULE", "PUBLISHED_INDEX", "Search", "Source"]
+__all__ = ["PUBLISHED_INDEX", "Search", "Source"]
 
 PUBLISHED_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The index of envtest archives that controller-tools publishes; setup-envtest reads the same."""
-GO_MODULE = Path(__file__).parent / "go.mod"
-"""The pinned versions of everything that is built here."""
 _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -52,22 +50,21 @@ class Search:
     """Operating system and architecture in Go's words."""
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+    def from_environment(cls, environment: Mapping[str, str] | None = None, *, kubernetes: str | None = None) -> Self:
         """Read the description from environment variables (`os.environ` by default).
 
-        `RESTOW_CONTROLPLANE_VERSION`: another Kubernetes version (from an archive only; the build has one
-        version); `RESTOW_CONTROLPLANE_CACHE`: the cache folder (default
-        `$XDG_CACHE_HOME/restow/controlplane`); `RESTOW_CONTROLPLANE_SOURCE=archive|build`: only this way;
-        `RESTOW_CONTROLPLANE_OFFLINE=true`: no network; `RESTOW_CONTROLPLANE_INDEX`: the URL of another index
-        of archives (a mirror).
+        `RESTOW_KUBERNETES`, or `kubernetes` in its place: another Kubernetes, as a minor (its pinned release) or
+        as a release (one that is not pinned comes from an archive only); `RESTOW_CONTROLPLANE_CACHE`: the cache
+        folder (default `$XDG_CACHE_HOME/restow/controlplane`); `RESTOW_CONTROLPLANE_SOURCE=archive|build`: only
+        this way; `RESTOW_CONTROLPLANE_OFFLINE=true`: no network; `RESTOW_CONTROLPLANE_INDEX`: the URL of another
+        index of archives (a mirror).
         """
         environment = os.environ if environment is None else environment
         caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         cache = environment.get("RESTOW_CONTROLPLANE_CACHE")
-        version = environment.get("RESTOW_CONTROLPLANE_VERSION", "")
         return cls(
             cache=Path(cache).absolute() if cache else caches / "restow" / "controlplane",
-            version=version.removeprefix("v") or pinned_version(),
+            version=kubernetes_version(environment.get("RESTOW_KUBERNETES", "") if kubernetes is None else kubernetes),
             environment=environment,
             sources=_sources(environment.get("RESTOW_CONTROLPLANE_SOURCE", "")),
             offline=_truth("RESTOW_CONTROLPLANE_OFFLINE", environment.get("RESTOW_CONTROLPLANE_OFFLINE", "")),
@@ -79,15 +76,6 @@ class Search:
     def folder(self) -> Path:
         """The cache folder of this version and platform."""
         return self.cache / "-".join((self.version, *self.platform))
-
-
-def pinned_version() -> str:
-    """Return the Kubernetes version that `go.mod` pins, without "v"."""
-    match = re.search(r"^\s*k8s\.io/kubernetes v(\S+)", GO_MODULE.read_text(), re.MULTILINE)
-    if match is None:
-        message = "The go.mod of restow.controlplane pins no k8s.io/kubernetes; the installation is damaged."
-        raise ControlPlaneError(message)
-    return match[1]
 
 
 def this_platform() -> tuple[str, str]:

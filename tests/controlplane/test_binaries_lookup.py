@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.binaries import BINARIES, Search, find_binaries
-from restow.controlplane.binaries.search import GO_MODULE, Source, pinned_version
+from restow.controlplane.binaries.pins import DEFAULT_MINOR, go_module, kubernetes_version, minors, pinned_version
+from restow.controlplane.binaries.search import Source
 from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
 
 OFFLINE = {"RESTOW_CONTROLPLANE_OFFLINE": "true", "RESTOW_CONTROLPLANE_SOURCE": "archive"}
@@ -86,7 +87,7 @@ async def test_nowhere_is_explained_way_by_way(tmp_path: Path) -> None:
         assert part in text
     assert f"cache: they are not in {tmp_path / '1.2.3-linux-amd64'}" in text
     assert "archive: not tried, because RESTOW_CONTROLPLANE_OFFLINE is set" in text
-    assert f"build: the build makes Kubernetes {pinned_version()} only, not 1.2.3" in text
+    assert f"build: the build makes Kubernetes {', '.join(map(pinned_version, minors()))} only, not 1.2.3" in text
     assert "python -m restow.controlplane binaries" in text
     assert len(sentences) == 2
 
@@ -113,7 +114,9 @@ async def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
         ({}, "offline", False),
         ({"RESTOW_CONTROLPLANE_OFFLINE": "1"}, "offline", True),
         ({"RESTOW_CONTROLPLANE_OFFLINE": "false"}, "offline", False),
-        ({"RESTOW_CONTROLPLANE_VERSION": "v1.35.2"}, "version", "1.35.2"),
+        ({"RESTOW_KUBERNETES": "v1.35.2"}, "version", "1.35.2"),
+        ({"RESTOW_KUBERNETES": "1.35"}, "version", pinned_version("1.35")),
+        ({"RESTOW_KUBERNETES": ""}, "version", pinned_version()),
         ({"RESTOW_CONTROLPLANE_INDEX": "http://mirror/i.yaml"}, "index_url", "http://mirror/i.yaml"),
         ({"XDG_CACHE_HOME": "/x"}, "cache", Path("/x/restow/controlplane")),
         ({"XDG_CACHE_HOME": "/x", "RESTOW_CONTROLPLANE_CACHE": "/y"}, "cache", Path("/y")),
@@ -135,5 +138,30 @@ def test_a_wrong_value_is_refused(environment: dict[str, str]) -> None:
 
 def test_the_version_is_the_pinned_one() -> None:
     """The cache folder and the linked-in version would not be what go.mod builds."""
-    assert f"\tk8s.io/kubernetes v{pinned_version()} " in GO_MODULE.read_text()
-    assert Search.from_environment({}).version == pinned_version()
+    for minor in minors():
+        assert f"\tk8s.io/kubernetes v{pinned_version(minor)} " in go_module(minor).read_text()
+        assert pinned_version(minor).startswith(f"{minor}.")
+    assert Search.from_environment({}).version == pinned_version(DEFAULT_MINOR)
+
+
+def test_the_minors_are_in_order_and_the_default_is_one_of_them() -> None:
+    """`make test-matrix` would leave one out, or begin with the newest; 1.9 is older than 1.10."""
+    assert list(minors()) == sorted(minors(), key=lambda minor: [int(part) for part in minor.split(".")])
+    assert len(minors()) >= 3
+    assert DEFAULT_MINOR in minors()
+
+
+def test_a_flag_counts_more_than_the_environment() -> None:
+    """`--kubernetes 1.34` would start another one, because a variable was left set."""
+    search = Search.from_environment({"RESTOW_KUBERNETES": "1.35"}, kubernetes="1.34")
+    assert search.version == pinned_version("1.34")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("1.2", "Kubernetes 1.2 is not pinned here; there are 1.34, 1.35, 1.36"), ("newest", "is no Kubernetes version")],
+)
+def test_a_kubernetes_that_cannot_be_had_is_refused(text: str, said: str) -> None:
+    """A mistyped minor would be looked for on the network, or taken as the default."""
+    with pytest.raises(ControlPlaneError, match=said):
+        kubernetes_version(text)

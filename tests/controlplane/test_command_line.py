@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.__main__ import main
+from restow.controlplane.binaries import Search
+from restow.controlplane.binaries.pins import minors
 
 MODULE = [sys.executable, "-m", "restow.controlplane"]
 
@@ -125,6 +127,37 @@ def test_missing_binaries_are_exit_1_with_a_sentence(tmp_path, monkeypatch, caps
     assert "No way led to etcd, kube-apiserver" in captured.err
 
 
+def test_minors_prints_what_can_be_built(capsys):
+    """`make test-matrix` would test no minor at all, and be green."""
+    assert main(["minors"]) == 0
+    assert capsys.readouterr().out.split() == list(minors())
+
+
+@pytest.mark.parametrize("command", ["binaries", "up"])
+def test_a_kubernetes_that_is_not_there_is_exit_1_with_a_sentence(command, capsys):
+    """A mistyped minor would start the default one."""
+    assert main([command, "--kubernetes", "1.2"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Kubernetes 1.2 is not pinned here" in captured.err
+
+
+def test_binaries_are_those_of_the_kubernetes_that_is_asked_for(tmp_path, monkeypatch, capsys):
+    """The tests on an older minor would run on the default one."""
+    for name in ("KUBEBUILDER_ASSETS", "TEST_ASSET_ETCD", "TEST_ASSET_KUBE_APISERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RESTOW_CONTROLPLANE_CACHE", str(tmp_path))
+    monkeypatch.setenv("RESTOW_CONTROLPLANE_OFFLINE", "true")
+    for minor in minors():
+        folder = Search.from_environment(kubernetes=minor).folder
+        folder.mkdir()
+        for name in ("etcd", "kube-apiserver"):
+            (folder / name).touch(mode=0o755)
+        assert main(["binaries", "--kubernetes", minor]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {str(Path(path).parent) for path in found.values()} == {str(folder)}
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -133,6 +166,7 @@ def test_missing_binaries_are_exit_1_with_a_sentence(tmp_path, monkeypatch, caps
         (["up", "--kubeconfig", "{mine}"], "is no kubeconfig of this command"),
         (["up", "--kubeconfig", "{folder}/no/such/file"], "does not exist"),
         (["binaries", "--with", "kubelet"], "invalid choice"),
+        (["minors", "--kubernetes", "1.35"], "unrecognized arguments"),
     ],
 )
 def test_wrong_usage_is_exit_2(arguments, sentence, tmp_path, capsys):

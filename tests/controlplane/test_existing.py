@@ -33,6 +33,18 @@ def test_it_is_used_only_when_asked_for(value, expected):
     assert use_existing_cluster({} if value is None else {"USE_EXISTING_CLUSTER": value}) is expected
 
 
+def test_our_own_variable_names_the_cluster_at_once(tmp_path):
+    """The tests would take the cluster of KUBECONFIG, which may be anybody's, or start a control plane."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.write_text(yaml.safe_dump(KUBECONFIG))
+    theirs.write_text(yaml.safe_dump(KUBECONFIG | {"current-context": "a"}))
+    environment = {"RESTOW_KUBECONFIG": str(ours), "KUBECONFIG": str(theirs)}
+    assert use_existing_cluster(environment)
+    assert not use_existing_cluster({"RESTOW_KUBECONFIG": ""})
+    cluster = ExistingCluster.from_environment(environment)
+    assert (cluster.kubeconfig, cluster.server) == (ours, "https://y:6443")
+
+
 def test_the_current_context_is_used(tmp_path):
     """Tests would run against another cluster than kubectl does."""
     path = tmp_path / "config"
@@ -41,7 +53,7 @@ def test_the_current_context_is_used(tmp_path):
     assert (cluster.kubeconfig, cluster.server) == (path, "https://y:6443")
 
 
-@pytest.mark.parametrize("use", ["etcd", "pids", "cpu_seconds", "user"])
+@pytest.mark.parametrize("use", ["etcd", "pids", "cpu_seconds", "user", "another_apiserver"])
 def test_what_it_cannot_do_is_said(tmp_path, use):
     """A test would pass by looking at nothing."""
     path = tmp_path / "config"
@@ -52,9 +64,19 @@ def test_what_it_cannot_do_is_said(tmp_path, use):
         "pids": lambda: cluster.pids,
         "cpu_seconds": cluster.cpu_seconds,
         "user": lambda: cluster.user("alice"),
+        "another_apiserver": lambda: cluster.another_apiserver,
     }
-    with pytest.raises(UnavailableError, match=r"existing cluster https://y:6443.*unset USE_EXISTING_CLUSTER"):
+    said = r"existing cluster https://y:6443.*unset RESTOW_KUBECONFIG and USE_EXISTING_CLUSTER"
+    with pytest.raises(UnavailableError, match=said):
         uses[use]()
+
+
+def test_a_mistyped_name_is_no_property_of_a_cluster(tmp_path):
+    """A mistake in a test would be skipped as if the cluster were the reason."""
+    path = tmp_path / "config"
+    path.write_text(yaml.safe_dump(KUBECONFIG))
+    with pytest.raises(AttributeError, match="kubeconfg"):
+        _ = ExistingCluster(path).kubeconfg
 
 
 @pytest.mark.parametrize(

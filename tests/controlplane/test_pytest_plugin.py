@@ -30,7 +30,14 @@ def run_pytest(tmp_path):
         (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
         (tmp_path / "conftest.py").write_text(conftest)
         (tmp_path / "test_it.py").write_text(TESTS)
-        unset = ("CI", "USE_EXISTING_CLUSTER", "KUBECONFIG", "KUBEBUILDER_ASSETS")
+        unset = (
+            "CI",
+            "USE_EXISTING_CLUSTER",
+            "RESTOW_KUBECONFIG",
+            "RESTOW_KUBERNETES",
+            "KUBECONFIG",
+            "KUBEBUILDER_ASSETS",
+        )
         inherited = {
             name: value
             for name, value in os.environ.items()
@@ -66,19 +73,42 @@ async def test_in_ci_nothing_is_skipped(run_pytest):
     assert "In CI a test on the API server must not be skipped. No way led to etcd" in output
 
 
-@pytest.mark.parametrize(("ci", "code", "counts"), [("", 0, "2 passed, 1 skipped"), ("true", 1, "2 passed, 1 error")])
-async def test_on_an_existing_cluster_only_etcd_is_missing(run_pytest, tmp_path, ci, code, counts):
+@pytest.mark.parametrize("ci", ["", "true"])
+@pytest.mark.parametrize(
+    ("variable", "more"), [("KUBECONFIG", {"USE_EXISTING_CLUSTER": "true"}), ("RESTOW_KUBECONFIG", {})]
+)
+async def test_on_an_existing_cluster_only_etcd_is_missing(run_pytest, tmp_path, ci, variable, more):
     """The fixtures would start servers though a cluster was given, or tests of what is stored would pass unseen."""
     path = tmp_path / "existing"
     path.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: k}}],"
         " clusters: [{name: k, cluster: {server: 'https://existing:6443'}}]}"
     )
-    given = {"USE_EXISTING_CLUSTER": "true", "KUBECONFIG": str(path), "CI": ci}
-    returned, output = await run_pytest({**NO_BINARIES, **given})
-    assert returned == code, output
-    assert counts in output.splitlines()[-1]
-    assert "etcd cannot be read" in output
+    returned, output = await run_pytest({**NO_BINARIES, variable: str(path), "CI": ci, **more})
+    assert returned == 0, output
+    assert "2 passed, 1 skipped" in output.splitlines()[-1]
+    assert "On the existing cluster https://existing:6443 etcd cannot be read" in output
+
+
+async def test_what_a_test_asks_an_existing_cluster_for_in_vain_skips_it(run_pytest, tmp_path):
+    """A run on kind would be red with a hundred errors that say nothing, or an error of a test's own be hidden."""
+    path = tmp_path / "existing"
+    path.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: k}}],"
+        " clusters: [{name: k, cluster: {server: 'https://existing:6443'}}]}"
+    )
+    (tmp_path / "test_more.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\ndef alice(control_plane):\n    return control_plane.user('alice')\n"
+        "def test_user(alice):\n    pass\n"
+        "async def test_server(control_plane):\n    await control_plane.another_apiserver()\n"
+        "def test_wrong(control_plane):\n    assert control_plane.servr\n"
+    )
+    returned, output = await run_pytest({**NO_BINARIES, "RESTOW_KUBECONFIG": str(path)})
+    assert returned == 1, output
+    assert "1 failed, 2 passed, 3 skipped" in output.splitlines()[-1]
+    assert "no certificate can be signed for alice" in output
+    assert "there is no another_apiserver of ours" in output
 
 
 async def test_the_definition_can_be_overridden(run_pytest):

@@ -76,7 +76,11 @@ def test_the_wheel_has_all_modules_and_data(built: tuple[Path, Path, str]) -> No
     names = set(zipfile.ZipFile(built[0]).namelist())
     for package, folder in packages().items():
         assert {f"{package.replace('.', '/')}/{module.name}" for module in folder.glob("*.py")} <= names
-    data = {"crds/manifests/core.gardener.cloud_shoots.yaml", "controlplane/binaries/go.mod", "kube/py.typed"}
+    data = {
+        "crds/manifests/core.gardener.cloud_shoots.yaml",
+        "controlplane/binaries/kubernetes/1.36/go.mod",
+        "kube/py.typed",
+    }
     assert {f"restow/{each}" for each in data} <= names
     assert not {name for name in names if name.startswith(("tests", "benchmarks")) or "crds/api" in name}
 
