@@ -12,7 +12,7 @@ JOBS ?= 2
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure lint format bench bench-migration bench-conversion lock docs audit sbom manifests binaries browser deploy-tools charts image faults clean view
+.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,16 @@ demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, 
 
 test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
 	$(BIN)/python -m pytest $(SHARE) $(PYTEST_ARGS)
+
+test-matrix: $(READY) ## The tests on the API server, once for each Kubernetes minor that is pinned
+	set -e; for minor in $$($(BIN)/python -m restow.controlplane minors); do \
+	  echo "Kubernetes $$minor"; \
+	  $(BIN)/python -m restow.controlplane binaries --kubernetes $$minor --with kubectl --with kube-controller-manager; \
+	  RESTOW_KUBERNETES=$$minor $(BIN)/python -m pytest $(SHARE) tests/apiserver $(PYTEST_ARGS); \
+	done
+
+test-kind: $(READY) ## The tests and the chart on a kind cluster: make test-kind BASE=…@sha256:…
+	$(BIN)/python deploy/tools/kind.py "$(BASE)" $(PYTEST_ARGS)
 
 test-pure: $(READY) browser deploy-tools ## Only the tests that need no API server
 	$(BIN)/python -m pytest $(SHARE) -m "not apiserver" $(PYTEST_ARGS)
@@ -83,6 +93,10 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	  --group audit -o requirements/audit.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group docs pyproject.toml -o requirements/docs.txt
+
+man: $(READY) ## The manual pages, dist/man/restow*.1
+	rm -rf dist/man
+	$(BIN)/python -m restow.manpages dist/man
 
 DOCS := .cache/docs/bin
 
