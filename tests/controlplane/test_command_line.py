@@ -143,7 +143,7 @@ def test_a_kubernetes_that_is_not_there_is_exit_1_with_a_sentence(command, capsy
 
 
 def test_binaries_are_those_of_the_kubernetes_that_is_asked_for(tmp_path, monkeypatch, capsys):
-    """The tests on an older minor would run on the default one."""
+    """As docs/controlplane.md says it; else the tests on an older minor would run on the default one."""
     for name in ("KUBEBUILDER_ASSETS", "TEST_ASSET_ETCD", "TEST_ASSET_KUBE_APISERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RESTOW_CONTROLPLANE_CACHE", str(tmp_path))

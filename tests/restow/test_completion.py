@@ -73,7 +73,7 @@ def _asked(scripts: Path, *words: str, **environment: str) -> list[str]:
     ],
 )
 def test_a_script_for_each_shell(shell: str, line: str) -> None:
-    """A script for another name than restow would complete nothing."""
+    """What docs/reference/cli.md tells to put into a profile must be a script for that shell, and for that name."""
     ran = restow("completion", shell)
     assert (ran.code, ran.err) == (0, "")
     assert line in ran.out
