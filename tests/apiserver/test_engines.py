@@ -39,6 +39,10 @@ WATCHES = re.compile(
     r'^apiserver_longrunning_requests\{.*group="(\S+?\.example\.com)".*verb="WATCH".*\} [1-9]', re.MULTILINE
 )
 
+since_the_crd_is_told = pytest.mark.kubernetes_since(
+    "1.36",
+    "before, the native migration leaves the CRD alone: no condition StorageMigrating, storedVersions not pruned",
+)
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.kubernetes_since("1.35", "before, StorageVersionMigration is v1alpha1, of another shape"),
@@ -191,6 +195,7 @@ async def assert_all_done(kind: Kind) -> None:
     assert await kind.stored_versions() == ["v1beta1"]
 
 
+@since_the_crd_is_told
 async def test_native_stores_and_restow_proves_translates_and_counts(world: World, tmp_path: Path) -> None:
     """One write more for each object with entries to translate; none for one that is proven by its resourceVersion."""
     kind = await world.take()
@@ -236,6 +241,7 @@ async def test_a_failed_one_is_neither_believed_nor_left_pruned(world: World) ->
     await assert_all_done(kind)
 
 
+@since_the_crd_is_told
 async def test_what_somebody_elses_failed_one_pruned_is_not_believed(world: World) -> None:
     """storedVersions names the storage version alone, and an object is stored at the other one all the same."""
     kind = await world.take()
@@ -253,6 +259,7 @@ async def test_what_somebody_elses_failed_one_pruned_is_not_believed(world: Worl
     assert (await migrate(world.cluster, kind)).requests.list == 0, "from then on our own mark is believed"
 
 
+@since_the_crd_is_told
 async def test_beside_an_active_one_it_is_refused_and_auto_waits(world: World) -> None:
     """Two migrations side by side double the load, and one may prune what the other has not written yet."""
     kind = await world.take()
@@ -278,6 +285,7 @@ async def test_beside_an_active_one_it_is_refused_and_auto_waits(world: World) -
     await assert_all_done(kind)
 
 
+@since_the_crd_is_told
 async def test_a_condition_that_a_deleted_one_left_is_no_reason_to_wait_for_ever(world: World) -> None:
     """The controller never takes it back; every later migration would be refused, for nothing."""
     kind = await world.take()
@@ -310,6 +318,7 @@ async def test_where_it_would_never_end_it_is_not_used(world: World) -> None:
     await assert_all_done(kind)
 
 
+@since_the_crd_is_told
 async def test_after_a_kill_the_migration_that_is_under_way_is_taken_up_again(world: World, tmp_path: Path) -> None:
     """A Job's second pod must neither be refused by the first one's migration nor make another."""
     kind = await world.take()
