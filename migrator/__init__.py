@@ -26,7 +26,8 @@ from restow.migrator.readiness import Readiness, look
 from restow.migrator.reconciler import Migrator
 from restow.migrator.report import Counts, CrdReport, Failure, Report, Requests, Result, ShardReport
 from restow.migrator.shards import Shard
-from restow.migrator.survey import Survey, survey
+from restow.migrator.survey import Survey
+from restow.migrator.surveyor import survey
 from restow.migrator.targets import Targets, in_group, labelled
 
 __all__ = [

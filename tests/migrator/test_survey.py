@@ -17,7 +17,8 @@ from restow.migrator.findings import Check, Finding, Findings
 from restow.migrator.model import Options, Phase
 from restow.migrator.pruned import LostFields
 from restow.migrator.report import Requests
-from restow.migrator.survey import Survey, survey
+from restow.migrator.survey import Survey
+from restow.migrator.surveyor import survey
 from tests.migrator import builders as b
 
 NOTHING: tuple[str, ...] = ()
