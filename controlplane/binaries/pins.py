@@ -1,4 +1,6 @@
-"""The pinned Go modules: one folder per Kubernetes minor in `kubernetes/`, each with a go.mod and a go.sum.
+"""The pinned Go modules: one folder per Kubernetes minor in `kubernetes-minors/`, each with a go.mod and a go.sum.
+
+No package can have that folder's name, so setuptools takes it for data.
 
 Why one each: the API servers, controller managers and etcd of two minors need different dependencies, and a module
 can require one version of each only. A minor's go.mod is what `go mod tidy` makes of that Kubernetes release's own
@@ -19,7 +21,7 @@ __all__ = ["DEFAULT_MINOR", "go_module", "kubernetes_version", "minors", "pinned
 DEFAULT_MINOR: Final = "1.36"
 """The Kubernetes minor where nobody asks for another."""
 
-_FOLDER: Final = Path(__file__).parent / "kubernetes"
+_FOLDER: Final = Path(__file__).parent / "kubernetes-minors"
 _MINOR: Final = re.compile(r"\d+\.\d+")
 _RELEASE: Final = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 

@@ -78,7 +78,7 @@ def test_the_wheel_has_all_modules_and_data(built: tuple[Path, Path, str]) -> No
         assert {f"{package.replace('.', '/')}/{module.name}" for module in folder.glob("*.py")} <= names
     data = {
         "crds/manifests/core.gardener.cloud_shoots.yaml",
-        "controlplane/binaries/kubernetes/1.36/go.mod",
+        "controlplane/binaries/kubernetes-minors/1.36/go.mod",
         "kube/py.typed",
     }
     assert {f"restow/{each}" for each in data} <= names
