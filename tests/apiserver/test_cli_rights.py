@@ -102,7 +102,8 @@ async def test_with_all_rights_nothing_is_left_to_wish(due: Kind, access: Access
 def test_the_documented_role_is_what_was_tried(group: str) -> None:
     """People copy it: a right too few fails their Job at night, one too many fails their audit."""
     text = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text(encoding="utf-8")
-    (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if "name: restow-widgets\n" in each)
+    named = "kind: ClusterRole\nmetadata:\n  name: restow-widgets\n"
+    (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if named in each)
     documents = yaml.safe_load_all(block.replace("example.com", group))
     (role,) = (each for each in documents if each["kind"] == "ClusterRole")
     kind = Kind(None, None, group)  # type: ignore[arg-type]
