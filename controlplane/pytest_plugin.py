@@ -28,14 +28,14 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from restow.controlplane.etcd import Etcd
     from restow.controlplane.existing import ExistingCluster
     from restow.controlplane.plane import ControlPlane
 
-__all__ = ["control_plane", "control_plane_definition", "etcd", "kubeconfig"]
+__all__ = ["control_plane", "control_plane_definition", "etcd", "kubeconfig", "running_plane"]
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +49,25 @@ def control_plane_definition() -> ControlPlane:
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | ExistingCluster]:
     """Run a control plane for the whole session, or use the existing cluster."""
-    from restow.controlplane.errors import BinariesUnavailableError
     from restow.controlplane.existing import ExistingCluster, use_existing_cluster
 
     if use_existing_cluster():
         yield ExistingCluster.from_environment()
         return
+    with running_plane(lambda: request.getfixturevalue("control_plane_definition")) as plane:
+        yield plane
+
+
+@contextmanager
+def running_plane(define: Callable[[], ControlPlane]) -> Iterator[ControlPlane]:
+    """Run a control plane that is a fixture of its own, of one module say; `define` makes it, not started yet.
+
+    Skips, or fails in CI, where it cannot be had.
+    """
+    from restow.controlplane.errors import BinariesUnavailableError
+
     try:
-        plane: ControlPlane = request.getfixturevalue("control_plane_definition")
+        plane = define()
         _run(plane.start())
     except (BinariesUnavailableError, ModuleNotFoundError) as error:
         _unavailable(str(error))

@@ -8,6 +8,7 @@ import json
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,11 @@ from restow.controlplane.existing import ExistingCluster
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
+from tests.apiserver.access import Access
 from tests.apiserver.kind import Kind
 from tests.apiserver.proxy import Proxy, proxy_before
 from tests.apiserver.webhook import Webhook, conversion_webhook
+from tests.restow.commandline import Cli, Ran, restow
 
 _numbers = itertools.count(1)
 
@@ -104,3 +107,21 @@ async def webhook(tmp_path: Path) -> AsyncIterator[Webhook]:
     """A webhook in good health."""
     async with conversion_webhook(tmp_path) as running:
         yield running
+
+
+@pytest.fixture
+async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIterator[Access]:
+    """Rights and policies; those of a test go with it."""
+    made = Access(control_plane, cluster)
+    yield made
+    await made.remove()
+
+
+@pytest.fixture
+def cli(kubeconfig: Path) -> Cli:
+    """Run ``restow`` as administrator."""
+
+    async def run(*arguments: str | Path, **more: Any) -> Ran:
+        return await asyncio.to_thread(restow, *arguments, kubeconfig=kubeconfig, **more)
+
+    return run

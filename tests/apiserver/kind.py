@@ -181,6 +181,13 @@ class Kind:
         metadata = {"name": name, "namespace": namespace} | parts.pop("metadata", {})
         return {"apiVersion": f"{self.group}/{version}", "kind": "Widget", "metadata": metadata} | parts
 
+    async def populate(self, count: int) -> None:
+        """Have alice apply so many objects at v1alpha1, w00 and so on, each with its number as its size."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(count):
+                manifest = self.manifest("v1alpha1", f"w{number:02}", spec={"size": number})
+                group.create_task(self.apply(manifest, "alice"))
+
     async def apply(
         self, manifest: Document, manager: str, *, subresource: str | None = None, force: bool = False
     ) -> Document:

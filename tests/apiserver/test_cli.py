@@ -8,22 +8,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 import yaml
 
 from restow.controlplane.binaries import find_binaries
-from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CRDS
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
-from tests.restow.commandline import RESTOW, Ran, restow
-
-Cli: TypeAlias = Callable[..., Awaitable[Ran]]
+from tests.restow.commandline import RESTOW, Cli, restow
 
 REPORT = {
     "result": str,
@@ -45,24 +41,6 @@ REPORT = {
     ],
 }
 """The JSON of ``restow migrate``, as scripts rely on it; more keys may come, none of these may go."""
-
-
-@pytest.fixture
-def cli(kubeconfig: Path) -> Cli:
-    """Run ``restow`` as administrator."""
-
-    async def run(*arguments: str | Path, **more: Any) -> Ran:
-        return await asyncio.to_thread(restow, *arguments, kubeconfig=kubeconfig, **more)
-
-    return run
-
-
-@pytest.fixture
-async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIterator[Access]:
-    """Rights and policies; those of a test go with it."""
-    made = Access(control_plane, cluster)
-    yield made
-    await made.remove()
 
 
 @pytest.fixture

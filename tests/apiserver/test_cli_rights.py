@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CRDS
 from tests.apiserver.access import Access, Right, on_crd, on_objects
@@ -19,14 +18,6 @@ from tests.restow.commandline import Ran, restow
 
 MARK = "restow.dev/migrated"
 CRD = "customresourcedefinitions.apiextensions.k8s.io"
-
-
-@pytest.fixture
-async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIterator[Access]:
-    """Rights; those of a test go with it."""
-    made = Access(control_plane, cluster)
-    yield made
-    await made.remove()
 
 
 @pytest.fixture

@@ -32,10 +32,7 @@ class NoWaiting(random.Random):
 @pytest.fixture
 async def stored_old(kind: Kind) -> Kind:
     """Forty objects stored and owned at v1alpha1, with v1beta1 (and its new default) the storage version now."""
-    async with asyncio.TaskGroup() as group:
-        for number in range(COUNT):
-            manifest = kind.manifest("v1alpha1", f"w{number:02}", spec={"size": number})
-            group.create_task(kind.apply(manifest, "alice"))
+    await kind.populate(COUNT)
     await kind.change(kind.document(storage="v1beta1", default=True))
     return kind
 

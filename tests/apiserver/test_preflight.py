@@ -14,7 +14,6 @@ from aiohttp import web
 
 from restow.controlplane.certificates import CertificateAuthority
 from restow.controlplane.etcd import Etcd
-from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
@@ -37,14 +36,6 @@ from tests.apiserver.webhook import ConvertedKind, Webhook, never
 from tests.restow.commandline import restow
 
 COUNT = 6
-
-
-@pytest.fixture
-async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIterator[Access]:
-    """Rights and policies; those of a test go with it."""
-    made = Access(control_plane, cluster)
-    yield made
-    await made.remove()
 
 
 @pytest.fixture

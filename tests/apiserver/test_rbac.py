@@ -19,6 +19,7 @@ import pytest
 
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
+from restow.controlplane.pytest_plugin import running_plane
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
@@ -59,11 +60,8 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> tuple[ControlPlane, Path]
 @pytest.fixture(scope="module")
 def control_plane(audit: tuple[ControlPlane, Path]) -> Iterator[ControlPlane]:
     """It, running."""
-    plane, _ = audit
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        runner.run(plane.start())
+    with running_plane(lambda: audit[0]) as plane:
         yield plane
-        runner.run(plane.stop())
 
 
 @pytest.fixture(scope="module")

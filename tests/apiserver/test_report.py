@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pytest
 
@@ -17,10 +14,9 @@ from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS, Resource
 from tests.apiserver.kind import Kind, until
-from tests.restow.commandline import Ran, restow
+from tests.restow.commandline import Cli
 
 HOSTILE = "<script>alert(1)</script>"
-Cli: TypeAlias = Callable[..., Awaitable[Ran]]
 
 
 class Tables(HTMLParser):
@@ -68,16 +64,6 @@ class Tables(HTMLParser):
         """The rows of a table with these cells."""
         rows = self.found.get(f"{table}-caption", [])
         return [row for row in rows if all(row[key] == value for key, value in where.items())]
-
-
-@pytest.fixture
-def cli(kubeconfig: Path) -> Cli:
-    """Run ``restow`` as administrator."""
-
-    async def run(*arguments: str | Path, **more: Any) -> Ran:
-        return await asyncio.to_thread(restow, *arguments, kubeconfig=kubeconfig, **more)
-
-    return run
 
 
 @pytest.fixture

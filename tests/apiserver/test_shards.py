@@ -7,12 +7,10 @@ import itertools
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CONFIG_MAPS, CRDS
@@ -28,10 +26,7 @@ COUNT = 24
 @pytest.fixture
 async def stored_old(kind: Kind) -> Kind:
     """Objects stored and owned at v1alpha1, with v1beta1 the storage version now."""
-    async with asyncio.TaskGroup() as group:
-        for number in range(COUNT):
-            manifest = kind.manifest("v1alpha1", f"w{number:02}", spec={"size": number})
-            group.create_task(kind.apply(manifest, "alice"))
+    await kind.populate(COUNT)
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     return kind
 
@@ -340,14 +335,6 @@ async def test_records_are_left_although_others_write_at_the_same_moment(
     assert [result(each) for each in reports] == [Result.SUCCEEDED] * 8, [each.unfinished for each in reports]
     assert any(each.pruned for each in reports)
     await assert_all_done(kind)
-
-
-@pytest.fixture
-async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIterator[Access]:
-    """Rights; those of a test go with it."""
-    made = Access(control_plane, cluster)
-    yield made
-    await made.remove()
 
 
 async def test_with_the_documented_rights_and_no_less(stored_old: Kind, access: Access) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from restow.controlplane.etcd import Etcd
-from restow.controlplane.plane import ControlPlane
 from restow.converters import graph_converters
 from restow.crds import Crd
 from restow.kube import connect
@@ -168,14 +167,6 @@ async def service(cluster: HttpCluster, address: str, port: int) -> AsyncIterato
         await cluster.delete(core["services"], "hook", "default")  # and its endpoints
         await cluster.delete(core["pods"], "hook", "default", body=b'{"gracePeriodSeconds": 0}')
         await cluster.delete(accounts, "default", "default")
-
-
-@pytest.fixture
-async def access(control_plane: ControlPlane, cluster: HttpCluster) -> AsyncIterator[Access]:
-    """Rights; those of a test go with it."""
-    made = Access(control_plane, cluster)
-    yield made
-    await made.remove()
 
 
 async def test_from_outside_a_service_is_reached_through_the_api_server(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,16 +9,14 @@ import pytest
 
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
+from restow.controlplane.pytest_plugin import running_plane
 
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """A control plane for one file of tests."""
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        plane = ControlPlane()
-        runner.run(plane.start())
+    with running_plane(ControlPlane) as plane:
         yield plane
-        runner.run(plane.stop())
 
 
 @pytest.fixture(scope="module")

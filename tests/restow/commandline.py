@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -48,6 +48,10 @@ class Ran:
         assert lines[0].startswith("restow: "), self.err
         assert " at 0x" not in lines[0], "an object's address is no help"
         return lines[0].removeprefix("restow: ")
+
+
+Cli: TypeAlias = Callable[..., Awaitable[Ran]]
+"""Runs ``restow`` with these arguments."""
 
 
 def restow(
