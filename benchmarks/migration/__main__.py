@@ -15,7 +15,7 @@ import msgspec
 
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.contenders import Stage
-from benchmarks.migration.course import Course, Plan, say
+from benchmarks.migration.course import Course, Plan
 from benchmarks.migration.native import control_plane
 from benchmarks.migration.sections import BY_DEFAULT, SECTIONS
 from benchmarks.migration.subject import Subject
@@ -54,9 +54,6 @@ async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
     async with serving(herds) as converted_by, control_plane() as plane, Admin.of(plane.admin) as admin:
         environment = await _environment(admin)
         subjects = {herd.plural: Subject(plane, admin, herd, converted_by) for herd in herds}
-        say("making the objects")
-        for subject in subjects.values():
-            await subject.create()
         course = Course(Stage(plane, admin), plan, subjects)
         results: dict[str, Result] = {}
         for name in names:

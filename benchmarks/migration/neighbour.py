@@ -52,6 +52,7 @@ async def _measure(course: Course) -> Result:
         "restow migrate": restow_command(),
         calm: restow_command("--rate", str(_RATE)),
     }
+    await course.warm_up(_HERD, contenders["bare loop"])
     took: dict[str, list[float]] = {"nobody": []}
     async with _reading(course.stage.admin) as idle:
         await asyncio.sleep(min(10.0, plan.patience + 1.0))

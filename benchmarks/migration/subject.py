@@ -75,6 +75,11 @@ class Subject:
         return f"{self.plural}.{GROUP}"
 
     @property
+    def made(self) -> bool:
+        """Whether its objects exist."""
+        return bool(self.kind)
+
+    @property
     def other(self) -> str:
         """The version that is not the storage version."""
         return VERSIONS[1 - VERSIONS.index(self.storage)]
