@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NoReturn, cast
 
 from restow.crds.schema import Schema
 from restow.crds.versions import sort_versions
+from restow.kube.resources import Resource
 
 __all__ = ["Condition", "Crd", "CrdError", "Strategy", "Version"]
 
@@ -121,12 +122,16 @@ class Crd:
         """Return the version of that name, None if the CRD has none."""
         return next((version for version in self.versions if version.name == name), None)
 
+    def resource_at(self, version: str) -> Resource:
+        """Return the resource of its objects, as it is served at a version."""
+        return Resource(self.group, version, self.plural, self.namespaced)
+
     @property
     def fingerprint(self) -> tuple[tuple[str, bool, bool], ...]:
         """Return (name, served, storage) of every version, sorted by name.
 
         Two generations with equal fingerprints store and serve alike, whatever else was edited (a CA bundle,
-        a schema, printer columns): this is what the guard of a prune compares (design §5).
+        a schema, printer columns): this is what the guard of a prune compares.
         """
         return tuple(sorted((version.name, version.served, version.storage) for version in self.versions))
 

@@ -58,6 +58,11 @@ _LONGEST_TEXT = 300  # characters kept of an error body that is not a Status
 class KubeError(Exception):
     """Base of everything that this room raises on purpose."""
 
+    @property
+    def said(self) -> str:
+        """What the API server said, without what it was asked; where it said nothing, the error's own sentence."""
+        return str(self)
+
 
 class ConfigError(KubeError):
     """The configuration cannot be used; the message says which file or setting, and what to do."""
@@ -128,6 +133,10 @@ class ApiError(KubeError):
         self.target = target
         self.retry_after = retry_after
         super().__init__(f"{verb} {target}: {message or 'no message'} ({status}{' ' + reason if reason else ''})")
+
+    @property
+    def said(self) -> str:
+        return self.message or str(self)
 
 
 class BadRequest(ApiError):

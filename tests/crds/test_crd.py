@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from restow.crds import ANY, Condition, Crd, CrdError
+from restow.kube.resources import Resource
 
 WEBHOOK = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": {"namespace": "n", "name": "s"}}}
 
@@ -64,6 +65,7 @@ def test_a_whole_crd() -> None:
     assert (crd.annotations, crd.managed_fields) == ({"a": "b"}, [{"manager": "kubectl"}])
     assert (crd.group, crd.kind, crd.list_kind) == ("example.io", "Widget", "WidgetList")
     assert (crd.plural, crd.singular, crd.namespaced) == ("widgets", "widget", True)
+    assert crd.resource_at("v1beta1") == Resource("example.io", "v1beta1", "widgets", namespaced=True)
     assert [v.name for v in crd.versions] == ["v1beta1", "v1alpha1", "v1"]
     assert crd.served == ("v1", "v1beta1")
     assert crd.stored_versions == ("v1beta1", "v1")

@@ -77,7 +77,9 @@ def test_the_text_says_what_was_asked_and_what_was_answered() -> None:
     """A log line without the object, or without the server's reason, sends its reader searching."""
     found = error(409, status_body(reason="Conflict", message="the object has been modified"))
     assert str(found) == "patch widgets.example.com ns/w: the object has been modified (409 Conflict)"
+    assert found.said == "the object has been modified"
     assert str(error(502)) == "patch widgets.example.com ns/w: no message (502)"
+    assert error(502).said == str(error(502)), "nothing said is not nothing wrong"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""Kubernetes Events, what a person finds with ``kubectl describe``: within an API server's bounds, and best effort."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
+from restow.kube.failures import describe_failure
+from restow.kube.resources import EVENTS
+
+__all__ = ["event_body", "write_event"]
+
+_log = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
+
+_LONGEST_NOTE = 1024  # bytes that an API server takes
+_LONGEST_NAME = 200  # of the object; what makes the Event's name unique comes after it
+_LONGEST_INSTANCE = 128
+
+
+def event_body(
+    *,
+    regarding: Mapping[str, str],
+    type: str,  # noqa: A002 - the field's name
+    reason: str,
+    action: str,
+    note: str,
+    at: datetime,
+    controller: str,
+    instance: str,
+) -> dict[str, Any]:
+    """Return an Event of events.k8s.io/v1; what is too long for an API server is cut.
+
+    Args:
+        regarding: the object by ``apiVersion``, ``kind``, ``name``, ``uid``, and ``namespace`` if it is in one; Events
+            about a cluster-scoped object are in ``default``.
+        type: ``Normal`` or ``Warning``.
+        reason: one word in CamelCase, for programs.
+        action: what was being done, likewise.
+        note: the sentence.
+        at: when it happened.
+        controller: who reports, a qualified name (``example.com/operator``).
+        instance: this process.
+    """
+    return {
+        "metadata": {
+            "generateName": f"{regarding['name'][:_LONGEST_NAME]}-",
+            "namespace": regarding.get("namespace") or "default",
+        },
+        "eventTime": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "type": type,
+        "reason": reason,
+        "action": action,
+        "note": _cut(note),
+        "regarding": dict(regarding),
+        "reportingController": controller,
+        "reportingInstance": instance[:_LONGEST_INSTANCE],
+    }
+
+
+async def write_event(cluster: Cluster, body: Mapping[str, Any]) -> None:
+    """Write an Event; one that cannot be written is logged, and changes nothing else."""
+    try:
+        await cluster.create(EVENTS, _encode(body), body["metadata"]["namespace"])
+    except KubeError as error:
+        about = f"{body['regarding']['kind']} {body['regarding']['name']}"
+        _log.warning("event %s about %s not written: %s", body["reason"], about, describe_failure(error))
+
+
+def _cut(note: str) -> str:
+    encoded = note.encode()
+    if len(encoded) <= _LONGEST_NOTE:
+        return note
+    return encoded[: _LONGEST_NOTE - 3].decode(errors="ignore") + "…"
