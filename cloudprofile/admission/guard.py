@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from http import HTTPStatus
 
 from restow.cloudprofile.admission.answers import ALLOWED, is_judged, subject
@@ -11,7 +13,7 @@ from restow.cloudprofile.semver import InvalidVersion
 from restow.cloudprofile.versionrange import InvalidRange
 from restow.conversion.admission import AdmissionRequest, Verdict
 from restow.conversion.server import AdmissionStep
-from restow.kube.errors import KubeError
+from restow.kube.errors import KubeError, TooManyRequests
 from restow.kube.failures import describe_failure
 
 __all__ = ["Guarded"]
@@ -23,12 +25,17 @@ class Guarded:
     Args:
         step: decides; the object of its requests is never None.
         kind, version: what it is for.
+        pauses: seconds before each further try while the API server fills a watch cache anew, as it does for a moment
+            when a CRD changed (our own new CA bundle is enough); together less than a webhook's timeout.
     """
 
-    def __init__(self, step: AdmissionStep, kind: str, version: str) -> None:
+    def __init__(
+        self, step: AdmissionStep, kind: str, version: str, *, pauses: Sequence[float] = (0.1, 0.2, 0.4, 0.8, 1.5)
+    ) -> None:
         self._step = step
         self._kind = kind
         self._version = version
+        self._pauses = pauses
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
         """Return the step's verdict, or a refusal that says what it lacked."""
@@ -42,11 +49,21 @@ class Guarded:
                 code=HTTPStatus.BAD_REQUEST,
             )
         try:
-            return await self._step(request)
+            return await self._decided(request)
         except KubeError as error:
             return self._refused(request, f"what it refers to cannot be read: {describe_failure(error)}; try again")
         except (InvalidRange, InvalidTime, InvalidVersion) as error:
             return self._refused(request, f"the profile that it uses has a part that cannot be read: {error}")
+
+    async def _decided(self, request: AdmissionRequest) -> Verdict:
+        for pause in self._pauses:
+            try:
+                return await self._step(request)
+            except TooManyRequests as error:
+                if not error.initializing:
+                    raise
+                await asyncio.sleep(pause)
+        return await self._step(request)
 
     def _refused(self, request: AdmissionRequest, why: str) -> Verdict:
         message = f'{self._kind} "{subject(request)}" cannot be judged: {why}'

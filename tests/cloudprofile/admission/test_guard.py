@@ -1,0 +1,43 @@
+"""What a guard makes of an API server that is busy filling a watch cache anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from restow.cloudprofile.admission.answers import ALLOWED
+from restow.cloudprofile.admission.guard import Guarded
+from restow.conversion.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, Verdict
+from restow.kube.errors import TooManyRequests
+
+GROUP = "core.gardener.cloud"
+
+
+@pytest.mark.parametrize(
+    ("message", "times", "allowed", "asked"),
+    [
+        ("storage is (re)initializing", 2, True, 3),
+        ("storage is (re)initializing", 9, False, 3),
+        ("please wait", 1, False, 1),
+    ],
+)
+async def test_a_cache_that_is_filled_anew_is_waited_for(message: str, times: int, allowed: bool, asked: int) -> None:
+    """A new CA bundle has the server fill caches anew: a client's write in that moment would be refused for it."""
+    calls = 0
+
+    async def step(_request: AdmissionRequest, /) -> Verdict:
+        nonlocal calls
+        calls += 1
+        if calls <= times:
+            raise TooManyRequests(status=429, verb="list", target=f"shoots.{GROUP}", message=message)
+        return ALLOWED
+
+    request = AdmissionRequest(
+        uid="u",
+        kind=GroupVersionKind(GROUP, "v1beta2", "CloudProfile"),
+        resource=GroupVersionResource(GROUP, "v1beta2", "cloudprofiles"),
+        operation="CREATE",
+        object={"metadata": {"name": "a"}},
+    )
+    verdict = await Guarded(step, "CloudProfile", "v1beta2", pauses=(0.0, 0.0))(request)
+    assert (verdict.allowed, calls) == (allowed, asked)
+    assert allowed or "try again" in verdict.message
