@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.election import Decision, LeaseTiming, Observed, decide, observe, release, take
-from restow.kube.errors import KubeError
+from restow.kube.errors import Conflict, KubeError
 from restow.kube.failures import describe_failure
 from restow.kube.lease import Lease
 from restow.kube.tenure import Tenure
@@ -187,13 +187,26 @@ class LeaderElector:
         self._claimed = False
         try:
             async with asyncio.timeout(self._timing.retry_period):
-                # A write may have been cut off half-way: only a read tells whether the lease is ours.
-                record = await self._lease.read()
-                if record is not None and record.holder_identity == self._identity:
-                    await self._lease.write(release(record, self._clock.now()))
-                    _log.info("%s: released by %s", self._lease, self._identity)
+                while not await self._released():
+                    pass
         except (KubeError, TimeoutError) as error:
             _log.warning("%s: not released, so it has to expire: %s", self._lease, _reason(error))
+
+    async def _released(self) -> bool:
+        """Give the lease up if it is ours; return False where it changed in between, so that it has to be read again.
+
+        A renewal that was cut off half-way may reach the server before the read, between the read and the write, or
+        never: only a read tells whether the lease is ours, and only the server whether it still is as it was read.
+        """
+        record = await self._lease.read()
+        if record is None or record.holder_identity != self._identity:
+            return True
+        try:
+            await self._lease.write(release(record, self._clock.now()))
+        except Conflict:
+            return False
+        _log.info("%s: released by %s", self._lease, self._identity)
+        return True
 
     def _tell(self, *, leading: bool) -> None:
         transitions = (self._observed.record.lease_transitions or 0) if self._observed is not None else 0

@@ -25,6 +25,7 @@ from restow.kube.elector import ElectionDetails, LeaderElector, unique_identity
 from restow.kube.errors import NotFound
 from restow.kube.resources import LEASES
 from tests.apiserver.kind import until
+from tests.apiserver.proxy import Fault, Proxy, Seen
 
 DEADLINE = 60.0
 QUICK = LeaseTiming(lease_duration=3, renew_deadline=2.4, retry_period=0.2)
@@ -318,6 +319,28 @@ async def test_the_lease_is_kept_while_the_body_winds_up(stage: Stage) -> None:
             async with standing(stage.elector("two"), stage.body("two")):
                 one.cancel()
                 await stage.went("one leads", "one ended", "two leads")
+
+
+async def test_a_renewal_that_arrives_late_does_not_keep_the_lease(
+    stage: Stage, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """A renewal that was cut off reaches the server after the release read the lease: it is released all the same."""
+    patient = LeaseTiming(lease_duration=3600, renew_deadline=1800.0, retry_period=60.0)
+    late: list[bytes] = []
+
+    async def overtaken(seen: Seen) -> Fault | None:
+        if seen.method == "PUT" and not late:
+            late.append(seen.body)
+            renewal = json.dumps({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}).encode()
+            await stage.cluster.patch(LEASES, stage.name, renewal, "default", patch_type=PatchType.MERGE)
+        return None
+
+    async with asyncio.timeout(DEADLINE):
+        async with standing(stage.elector("one", through_proxy, timing=patient), stage.body("one")):
+            await stage.went("one leads")
+            proxy.hook = overtaken
+    assert json.loads(late[0])["spec"]["holderIdentity"] == "", "it was the release that was overtaken"
+    assert (await stage.spec()).get("holderIdentity", "") == ""
 
 
 async def test_the_end_of_the_body_is_the_end_of_the_run(stage: Stage) -> None:
