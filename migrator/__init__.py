@@ -6,29 +6,29 @@ structural conversion. The names in ``__all__`` are public, and so is ``restow.m
 implementation.
 """
 
-from restow.migrator.converter import Answer, Converter, ConverterDown, Json, Unconverted
-from restow.migrator.cost import Cost
+from restow.migrator.converters.converter import Answer, Converter, ConverterDown, Json, Unconverted
+from restow.migrator.converters.endpoint import url_problem
 from restow.migrator.crdaccess import list_crds, read_crd
-from restow.migrator.details import Happening, MigrationDetails
-from restow.migrator.endpoint import url_problem
-from restow.migrator.events import Events
-from restow.migrator.findings import Check, Finding
 from restow.migrator.journal import log_details
 from restow.migrator.lister import ListFailed
 from restow.migrator.mark import completed
 from restow.migrator.migration import Migration
 from restow.migrator.model import Engine, ManagedFields, Options, Phase, Scope
-from restow.migrator.narrator import Hook
 from restow.migrator.observer import Moment, Observer
 from restow.migrator.passes import Converters, own_webhook
+from restow.migrator.planning.cost import Cost
+from restow.migrator.planning.findings import Check, Finding
+from restow.migrator.planning.survey import Survey
+from restow.migrator.planning.surveyor import survey
 from restow.migrator.preflight import Refused, refusal
 from restow.migrator.readiness import Readiness, look
-from restow.migrator.reconciler import Migrator
+from restow.migrator.reconciling.details import Happening, MigrationDetails
+from restow.migrator.reconciling.events import Events
+from restow.migrator.reconciling.narrator import Hook
+from restow.migrator.reconciling.reconciler import Migrator
+from restow.migrator.reconciling.targets import Targets, in_group, labelled
 from restow.migrator.report import Counts, CrdReport, Failure, Report, Requests, Result, ShardReport
-from restow.migrator.shards import Shard
-from restow.migrator.survey import Survey
-from restow.migrator.surveyor import survey
-from restow.migrator.targets import Targets, in_group, labelled
+from restow.migrator.sharding.shards import Shard
 
 __all__ = [
     "Answer",

@@ -20,7 +20,7 @@ from restow.kube.resources import CRDS
 from restow.kube.selection import Selection
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.kube.watching import watch
-from restow.migrator.entries import FIELD_MANAGER
+from restow.migrator.managedfields.entries import FIELD_MANAGER
 from restow.migrator.preflight import Refused
 from restow.migrator.storedversions import Generations
 
@@ -129,7 +129,7 @@ async def annotate(cluster: Cluster, crd: Crd, annotations: Mapping[str, str | N
             metadata_only=True,
         )
     except KubeError as error:
-        return error.message if isinstance(error, ApiError) else str(error)
+        return error.said
     return ""
 
 

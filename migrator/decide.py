@@ -1,9 +1,10 @@
 """What to do with one object: the decision that the whole migration rests on.
 
-The API server forgives nothing here (design §3.3 to 3.8). A plain write (``{}``, PUT, JSON patch) on an object with an
-entry that cannot be converted empties managedFields without a word; a server-side apply fails instead. A write that
-re-encodes an object whose stored bytes lack a default of the schema persists that default under the writer's name,
-and only an apply of nothing does not. So there are three kinds of requests, and at most two of them per object:
+The API server forgives nothing here (`docs/explanation.md`, *Owners*). A plain write (``{}``, PUT, JSON patch) on an
+object with an entry that cannot be converted empties managedFields without a word, or (from Kubernetes 1.37 on) leaves
+them as they were, whatever it was sent; a server-side apply fails instead. A write that re-encodes an object whose
+stored bytes lack a default of the schema persists that default under the writer's name, and only an apply of nothing
+does not. So there are three kinds of requests, and at most two of them per object:
 
 - *identity apply*: server-side apply of apiVersion, kind, name, uid and resourceVersion. Re-encodes, owns nothing.
 - *empty patch*: merge patch ``{}`` with a resourceVersion. For objects without managedFields, where an apply would
@@ -22,14 +23,14 @@ from typing import Any
 import msgspec
 
 from restow.crds import Schema
-from restow.migrator import fieldset
-from restow.migrator.carrying import Carried
-from restow.migrator.entries import Entry, left_behind, merge, seed
-from restow.migrator.fieldset import FieldSet
-from restow.migrator.ownership import Unknown
-from restow.migrator.reshape import misfit, reshape, whole_owners
-from restow.migrator.translation import Translation
-from restow.migrator.treatment import Treatment, Treatments
+from restow.migrator.managedfields import fieldset
+from restow.migrator.managedfields.carrying import Carried
+from restow.migrator.managedfields.entries import Entry, left_behind, merge, seed
+from restow.migrator.managedfields.fieldset import FieldSet
+from restow.migrator.managedfields.ownership import Unknown
+from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
+from restow.migrator.managedfields.translation import Translation
+from restow.migrator.managedfields.treatment import Treatment, Treatments
 
 __all__ = ["Decision", "Step", "decide"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from restow.migrator.details import Happening, MigrationDetails
+from restow.migrator.reconciling.details import Happening, MigrationDetails
 
 __all__ = ["log_details"]
 

@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.resources import Resource
 from restow.migrator.halt import Halt
 from restow.migrator.lister import list_objects
+from restow.migrator.managedfields.treatment import treatments
 from restow.migrator.model import Options
 from restow.migrator.passes import Environment, page_size
 from restow.migrator.report import Requests
-from restow.migrator.treatment import treatments
 from restow.migrator.wire import Meta
 
 __all__ = ["LONGEST_WAIT", "look_through"]
@@ -33,7 +32,7 @@ async def look_through(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:
     environment = Environment(cluster, Halt(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT)
     async for page in list_objects(
         cluster,
-        Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced),
+        crd.resource_at(crd.storage.name),
         page_size=page_size(options, crd, treatments(crd, options)),
         requests=Requests(),
         halt=environment.halt,

@@ -15,7 +15,7 @@ import msgspec
 
 from restow.crds import Crd
 from restow.migrator.model import ManagedFields, Options, Phase
-from restow.migrator.nativemigration import failed_prune
+from restow.migrator.native.migration import failed_prune
 
 __all__ = ["ANNOTATION", "UNFINISHED", "completed", "mark", "may_mark", "nothing_due", "reencoding_due"]
 

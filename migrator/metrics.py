@@ -8,7 +8,7 @@ from __future__ import annotations
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from restow.kube.elector import ElectionDetails
-from restow.migrator.details import Happening, MigrationDetails
+from restow.migrator.reconciling.details import Happening, MigrationDetails
 
 __all__ = ["Metrics"]
 

@@ -19,22 +19,22 @@ from functools import partial
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, Conflict, KubeError, Unreachable
+from restow.kube.errors import Conflict, KubeError, Unreachable
 from restow.migrator import mark as completion
 from restow.migrator import watermark as resuming
 from restow.migrator.crdaccess import CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
+from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Engine, Options, Phase
-from restow.migrator.native import NativeStuck
-from restow.migrator.nativerun import NativeRun, beside_native
+from restow.migrator.native.api import NativeStuck
+from restow.migrator.native.run import NativeRun, beside_native
 from restow.migrator.observer import Moment, Observer, Silent
 from restow.migrator.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.preflight import Refused, missing_permissions, refusal
 from restow.migrator.report import CrdReport, Report, ShardReport
 from restow.migrator.settle import Sightings, remaining_settle_time
-from restow.migrator.sharing import Share
+from restow.migrator.sharding.sharing import Share
 from restow.migrator.storedversions import Verdict, may_prune
-from restow.migrator.treatment import Treatments, treatments
 
 __all__ = ["GRACE", "Migration"]
 
@@ -273,7 +273,7 @@ class Migration:
             self._observer.at(Moment.PRUNING, report)
             return await self._prune(crd, watching, share, report)
         except (KubeError, Refused, CrdError) as error:
-            said = error.message if isinstance(error, ApiError) else str(error)
+            said = error.said if isinstance(error, KubeError) else str(error)
             report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
             report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
             return Verdict(prune=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from restow.migrator.shards import Shard
+from restow.migrator.sharding.shards import Shard
 
 __all__ = ["Engine", "ManagedFields", "Options", "Phase", "Scope"]
 
@@ -80,7 +80,7 @@ class Options:
         rate: the most writes per second, or None.
         page_size: objects per LIST request; None means 500, or 100 where every listed object costs a conversion or
             is read whole.
-        settle_s: seconds that must have passed since the CRD last changed before objects are listed (design §3.14:
+        settle_s: seconds that must have passed since the CRD last changed before objects are listed (see `settle`:
             another API server may still encode the old version for a moment).
         conversion_url: another way to the CRD's conversion webhook (a port-forward, say), or None.
         passes: how often to start over when the CRD changed during a pass.
@@ -90,7 +90,7 @@ class Options:
             (``restow.migrator.watermark``). It rests on the same ground as every prune, that ``settle_s`` is enough
             for all API servers; but a run without it writes such objects once more, and so mends what a server that
             lagged longer stored wrongly. Hence it has to be asked for: a Job does well to, a run "to be sure" not.
-        shard: the part of the objects that is this process's, or None for all; see ``restow.migrator.shards``.
+        shard: the part of the objects that is this process's, or None for all; see ``restow.migrator.sharding.shards``.
         engine: who stores objects again.
         native_patience_s: how long the cluster's own migration is waited for.
     """
@@ -135,3 +135,8 @@ class Options:
     def does(self, phase: Phase) -> bool:
         """Whether this phase is switched on."""
         return phase not in self.skip
+
+    @property
+    def prunes(self) -> bool:
+        """Whether both phases that lead to a prune are switched on."""
+        return self.does(Phase.STORAGE) and self.does(Phase.PRUNE)

@@ -17,16 +17,15 @@ from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.resources import Resource
-from restow.migrator.converter import Converter, ConverterDown
+from restow.migrator.converters.converter import Converter, ConverterDown
+from restow.migrator.converters.webhook import webhook_converter
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.lister import ListFailed, list_objects
+from restow.migrator.managedfields.translator import Translator, Work
+from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.model import Options
 from restow.migrator.report import CrdReport, Requests
-from restow.migrator.translator import Translator, Work
-from restow.migrator.treatment import Treatments
-from restow.migrator.webhook import webhook_converter
 from restow.migrator.writer import Writer
 
 __all__ = ["Converters", "Environment", "open_converter", "own_webhook", "page_size", "run_pass", "unfinished"]
@@ -100,8 +99,7 @@ async def run_pass(
     """
     chosen = environment.converter(crd)
     async with open_converter(chosen, environment, crd, options, report.requests) as converter:
-        translator = Translator(converter, rules, report)
-        await _finish_all(environment, crd, rules, options, report, translator, listed)
+        await _Pass(environment, crd, rules, options, report, Translator(converter, rules, report)).run(listed)
     if environment.halt:
         report.unfinished = unfinished(report, environment.halt)
 
@@ -123,84 +121,83 @@ def open_converter(
     )
 
 
-async def _finish_all(
-    environment: Environment,
-    crd: Crd,
-    rules: Treatments,
-    options: Options,
-    report: CrdReport,
-    translator: Translator,
-    listed: Callable[[str], Awaitable[None]] | None,
-) -> None:
-    halt = environment.halt
-    writer = Writer(
-        environment.cluster,
-        crd,
-        rules,
-        report,
-        translator=translator,
-        limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
-        halt=halt,
-        clock=environment.clock,
-        jitter=environment.jitter,
-        dry_run=options.dry_run,
-    )
-    size = page_size(options, crd, rules)
-    queue: asyncio.Queue[Work | None] = asyncio.Queue(maxsize=size)
-    report.begin_pass()
-    async with asyncio.TaskGroup() as group:
-        workers = [group.create_task(_work(queue, writer, halt)) for _ in range(options.concurrency)]
-        lister = group.create_task(_list(environment, crd, rules, options, report, translator, queue, size, listed))
-        await asyncio.wait(workers)
-        lister.cancel()
+class _Pass:
+    """One pass, whose converter is open."""
 
-
-async def _list(
-    environment: Environment,
-    crd: Crd,
-    rules: Treatments,
-    options: Options,
-    report: CrdReport,
-    translator: Translator,
-    queue: asyncio.Queue[Work | None],
-    size: int,
-    listed: Callable[[str], Awaitable[None]] | None,
-) -> None:
-    """Feed the queue, then tell every worker that nothing follows."""
-    resource = Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced)
-    shard = options.shard
-    try:
-        async for page in list_objects(
+    def __init__(
+        self,
+        environment: Environment,
+        crd: Crd,
+        rules: Treatments,
+        options: Options,
+        report: CrdReport,
+        translator: Translator,
+    ) -> None:
+        self._environment = environment
+        self._halt = environment.halt
+        self._crd = crd
+        self._rules = rules
+        self._options = options
+        self._report = report
+        self._translator = translator
+        self._page_size = page_size(options, crd, rules)
+        self._queue: asyncio.Queue[Work | None] = asyncio.Queue(maxsize=self._page_size)
+        self._writer = Writer(
             environment.cluster,
-            resource,
-            page_size=size,
-            requests=report.requests,
+            crd,
+            rules,
+            report,
+            translator=translator,
+            limiter=Limiter(concurrency=options.concurrency, rate=options.rate, clock=environment.clock),
             halt=environment.halt,
+            clock=environment.clock,
             jitter=environment.jitter,
-            namespace=options.namespace,
-            selector=options.selector,
-            whole=rules.whole_objects or rules.translates,
-        ):
-            if listed is not None:
-                await listed(page.resource_version)
-                listed = None
-            items = page.items if shard is None else [item for item in page.items if shard.owns(item[0].uid)]
-            report.objects.listed += len(items)
-            report.expected = report.objects.listed + (page.remaining or 0) // (1 if shard is None else shard.count)
-            for work in await translator.works(items):
-                await queue.put(work)
-    except ListFailed as failure:
-        report.unfinished = str(failure)
-    except ConverterDown as down:
-        environment.halt.because(str(down))
-    for _ in range(options.concurrency):
-        await queue.put(None)
+            dry_run=options.dry_run,
+        )
 
+    async def run(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
+        """List and finish all objects, side by side."""
+        self._report.begin_pass()
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(self._work()) for _ in range(self._options.concurrency)]
+            lister = group.create_task(self._list(listed))
+            await asyncio.wait(workers)
+            lister.cancel()
 
-async def _work(queue: asyncio.Queue[Work | None], writer: Writer, halt: Halt) -> None:
-    while (item := await queue.get()) is not None:
-        if not halt:
-            await writer.finish(*item)
+    async def _list(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
+        """Feed the queue, then tell every worker that nothing follows."""
+        report, shard = self._report, self._options.shard
+        try:
+            async for page in list_objects(
+                self._environment.cluster,
+                self._crd.resource_at(self._crd.storage.name),
+                page_size=self._page_size,
+                requests=report.requests,
+                halt=self._halt,
+                jitter=self._environment.jitter,
+                namespace=self._options.namespace,
+                selector=self._options.selector,
+                whole=self._rules.whole_objects or self._rules.translates,
+            ):
+                if listed is not None:
+                    await listed(page.resource_version)
+                    listed = None
+                items = page.items if shard is None else [item for item in page.items if shard.owns(item[0].uid)]
+                report.objects.listed += len(items)
+                report.expected = report.objects.listed + (page.remaining or 0) // (1 if shard is None else shard.count)
+                for work in await self._translator.works(items):
+                    await self._queue.put(work)
+        except ListFailed as failure:
+            report.unfinished = str(failure)
+        except ConverterDown as down:
+            self._halt.because(str(down))
+        for _ in range(self._options.concurrency):
+            await self._queue.put(None)
+
+    async def _work(self) -> None:
+        while (item := await self._queue.get()) is not None:
+            if not self._halt:
+                await self._writer.finish(*item)
 
 
 def unfinished(report: CrdReport, halt: Halt) -> str:

@@ -14,9 +14,9 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, NotFound
 from restow.kube.resources import CRDS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
-from restow.migrator.findings import Check, Finding
 from restow.migrator.lister import ListFailed
 from restow.migrator.model import Options, Phase
+from restow.migrator.planning.findings import Check, Finding
 
 __all__ = [
     "Permission",
@@ -93,7 +93,7 @@ def permissions(crd: Crd, options: Options) -> tuple[Permission, ...]:
     Rights on single objects (``resourceNames``) cannot be asked for in general; a refusal there shows as a failed
     object.
     """
-    objects = Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced)
+    objects = crd.resource_at(crd.storage.name)
     namespace = (options.namespace or "") if crd.namespaced else ""
     found = [Permission(objects, verb, namespace=namespace) for verb in ("list", "get", "patch")]
     if options.does(Phase.PRUNE) and not options.partial and not options.dry_run:

@@ -1,6 +1,6 @@
 """How long to wait before listing: an API server may encode the old version for a moment after a flip.
 
-Seen up to 157 ms after the flip, on objects with resourceVersions newer than it (design §3.14; Kubernetes issue
+Seen up to 157 ms after the flip, on objects with resourceVersions newer than it (Kubernetes issue
 130235); with several API servers the lag is theirs. Objects written in that moment would be missed by a pass that
 began in it.
 """

@@ -1,5 +1,5 @@
 """May ``status.storedVersions`` be pruned? The API server does not check it: a wrong prune is accepted, and the objects
-that were stored at the version it dropped are lost without a word (design §3.13).
+that were stored at the version it dropped are lost without a word.
 
 The answer is yes only if the pass that just ended wrote every object at the version that is the storage version still,
 and was so *all the time in between*: after v2→v1→v2 the uid, the storage version and storedVersions look untouched,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from restow.migrator.entries import Entry
+from restow.migrator.managedfields.entries import Entry
 
 __all__ = [
     "Meta",

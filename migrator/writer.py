@@ -15,12 +15,14 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import Conflict, Forbidden, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
-from restow.kube.resources import Resource
-from restow.migrator.converter import ConverterDown
+from restow.migrator.converters.converter import ConverterDown
 from restow.migrator.decide import Decision, Step, decide
-from restow.migrator.entries import FIELD_MANAGER, Entry, merge, same_ownership
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
+from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry, merge, same_ownership
+from restow.migrator.managedfields.translation import Translation
+from restow.migrator.managedfields.translator import Translator
+from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.outcome import (
     ATTEMPTS,
     Action,
@@ -30,9 +32,6 @@ from restow.migrator.outcome import (
     of_write_error,
 )
 from restow.migrator.report import CrdReport, Failure
-from restow.migrator.translation import Translation
-from restow.migrator.translator import Translator
-from restow.migrator.treatment import Treatments
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
 __all__ = ["FIELD_MANAGER", "Writer"]
@@ -81,7 +80,7 @@ class Writer:
         dry_run: bool = False,
     ) -> None:
         self._cluster = cluster
-        self._resource = Resource(crd.group, crd.storage.name, crd.plural, crd.namespaced)
+        self._resource = crd.resource_at(crd.storage.name)
         self._kind = crd.kind
         self._rules = rules
         self._report = report
@@ -114,7 +113,7 @@ class Writer:
                 if read_again:
                     meta, live = await self._read(meta, whole=whole)
                     if doubtful is not None and _lost_owners(doubtful.entries, meta.managed_fields):
-                        meta = await self._repair(meta, doubtful.entries)
+                        meta = await self._repair(meta, doubtful.entries, before=())
                     translation = None
                 decision = self._decide(meta, live, translation)
                 if decision.needs_object:
@@ -220,7 +219,7 @@ class Writer:
             await self._rehearse(now, decision)
         now = await self._send(now, decision.steps[-1], decision.entries)
         if not same_ownership(decision.entries, now.managed_fields) and not self._dry_run:
-            now = await self._repair(now, decision.entries)
+            now = await self._repair(now, decision.entries, before=meta.managed_fields)
         return now.resource_version != meta.resource_version
 
     async def _send(self, meta: Meta, step: Step, entries: Sequence[Entry], *, rehearsal: bool = False) -> Meta:
@@ -254,14 +253,18 @@ class Writer:
         if not same_ownership(decision.entries, others):
             raise _NotDone("OwnershipWouldBeLost", _RIDES_ALONG)
 
-    async def _repair(self, after: Meta, meant: Sequence[Entry]) -> Meta:
-        """Give an object the owners that it was meant to have after the server gave it others."""
+    async def _repair(self, after: Meta, meant: Sequence[Entry], *, before: Sequence[Entry]) -> Meta:
+        """Give an object the owners that it was meant to have after the server gave it others.
+
+        Up to Kubernetes 1.36 a server that cannot convert an entry empties the list, from then on it leaves the list as
+        it was ``before`` the write.
+        """
         if any(entry.manager == FIELD_MANAGER for entry in after.managed_fields):
             # A default that the CRD alone did not tell of: from now on apply first.
             self._rules = replace(self._rules, new_defaults=self._rules.new_defaults or (".",))
-        return await self._restore(after, meant)
+        return await self._restore(after, meant, before)
 
-    async def _restore(self, after: Meta, meant: Sequence[Entry]) -> Meta:
+    async def _restore(self, after: Meta, meant: Sequence[Entry], before: Sequence[Entry]) -> Meta:
         """Send the meant list until the server shows it.
 
         An error must not end in deciding anew from a list that already lost its owners, so every one is met here.
@@ -280,13 +283,13 @@ class Writer:
                 if outcome.action is Action.GONE:
                     raise _Gone from error
                 if outcome.action is Action.FAIL:
-                    raise _NotDone("OwnershipLost", f"{_LOST} ({outcome.message})") from error
+                    raise _not_restored(before, now, f" ({outcome.message})") from error
                 await self._halt.sleep(self._jitter(outcome.wait))
                 continue
             if same_ownership(entries, now.managed_fields):
                 self._report.objects.repaired += 1
                 return now
-        raise _NotDone("OwnershipLost", _LOST)
+        raise _not_restored(before, now)
 
     async def _moved(self, meta: Meta, live: dict[str, Any], entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """Decide a list that is to be restored, as any other one.
@@ -314,6 +317,13 @@ def _lost_owners(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
     return bool(meant and (not found or begun)) or FIELD_MANAGER in managers
 
 
+def _not_restored(before: Sequence[Entry], now: Meta, said: str = "") -> _NotDone:
+    """Say what an object's owners are now that could not be given what they were meant to have."""
+    if before and same_ownership(before, now.managed_fields):
+        return _NotDone("OwnershipNotTranslated", f"{_LEFT}{said}")
+    return _NotDone("OwnershipLost", f"{_LOST}{said}")
+
+
 class _Gone(Exception):
     """The object was deleted and made anew under its name."""
 
@@ -333,6 +343,11 @@ _RIDES_ALONG = (
 _MALFORMED = (
     "one of its managedFields entries has a field set that is no JSON object, so it was left alone; reset its "
     "managedFields, or remove that entry, then run again"
+)
+
+_LEFT = (
+    "the API server stored it, but left its managedFields as they were, as it does from Kubernetes 1.37 on where it "
+    "cannot convert one of them: no owner is lost. With a conversion webhook, see that it is healthy, then run again"
 )
 
 _LOST = (

@@ -17,7 +17,6 @@ from restow.conversion import Graph, ObjectError
 from restow.conversion.roundtrip import Broken, is_forgiven, rounds
 from restow.crds import Crd
 from restow.exits import Exit, InputError
-from restow.kube import Resource
 from restow.migrator import Refused, Requests, list_crds, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.lister import list_objects
@@ -115,7 +114,7 @@ async def _look_at_crd(tally: _Tally, counting: Counting, session: Session, crd:
         raise Refused(f"{crd.name} is not namespaced: leave --namespace out")
     counting.begin(crd.name)
     tally.kind(f"{crd.kind}.{crd.group}")
-    resource = Resource(crd.group, crd.storage.name, crd.plural, namespaced=crd.namespaced)
+    resource = crd.resource_at(crd.storage.name)
     pages = list_objects(
         session.cluster,
         resource,

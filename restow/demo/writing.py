@@ -20,9 +20,7 @@ __all__ = ["Writer", "all_of"]
 _IN_FLIGHT = 16
 _SERVED_WITHIN = 30.0  # seconds; after a change of a CRD the API server takes well under one
 _POLL = 0.05
-_AFTERMATH = (
-    0.25  # seconds; the last requests that are handled by the CRD as it was before come within 0.16 (design §3.14)
-)
+_AFTERMATH = 0.25  # seconds; the last requests that are handled by the CRD as it was before come within 0.16
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")

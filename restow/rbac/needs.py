@@ -13,7 +13,7 @@ from typing import Final
 from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, LEASES, Resource
 from restow.migrator import Engine
-from restow.migrator.nativemigration import NATIVE_MIGRATIONS
+from restow.migrator.native.migration import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
 from restow.rbac.grants import Grant
 

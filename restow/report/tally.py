@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from restow.migrator.entries import Entry
+from restow.migrator.managedfields.entries import Entry
 
 __all__ = ["MOST_OWNERS", "Owner", "Tally"]
 

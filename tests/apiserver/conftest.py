@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import operator
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -44,26 +45,36 @@ def server_minor(kubeconfig: Path) -> tuple[int, int]:
     return int(told["major"]), int(told["minor"].rstrip("+"))
 
 
+@pytest.fixture(scope="session")
+def keeps_owners(server_minor: tuple[int, int]) -> bool:
+    """Whether a server that cannot convert an entry leaves managedFields as they were; before 1.37 it empties them."""
+    return server_minor >= (1, 37)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _module_holds(request: pytest.FixtureRequest) -> None:
     """Skip a module that cannot hold on this minor, before its own control plane is started."""
-    _skip_before(request)
+    _skip_where_it_cannot_hold(request)
 
 
 @pytest.fixture(autouse=True)
 def _test_holds(request: pytest.FixtureRequest) -> None:
     """Skip a test that cannot hold on this minor."""
-    _skip_before(request)
+    _skip_where_it_cannot_hold(request)
 
 
-def _skip_before(request: pytest.FixtureRequest) -> None:
-    marker = request.node.get_closest_marker("kubernetes_since")
-    if marker is None:
-        return
-    since, why = marker.args
-    now = request.getfixturevalue("server_minor")
-    if now < tuple(int(part) for part in since.split(".")):
-        pytest.skip(f"The API server is Kubernetes {now[0]}.{now[1]}; this holds from {since} on: {why}")
+def _skip_where_it_cannot_hold(request: pytest.FixtureRequest) -> None:
+    for name, holds, said in (
+        ("kubernetes_since", operator.ge, "from {} on"),
+        ("kubernetes_before", operator.lt, "before {}"),
+    ):
+        marker = request.node.get_closest_marker(name)
+        if marker is None:
+            continue
+        minor, why = marker.args
+        now = request.getfixturevalue("server_minor")
+        if not holds(now, tuple(int(part) for part in minor.split("."))):
+            pytest.skip(f"The API server is Kubernetes {now[0]}.{now[1]}; this holds {said.format(minor)}: {why}")
 
 
 @pytest.fixture

@@ -22,6 +22,9 @@ from restow.kube.errors import ApiError, Conflict, NotFound, TooManyRequests
 from restow.kube.resources import CRDS, NAMESPACES, Resource
 
 Document = dict[str, Any]
+CANARY = "canary"
+"""The name of the object that tells at which version the API server stores by now."""
+
 Owned = dict[tuple[str, str, str], frozenset[str]]
 
 _DEADLINE = 30.0
@@ -132,11 +135,11 @@ class Kind:
     async def _stores_at(self, version: str) -> bool:
         if self._etcd is None:
             return await self._announced_at(version)
-        body = self.manifest(version, "canary", spec={"size": 1})
+        body = self.manifest(version, CANARY, spec={"size": 1})
         try:
             await self.cluster.create(self.at(version), json.dumps(body).encode(), "default")
-            stored = await self.etcd.stored_object(self.group, self.plural, "default", "canary")
-            await self.cluster.delete(self.at(version), "canary", "default")
+            stored = await self.etcd.stored_object(self.group, self.plural, "default", CANARY)
+            await self.cluster.delete(self.at(version), CANARY, "default")
         except ApiError:
             return False
         return bool(stored["apiVersion"] == f"{self.group}/{version}")

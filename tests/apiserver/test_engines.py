@@ -24,7 +24,7 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Invalid, NotFound
 from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, Engine, Migration, Options, Report, Result, read_crd
-from restow.migrator.nativemigration import native_name
+from restow.migrator.native.migration import native_name
 from restow.rbac import Asked, Command, grants
 from tests.apiserver.access import Access
 from tests.apiserver.accounts import Accounts
@@ -32,7 +32,7 @@ from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Fault, Seen, proxy_before
 
 COUNT = 12
-KINDS = 8
+KINDS = 9
 API = "storagemigration.k8s.io/v1beta1"
 NATIVE = Resource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", namespaced=False)
 WATCHES = re.compile(
@@ -78,10 +78,10 @@ class World:
         ):
             return set(WATCHES.findall(await answer.text()))
 
-    async def take(self) -> Kind:
-        """A kind that no other test uses; v1beta1 has become its storage version."""
+    async def take(self, *, default: bool = False) -> Kind:
+        """A kind that no other test uses; v1beta1 has become its storage version, and may have a default of its own."""
         kind = next(self._unused)
-        await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+        await kind.change(kind.document(storage="v1beta1", default=default, keyed_conditions=False))
         return kind
 
     async def make(self, kind: Kind, name: str) -> None:
@@ -318,6 +318,16 @@ async def test_where_it_would_never_end_it_is_not_used(world: World) -> None:
     await assert_all_done(kind)
 
 
+async def test_a_new_default_does_not_become_the_cluster_s_own(world: World) -> None:
+    """From 1.37 on it sends merge patches, which own a default that they store first: its owner conflicts."""
+    kind = await world.take(default=True)
+    async with world.touching(kind):
+        report = await migrate(world.cluster, kind, Engine.NATIVE)
+    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert "Retain" in {found["spec"].get("policy") for found in (await kind.stored()).values()}, "the default is new"
+    await assert_all_done(kind)
+
+
 @since_the_crd_is_told
 async def test_after_a_kill_the_migration_that_is_under_way_is_taken_up_again(world: World, tmp_path: Path) -> None:
     """A Job's second pod must neither be refused by the first one's migration nor make another."""
@@ -342,6 +352,7 @@ async def test_after_a_kill_the_migration_that_is_under_way_is_taken_up_again(wo
     await assert_all_done(kind)
 
 
+@pytest.mark.kubernetes_before("1.37", "from then on the API is there unless it is switched off")
 @pytest.mark.asyncio(loop_scope="function")
 async def test_without_the_api_native_is_refused_and_auto_is_direct(kind: Kind, cluster: HttpCluster) -> None:
     """It is off by default; whoever asks for it hears what to switch on."""

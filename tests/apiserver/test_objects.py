@@ -14,7 +14,7 @@ from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
 from restow.migrator import CrdReport, Migration, Options, Phase, Report, Result, read_crd, survey
-from restow.migrator.entries import FIELD_MANAGER
+from restow.migrator.managedfields.entries import FIELD_MANAGER
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
 
 POLICIES = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", namespaced=False)

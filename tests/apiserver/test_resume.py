@@ -89,13 +89,14 @@ async def test_after_a_kill_a_resumed_run_repeats_at_most_what_was_in_flight(
     kind = stored_old
     await killed_at(proxy, kind, write)
     left = await old_ones(kind)
-    assert COUNT - write - CONCURRENCY <= len(left) <= COUNT - write + 1
+    # What was in flight at the kill, on either side of the API server, may be stored or not, or a moment later.
+    assert COUNT - write - CONCURRENCY <= len(left) <= COUNT - write + CONCURRENCY + 1
     watermark = await annotation(cluster, kind)
     before = sum(seen.is_write for seen in proxy.seen)
     code, report = await run(proxy, kind, "--resume")
     writes = sum(seen.is_write for seen in proxy.seen) - before
     assert code == 0
-    assert len(left) <= writes <= len(left) + CONCURRENCY
+    assert len(left) - CONCURRENCY <= writes <= len(left) + CONCURRENCY
     assert report["requests"]["write"] == writes
     assert report["resumedFrom"] == watermark["resourceVersion"]
     assert report["objects"]["listed"] == report["objects"]["rewritten"] + report["objects"]["current"] == COUNT

@@ -11,9 +11,9 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.crds import Crd
 from restow.kube.client import HttpCluster
-from restow.migrator.fieldset import from_paths
-from restow.migrator.ownership import owned
-from restow.migrator.projection import project
+from restow.migrator.managedfields.fieldset import from_paths
+from restow.migrator.managedfields.ownership import owned
+from restow.migrator.managedfields.projection import project
 from tests.apiserver.kind import Document, Kind
 from tests.migrator import builders as b
 from tests.migrator.oracle import members

@@ -20,10 +20,10 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import Resource
 from restow.migrator import ConverterDown, Migration, Options, Unconverted, read_crd
+from restow.migrator.converters.reviewer import Reviewer
+from restow.migrator.converters.webhook import webhook_converter
 from restow.migrator.halt import Halt
 from restow.migrator.report import Requests
-from restow.migrator.reviewer import Reviewer
-from restow.migrator.webhook import webhook_converter
 from tests.apiserver.access import Access, Right
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind
@@ -146,6 +146,7 @@ def own_address() -> str:
 async def service(cluster: HttpCluster, address: str, port: int) -> AsyncIterator[None]:
     """A service ``hook`` whose one pod is at an address of this machine."""
     core = {name: Resource("", "v1", name, namespaced=True) for name in ("services", "endpoints", "pods")}
+    slices = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True)
     meta = {"name": "hook", "namespace": "default"}
     container = {"name": "hook", "image": "registry.example.com/hook"}
     pod = {"metadata": meta, "spec": {"containers": [container], "automountServiceAccountToken": False}}
@@ -160,11 +161,22 @@ async def service(cluster: HttpCluster, address: str, port: int) -> AsyncIterato
     status = json.dumps({"status": {"podIP": address, "podIPs": [{"ip": address}]}}).encode()
     await cluster.patch(core["pods"], "hook", status, "default", patch_type=PatchType.MERGE, subresource="status")
     await make(core["services"], {"metadata": meta, "spec": {"ports": [{"port": 443, "targetPort": port}]}})
+    # An API server looks for a service's endpoints here, and up to 1.36 there.
+    await make(
+        slices,
+        {
+            "metadata": meta | {"labels": {"kubernetes.io/service-name": "hook"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [address], "targetRef": at["targetRef"], "conditions": {"ready": True}}],
+            "ports": [{"name": "", "port": port, "protocol": "TCP"}],
+        },
+    )
     await make(core["endpoints"], {"metadata": meta, "subsets": [{"addresses": [at], "ports": [{"port": port}]}]})
     try:
         yield
     finally:
         await cluster.delete(core["services"], "hook", "default")  # and its endpoints
+        await cluster.delete(slices, "hook", "default")
         await cluster.delete(core["pods"], "hook", "default", body=b'{"gracePeriodSeconds": 0}')
         await cluster.delete(accounts, "default", "default")
 

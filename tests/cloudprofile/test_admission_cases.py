@@ -14,7 +14,7 @@ from restow.cloudprofile.verbs import needed_verbs
 from restow.cloudprofile.verdicts import judge, judge_namespaced
 from tests.cloudprofile.cases import Case, Overruled, assert_outcome, load, now_of, params
 
-_SPEC_EQUAL = "design §7: admission always admits an update that leaves the spec equal"
+_SPEC_EQUAL = "an update that leaves the spec equal is always admitted"
 
 OVERRULED_ADMISSION = {
     "QUIRK: updateStrategy override of a parent image cannot be changed any more once the image entry is in the "

@@ -9,7 +9,7 @@ import pytest
 from restow.cloudprofile.lifecycle import classification_at, next_transition_of, status_of
 from tests.cloudprofile.cases import Case, Overruled, load, now_of, params
 
-_T_AT_START = "design §7: a stage is active from its start on (t >= start)"
+_T_AT_START = "a stage is active from its start on (t >= start)"
 
 OVERRULED_CLASSIFICATIONS = {
     "GEP lifecycle of 1.30.6 evaluated at 2024-12-01T00:00:00Z (a stage starts strictly after its "

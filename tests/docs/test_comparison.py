@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-HEADINGS = ["", "Cluster API", "KSVM", "in-tree 1.36", "restow", "shown by"]
+HEADINGS = ["", "Cluster API", "KSVM", "in-tree 1.37", "restow", "shown by"]
 
 
 def cells(line: str) -> list[str]:

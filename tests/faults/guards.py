@@ -18,7 +18,7 @@ from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import CRDS
 from restow.migrator import lister, migration, passes, watermark, writer
-from restow.migrator.entries import Entry
+from restow.migrator.managedfields.entries import Entry
 from restow.migrator.outcome import Action, Outcome, of_write_error
 from restow.migrator.storedversions import Verdict, may_prune
 from restow.migrator.wire import Meta, combined_patch, identity_apply
@@ -176,7 +176,7 @@ def end_at_an_expired_list() -> Iterator[None]:
 @contextmanager
 def one_write_for_defaults() -> Iterator[None]:
     """Send the combined patch alone where it persists a default, and let the default be ours."""
-    import restow.migrator.treatment as treating
+    import restow.migrator.managedfields.treatment as treating
 
     with ExitStack() as stack:
         real = treating.treatments

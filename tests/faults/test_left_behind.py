@@ -21,8 +21,8 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.migrator import ManagedFields, Migration, Options
 from restow.migrator.decide import Step, decide
-from restow.migrator.entries import FIELD_MANAGER, Entry, left_behind
-from restow.migrator.treatment import Treatments, treatments
+from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry, left_behind
+from restow.migrator.managedfields.treatment import Treatments, treatments
 from tests.apiserver.kind import Kind, owners
 from tests.apiserver.proxy import Fault, Seen, proxy_before
 from tests.migrator import builders as b

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from restow.crds import Crd
-from restow.migrator.entries import Entry
-from restow.migrator.fieldset import FieldSet
+from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.fieldset import FieldSet
 
 Node: TypeAlias = dict[str, Any]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.announcements import Announcements, event_body
-from restow.migrator.details import Happening, MigrationDetails
+from restow.migrator.reconciling.announcements import Announcements, announcement
+from restow.migrator.reconciling.details import Happening, MigrationDetails
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 SAID = (Happening.STARTED, Happening.FINISHED, Happening.STOPPED, Happening.FAILED, Happening.REFUSED)
@@ -26,7 +26,7 @@ def details(
 
 def test_an_event_says_what_an_api_server_asks_for() -> None:
     """A field that is missing or too long is a 422, and nobody hears anything."""
-    body = event_body(details(message="ö" * 2000), "example.com/operator", "p" * 300)
+    body = announcement(details(message="ö" * 2000), "example.com/operator", "p" * 300)
     assert body is not None
     note = body.pop("note")
     assert len(note.encode()) <= 1024 and note.startswith("öö") and note.endswith("…")
@@ -50,13 +50,13 @@ def test_an_event_says_what_an_api_server_asks_for() -> None:
 @pytest.mark.parametrize("happening", [each for each in Happening if each not in SAID])
 def test_what_is_nobodys_news_is_no_event(happening: Happening) -> None:
     """Nothing due, or progress every ten seconds, is for logs and metrics."""
-    assert event_body(details(happening), "c", "i") is None
+    assert announcement(details(happening), "c", "i") is None
     assert not Announcements().worth_saying(details(happening))
 
 
 def test_a_crd_that_could_not_be_read_has_no_events() -> None:
     """An Event without the uid of its object is shown by no `kubectl describe`."""
-    assert event_body(details(uid=""), "c", "i") is None
+    assert announcement(details(uid=""), "c", "i") is None
     assert not Announcements().worth_saying(details(uid=""))
 
 

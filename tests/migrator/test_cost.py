@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from restow.crds import Crd
-from restow.migrator.cost import Cost, Measured, ride_along, server_conversions
+from restow.migrator.planning.cost import Cost, Measured, ride_along, server_conversions
 from tests.migrator import builders as b
 
 MEASURED = Measured(writes=50, write_s=0.5, list_s=3.0, concurrency=32)

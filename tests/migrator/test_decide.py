@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.carrying import Carried
 from restow.migrator.decide import Decision, Step, decide
-from restow.migrator.entries import Entry, identity
+from restow.migrator.managedfields.carrying import Carried
+from restow.migrator.managedfields.entries import Entry, identity
+from restow.migrator.managedfields.translation import Translation
+from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
-from restow.migrator.translation import Translation
-from restow.migrator.treatment import Treatment, Treatments, treatments
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry, fields_of
 from tests.migrator.oracle import Path, members

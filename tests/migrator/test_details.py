@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from restow.migrator.details import Happening, MigrationDetails, facts, finding, outcome
 from restow.migrator.journal import log_details
 from restow.migrator.model import Phase
+from restow.migrator.reconciling.details import Happening, MigrationDetails, facts, finding, outcome
 from restow.migrator.report import Counts, CrdReport, Failure
 from tests.migrator import builders as b
 from tests.migrator.test_metrics import NOON

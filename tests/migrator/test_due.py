@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.crds import Crd
-from restow.migrator.due import due_phases, finished_mark
 from restow.migrator.mark import ANNOTATION, completed, mark
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
+from restow.migrator.reconciling.due import due_phases, finished_mark
 from tests.migrator import builders as b
 
 ALL = Options()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from restow.migrator.entries import Entry, Identity, identity, merge, same_ownership, seed
+from restow.migrator.managedfields.entries import Entry, Identity, identity, merge, same_ownership, seed
 from tests.migrator.builders import api_version, entry, fields_of, raw
 from tests.migrator.oracle import Path, members
 from tests.migrator.strategies import chances, entries, entry_lists, filled_field_sets, spelt_anew

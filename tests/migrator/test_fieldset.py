@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from restow.migrator import fieldset
-from restow.migrator.fieldset import FieldSet
+from restow.migrator.managedfields import fieldset
+from restow.migrator.managedfields.fieldset import FieldSet
 from tests.migrator.builders import raw
 from tests.migrator.oracle import members
 from tests.migrator.strategies import chances, field_sets, spelt_anew

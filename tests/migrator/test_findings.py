@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from restow.migrator.findings import MOST_EACH, Check, Finding, Findings, of_failure
+from restow.migrator.planning.findings import MOST_EACH, Check, Finding, Findings, of_failure
 from restow.migrator.report import Failure
 
 

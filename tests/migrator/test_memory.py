@@ -6,7 +6,7 @@ import pytest
 
 from restow.kube.backoff import Backoff
 from restow.migrator.mark import ANNOTATION
-from restow.migrator.memory import Memory
+from restow.migrator.reconciling.memory import Memory
 from tests.migrator import builders as b
 
 CRD = b.crd()

@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from restow.kube import ElectionDetails
-from restow.migrator.details import Happening, MigrationDetails
 from restow.migrator.metrics import Metrics
 from restow.migrator.model import Phase
+from restow.migrator.reconciling.details import Happening, MigrationDetails
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 CRD = "widgets.example.com"

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from restow.crds import Crd
+from restow.migrator.managedfields.treatment import treatments
 from restow.migrator.mark import ANNOTATION, completed, mark, nothing_due, reencoding_due
 from restow.migrator.model import Engine, ManagedFields, Options, Phase
-from restow.migrator.nativemigration import (
+from restow.migrator.native.migration import (
     NATIVE_MIGRATIONS,
     NativeMigration,
     NativeState,
@@ -22,8 +23,7 @@ from restow.migrator.nativemigration import (
     native_manifest,
     native_name,
 )
-from restow.migrator.shards import Shard
-from restow.migrator.treatment import treatments
+from restow.migrator.sharding.shards import Shard
 from tests.migrator import builders as b
 
 

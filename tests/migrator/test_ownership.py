@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from restow.crds import Schema
-from restow.migrator.fieldset import from_paths
-from restow.migrator.ownership import Unknown, owned, was_whole
-from restow.migrator.shapes import Shape
+from restow.migrator.managedfields.fieldset import from_paths
+from restow.migrator.managedfields.ownership import Unknown, owned, was_whole
+from restow.migrator.managedfields.shapes import Shape
 from tests.migrator import builders as b
 from tests.migrator.oracle import WHOLE, members, owned_paths
 from tests.migrator.strategies import Change, changes

@@ -6,10 +6,10 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.lister import ListFailed
+from restow.migrator.managedfields.treatment import treatments
 from restow.migrator.model import Options, Phase
 from restow.migrator.passes import page_size
 from restow.migrator.preflight import help_to_list, of_missing, permissions, refusal
-from restow.migrator.treatment import treatments
 from tests.migrator import builders as b
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from restow.migrator.converter import Answer, ConverterDown, Json, Unconverted
-from restow.migrator.probe import probe
+from restow.migrator.converters.converter import Answer, ConverterDown, Json, Unconverted
+from restow.migrator.converters.probe import probe
 from tests.migrator import builders as b
 
 OLD = b.struct(spec=b.struct(host=b.STRING))

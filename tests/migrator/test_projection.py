@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from restow.crds import ANY, Schema
-from restow.migrator.fieldset import FieldSet, Path, from_paths
-from restow.migrator.ownership import Unknown, owned
-from restow.migrator.projection import project
+from restow.migrator.managedfields.fieldset import FieldSet, Path, from_paths
+from restow.migrator.managedfields.ownership import Unknown, owned
+from restow.migrator.managedfields.projection import project
 from tests.migrator import builders as b
 from tests.migrator.oracle import field_set, is_one_leaf, members, owned_paths
 from tests.migrator.strategies import Change, changes

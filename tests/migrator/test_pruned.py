@@ -8,7 +8,7 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.lister import Item
-from restow.migrator.pruned import MOST_PATHS, LostFields, look_for_lost_fields
+from restow.migrator.planning.pruned import MOST_PATHS, LostFields, look_for_lost_fields
 from restow.migrator.wire import Meta
 from tests.migrator import builders as b
 

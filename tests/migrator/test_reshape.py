@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from restow.crds import Schema, topology_differences
-from restow.migrator.fieldset import FieldSet
-from restow.migrator.ownership import Unknown
-from restow.migrator.reshape import misfit, reshape, whole_owners
+from restow.migrator.managedfields.fieldset import FieldSet
+from restow.migrator.managedfields.ownership import Unknown
+from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
 from tests.migrator import builders as b
 from tests.migrator.builders import STRING, Node
 from tests.migrator.oracle import Path, covered_values, field_set, is_one_leaf, members, owned_paths, values

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.kube.errors import BadReply, KubeError, ServerError, TimedOut, TooLarge, TooManyRequests, Unreachable
-from restow.migrator.converter import Answer, ConverterDown, Unconverted
+from restow.migrator.converters.converter import Answer, ConverterDown, Unconverted
+from restow.migrator.converters.reviewer import IN_FLIGHT, Reviewer, Way
 from restow.migrator.halt import Halt
 from restow.migrator.outcome import ATTEMPTS, REVIEW_ATTEMPTS, Action, BrokenOff, of_review_error
 from restow.migrator.report import Requests
-from restow.migrator.reviewer import IN_FLIGHT, Reviewer, Way
 from tests.migrator.builders import api_version
 
 V1, V2 = api_version("v1"), api_version("v2")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from restow.crds import Crd
 from restow.kube.errors import BadReply
-from restow.migrator.converter import ConverterDown
-from restow.migrator.endpoint import endpoint, url_problem
-from restow.migrator.reviews import MOST_BYTES, MOST_OBJECTS, ReviewFailed, read_answer, slices, write_review
+from restow.migrator.converters.converter import ConverterDown
+from restow.migrator.converters.endpoint import endpoint, url_problem
+from restow.migrator.converters.reviews import MOST_BYTES, MOST_OBJECTS, ReviewFailed, read_answer, slices, write_review
 from tests.migrator import builders as b
 
 REVIEW = "apiextensions.k8s.io/v1"

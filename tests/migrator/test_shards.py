@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restow.crds import Crd
-from restow.migrator.shards import MOST_SHARDS, Record, Shard, Standing, decode_records, encode_records, standing
+from restow.migrator.sharding.shards import (
+    MOST_SHARDS,
+    Record,
+    Shard,
+    Standing,
+    decode_records,
+    encode_records,
+    standing,
+)
 from restow.migrator.storedversions import Generations
 from tests.migrator import builders as b
 

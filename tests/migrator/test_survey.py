@@ -12,13 +12,13 @@ import pytest
 
 from restow.kube.cluster import Cluster, Reply
 from restow.kube.resources import Resource
-from restow.migrator.cost import Measured
-from restow.migrator.findings import Check, Finding, Findings
 from restow.migrator.model import Options, Phase
-from restow.migrator.pruned import LostFields
+from restow.migrator.planning.cost import Measured
+from restow.migrator.planning.findings import Check, Finding, Findings
+from restow.migrator.planning.pruned import LostFields
+from restow.migrator.planning.survey import Survey
+from restow.migrator.planning.surveyor import survey
 from restow.migrator.report import Requests
-from restow.migrator.survey import Survey
-from restow.migrator.surveyor import survey
 from tests.migrator import builders as b
 
 NOTHING: tuple[str, ...] = ()

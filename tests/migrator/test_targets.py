@@ -8,8 +8,8 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.model import Engine, Options, Phase
-from restow.migrator.shards import Shard
-from restow.migrator.targets import choice, in_group, labelled
+from restow.migrator.reconciling.targets import choice, in_group, labelled
+from restow.migrator.sharding.shards import Shard
 from tests.migrator import builders as b
 
 WIDGETS = b.crd()

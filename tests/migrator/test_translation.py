@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.carrying import Carried, Conversion, Steps
-from restow.migrator.converter import Answer, Json, Unconverted
-from restow.migrator.entries import Entry
-from restow.migrator.fieldset import FieldSet, from_paths
+from restow.migrator.converters.converter import Answer, Json, Unconverted
+from restow.migrator.managedfields.carrying import Carried, Conversion, Steps
+from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.fieldset import FieldSet, from_paths
+from restow.migrator.managedfields.translation import Translation, supposed, together, translate
+from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Options
-from restow.migrator.translation import Translation, supposed, together, translate
-from restow.migrator.treatment import Treatments, treatments
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry
 from tests.migrator.oracle import WHOLE, Mask, covered_values, field_set, is_one_leaf, members, owned_paths, values

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from restow.migrator.carrying import Carried
-from restow.migrator.converter import Answer, ConverterDown, Json, Unconverted
-from restow.migrator.entries import Entry
+from restow.migrator.converters.converter import Answer, ConverterDown, Json, Unconverted
+from restow.migrator.managedfields.carrying import Carried
+from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.translation import Translation
+from restow.migrator.managedfields.translator import Translator
+from restow.migrator.managedfields.treatment import treatments
 from restow.migrator.model import Options
 from restow.migrator.report import CrdReport
-from restow.migrator.translation import Translation
-from restow.migrator.translator import Translator
-from restow.migrator.treatment import treatments
 from restow.migrator.wire import Meta
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from restow.crds import Crd
+from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
-from restow.migrator.treatment import Treatment, Treatments, treatments
 from tests.migrator import builders as b
 
 TABLE = """

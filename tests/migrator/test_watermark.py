@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from restow.crds import Crd
 from restow.migrator.decide import Step, decide
+from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Options
-from restow.migrator.treatment import Treatments, treatments
 from restow.migrator.watermark import ANNOTATION, Watermark, is_newer, valid_watermark
 from tests.migrator import builders as b
 

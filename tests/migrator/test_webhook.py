@@ -15,11 +15,11 @@ from aiohttp import web
 from restow.crds import Crd
 from restow.kube.cluster import Reply
 from restow.kube.resources import Resource
-from restow.migrator import webhook
-from restow.migrator.converter import ConverterDown, Unconverted
+from restow.migrator.converters import webhook
+from restow.migrator.converters.converter import ConverterDown, Unconverted
+from restow.migrator.converters.webhook import webhook_converter
 from restow.migrator.halt import Halt
 from restow.migrator.report import Requests
-from restow.migrator.webhook import webhook_converter
 from tests.migrator import builders as b
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

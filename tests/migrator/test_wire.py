@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from restow.migrator.entries import Entry
+from restow.migrator.managedfields.entries import Entry
 from restow.migrator.wire import (
     Meta,
     combined_patch,

@@ -11,7 +11,7 @@ from restow.commands.plan import MOST_SAMPLED, Telling, costs, sample_size, show
 from restow.commands.plan import _exit as exit_code
 from restow.exits import Exit
 from restow.migrator import Check, Finding, Survey
-from restow.migrator.cost import Measured
+from restow.migrator.planning.cost import Measured
 from restow.migrator.report import Requests
 from tests.migrator import builders as b
 

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from restow.crds import Crd
-from restow.migrator.entries import Entry
+from restow.migrator.managedfields.entries import Entry
 from restow.migrator.timeline import check, observe, parse_policy, schedule
 from restow.report import Document, Plan, Run, parse_run
 from restow.report.lifecycles import profile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from restow.migrator.entries import Entry
+from restow.migrator.managedfields.entries import Entry
 from restow.report.tally import MOST_OWNERS, Tally
 
 STORAGE = "example.com/v1"

@@ -1,0 +1,109 @@
+"""managedFields entries: their identity on the server, merging them, and comparing two lists of them.
+
+The server keeps one entry per identity (manager, operation, subresource, and apiVersion for Update only) and, where a
+request names one twice, silently keeps the last: so entries that become identical are merged before they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from restow.migrator.managedfields import fieldset
+
+__all__ = ["FIELD_MANAGER", "Entry", "Identity", "identity", "left_behind", "merge", "same_ownership", "seed"]
+
+FIELD_MANAGER = "restow-migrator"
+"""Of writes to objects. Not what an API server makes of restow's User-Agent: an embedder may write under that name."""
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_LEAVE = {FIELD_MANAGER, _BEFORE_FIRST_APPLY}
+
+Identity = tuple[str, str, str, str]
+
+_NOTHING = msgspec.Raw(b"{}")
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One ``metadata.managedFields`` entry; ``fields`` stays undecoded, it is most of an object's metadata.
+
+    Absent time and subresource are left out when encoded: a merge patch would take a null for a deletion.
+    """
+
+    manager: str = ""
+    operation: str = ""
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    time: str = ""
+    fields_type: str = msgspec.field(name="fieldsType", default="")
+    fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=_NOTHING)
+    subresource: str = ""
+
+
+def identity(entry: Entry) -> Identity:
+    """Return what makes an entry one and the same for the server."""
+    version = entry.api_version if entry.operation == "Update" else ""
+    return (entry.manager, entry.operation, entry.subresource, version)
+
+
+def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Merge entries of one identity: the union of their field sets, the newest time; the first one's place.
+
+    RFC 3339 times in UTC, as the server writes them, compare as text.
+    """
+    merged: dict[Identity, Entry] = {}
+    for entry in entries:
+        key = identity(entry)
+        earlier = merged.get(key)
+        merged[key] = entry if earlier is None else _merge_two(earlier, entry)
+    return tuple(merged.values())
+
+
+def _merge_two(one: Entry, other: Entry) -> Entry:
+    return msgspec.structs.replace(
+        one,
+        api_version=other.api_version,
+        time=max(one.time, other.time),
+        fields=fieldset.encode(fieldset.union(fieldset.decode(one.fields), fieldset.decode(other.fields))),
+    )
+
+
+def left_behind(entries: Sequence[Entry]) -> frozenset[int]:
+    """Return the places of entries that a run left which ended before it could take them off again.
+
+    A write that persisted a default leaves one in restow's name. On an object that nobody tracked, an apply of nothing
+    leaves ``before-first-apply`` alone; wherever somebody applied something, there is an entry beside it.
+    """
+    if all(entry.manager not in _LEAVE for entry in entries):
+        return frozenset()
+    ours = frozenset(
+        place
+        for place, entry in enumerate(entries)
+        if entry.manager == FIELD_MANAGER and entry.operation == "Update" and not entry.subresource
+    )
+    others = {entry.manager for place, entry in enumerate(entries) if place not in ours}
+    return frozenset(range(len(entries))) if others == {_BEFORE_FIRST_APPLY} else ours
+
+
+def same_ownership(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
+    """Whether both lists give every manager the same fields at the same version. Order and times do not count."""
+    if len(meant) != len(found):
+        return False
+    by_identity = {identity(entry): entry for entry in found}
+    for entry in meant:
+        other = by_identity.get(identity(entry))
+        if other is None or other.api_version != entry.api_version or not fieldset.equal(entry.fields, other.fields):
+            return False
+    return True
+
+
+def seed(like: Entry, api_version: str) -> Entry:
+    """Return the entry to leave where all others had to go.
+
+    Without any entry the next server-side apply would put everything under ``before-first-apply``, and no manager
+    could remove one of its fields again (Kubernetes issue 99003). The seed names ``metadata.name`` only; the manager's
+    next apply replaces it.
+    """
+    return msgspec.structs.replace(
+        like, api_version=api_version, fields_type="FieldsV1", fields=fieldset.encode(fieldset.METADATA_NAME)
+    )

@@ -1,0 +1,133 @@
+"""Translate an object's entries through conversions: which are due, from which versions, and all of them together.
+
+What becomes of each is ``carrying``'s business. Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from restow.crds import Schema
+from restow.migrator.converters.converter import Answer, Json, Unconverted
+from restow.migrator.managedfields import fieldset
+from restow.migrator.managedfields.carrying import METADATA, Carried, Conversion, Live, Passage, Steps, carry
+from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.fieldset import FieldSet, without
+from restow.migrator.managedfields.ownership import Unknown
+from restow.migrator.managedfields.treatment import Treatment, Treatments
+
+__all__ = ["Translation", "supposed", "together", "translate"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What became of an object's entries.
+
+    Attributes:
+        carried: by the entry's place in managedFields; those that had to be converted.
+        failure: why the object cannot be translated at all, or empty.
+    """
+
+    carried: Mapping[int, Carried] = field(default_factory=dict)
+    failure: str = ""
+
+
+def translate(entries: Sequence[Entry], live: Json, rules: Treatments) -> Steps[Translation]:
+    """Find out what every entry that has to be converted owns at the storage version.
+
+    Args:
+        entries: the object's managedFields.
+        live: the object at the storage version.
+        rules: the CRD's treatments.
+    """
+    try:
+        due = _due(entries, rules)
+    except msgspec.MsgspecError:
+        return Translation()  # whoever decides the object decodes them again, and says so
+    versions = {entries[place].api_version: None for place in due}
+    if not versions:
+        return Translation()
+    sent = live | {"metadata": {key: value for key, value in live["metadata"].items() if key != "managedFields"}}
+    answers = yield [Conversion(sent, version) for version in versions]
+    wholes = dict(zip(versions, answers, strict=True))
+    for version, whole in wholes.items():
+        if isinstance(whole, Unconverted) and (version in rules.present or not whole.refused):
+            return Translation(failure=_NOT_AT.format(version=version, message=whole.message))
+    there = Live(sent, rules.schemas[rules.storage])
+    carried = yield from together(
+        [
+            _carry(fields, wholes[entries[place].api_version], there, _passage(entries, place, due, rules))
+            for place, fields in due.items()
+        ]
+    )
+    failure = next((each.failure for each in carried if each.failure), "")
+    return Translation(dict(zip(due, carried, strict=True)), failure)
+
+
+def _carry(fields: FieldSet, whole: Answer, live: Live, passage: Passage) -> Steps[Carried]:
+    """Nothing is carried over from a version that the converter has forgotten."""
+    if isinstance(whole, Unconverted):
+        return Carried(complete=False)
+    return (yield from carry(fields, whole, live, passage))
+
+
+def _passage(entries: Sequence[Entry], place: int, due: Mapping[int, FieldSet], rules: Treatments) -> Passage:
+    source = entries[place].api_version
+    old: Schema | Unknown | None = rules.schemas.get(source)
+    if old is None:
+        sets = (fields for other, fields in due.items() if entries[other].api_version == source)
+        old = Unknown(functools.reduce(fieldset.union, sets))
+    return Passage(source, rules.storage, old, rules.schemas[rules.storage])
+
+
+def supposed(entries: Sequence[Entry], rules: Treatments) -> tuple[Translation, int]:
+    """Return what a plan supposes without a conversion: everything can be carried over, field by field.
+
+    Also how many conversions finding out will take at most.
+    """
+    due = _due(entries, rules)
+    versions = len({entries[place].api_version for place in due})
+    carried = {place: Carried(fields) for place, fields in due.items()}
+    return Translation(carried), versions + 3 * len(due)
+
+
+def together(steps: Sequence[Steps[_T]]) -> Steps[list[_T]]:
+    """Drive pieces of work side by side: what they ask for at a time is asked for at once."""
+    results: dict[int, _T] = {}
+    asked: dict[int, list[Conversion]] = {}
+
+    def go_on(number: int, advance: Callable[[], list[Conversion]]) -> None:
+        try:
+            asked[number] = advance()
+        except StopIteration as end:
+            asked.pop(number, None)
+            results[number] = end.value
+
+    for number, each in enumerate(steps):
+        go_on(number, functools.partial(next, each))
+    while asked:
+        answers = iter((yield [conversion for batch in asked.values() for conversion in batch]))
+        for number, batch in list(asked.items()):
+            go_on(number, functools.partial(steps[number].send, [next(answers) for _ in batch]))
+    return [results[number] for number in range(len(steps))]
+
+
+def _due(entries: Sequence[Entry], rules: Treatments) -> dict[int, FieldSet]:
+    """What has to be converted, by the entry's place: labels, finalizers and the like are the same in every version."""
+    found = {}
+    for place, entry in enumerate(entries):
+        if rules.of(entry.api_version) is Treatment.TRANSLATE and rules.may_convert(entry.api_version):
+            fields = fieldset.decode(entry.fields)
+            if without(fields, METADATA):
+                found[place] = fields
+    return found
+
+
+_NOT_AT = "it cannot be converted to {version}, at which managers own fields of it: {message}"

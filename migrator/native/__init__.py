@@ -1,0 +1,1 @@
+"""The cluster's own StorageVersionMigration, as an engine of a migration."""

@@ -1,0 +1,142 @@
+"""Looking for, making and following the cluster's own StorageVersionMigrations.
+
+They are followed by reading one every second: that takes the right to get it and no watch, and it lasts minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from restow.kube.resources import Resource
+from restow.migrator.crdaccess import patiently
+from restow.migrator.halt import Halt
+from restow.migrator.native.migration import (
+    NATIVE_MIGRATIONS,
+    NativeMigration,
+    native_decoder,
+    native_list_decoder,
+    native_manifest,
+    native_name,
+)
+from restow.migrator.preflight import Refused
+
+__all__ = ["NativeApi", "NativeStuck", "find_native"]
+
+_EVERY = 1.0  # seconds
+
+
+class NativeStuck(Exception):
+    """The cluster's own migration does not end; the message says what to do."""
+
+
+async def find_native(cluster: Cluster) -> NativeApi | None:
+    """Return the API of StorageVersionMigrations as it is served, with those that there are; None where it is not.
+
+    Raises:
+        Refused: listing them is not allowed.
+        KubeError: the API server cannot be reached.
+    """
+    for resource in NATIVE_MIGRATIONS:
+        try:
+            reply = await patiently(lambda of=resource: cluster.list_page(of))  # type: ignore[misc]
+        except NotFound:
+            continue
+        except Forbidden as error:
+            msg = f"no permission to list {resource.full_name}: {error.message}"
+            raise Refused(msg) from error
+        return NativeApi(cluster, resource, reply.decode(native_list_decoder).items or ())
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeApi:
+    """The API as it is served, and the migrations that there were when it was asked."""
+
+    cluster: Cluster
+    resource: Resource
+    migrations: tuple[NativeMigration, ...]
+
+    @property
+    def patches(self) -> bool:
+        """Whether its controller may send merge patches, which own every default that they are the first to store.
+
+        It does so since v1 (Kubernetes 1.37); before, it applied nothing but an object's identity.
+        """
+        return self.resource.version == "v1"
+
+    async def make(self, crd: Crd, settle_s: float) -> NativeMigration:
+        """Create the migration of a CRD; an earlier run's for the same generation is taken up again.
+
+        Raises:
+            Refused: creating it is not allowed.
+            NativeStuck: it is there, and may not be read.
+            KubeError: it could not be created.
+        """
+        body = msgspec.json.encode(native_manifest(crd, self.resource, settle_s))
+        name = native_name(crd, settle_s)
+        try:
+            reply = await patiently(lambda: self.cluster.create(self.resource, body))
+        except AlreadyExists:
+            return await self._read(name)
+        except Forbidden as error:
+            msg = f"no permission to create {self.resource.describe(name=name)}: {error.message}"
+            raise Refused(msg) from error
+        return reply.decode(native_decoder)
+
+    async def _read(self, name: str) -> NativeMigration:
+        """Read one. Raises NativeStuck if that is not allowed, and KubeError."""
+        try:
+            reply = await patiently(lambda: self.cluster.get(self.resource, name), connects=_CONNECTS)
+        except Forbidden as error:
+            msg = (
+                f"the StorageVersionMigration {name} goes on by itself and cannot be followed, without the permission "
+                f"to get it: {error.message}. Grant that, and run again"
+            )
+            raise NativeStuck(msg) from error
+        return reply.decode(native_decoder)
+
+    async def follow(
+        self, name: str, *, halt: Halt, clock: Callable[[], float], patience_s: float
+    ) -> NativeMigration | None:
+        """Wait until a migration is over; None if it was deleted, or if ``halt`` was raised before.
+
+        Raises:
+            NativeStuck: it did not end in time, or may not be read.
+            KubeError: the API server cannot be reached.
+        """
+        until = clock() + patience_s
+        while not halt:
+            try:
+                found = await self._read(name)
+            except NotFound:
+                return None
+            if found.state.over:
+                return found
+            if clock() >= until:
+                raise NativeStuck(_STUCK.format(name=name, state=found.state.value, seconds=patience_s))
+            await halt.sleep(_EVERY)
+        return None
+
+    async def delete(self, name: str) -> str:
+        """Delete a migration that is over; return what the API server said if it would not."""
+        try:
+            await self.cluster.delete(self.resource, name)
+        except NotFound:
+            return ""
+        except KubeError as error:
+            return error.said
+        return ""
+
+
+_CONNECTS = 6
+_STUCK = (
+    "the StorageVersionMigration {name} is still {state} after {seconds:.0f} seconds. If it is pending, no controller "
+    "manager acts on it (feature gate StorageVersionMigrator); if it is running, it may repeat for ever an object that "
+    "the API server cannot convert. Delete it and run again with the engine direct, or give it more time"
+)

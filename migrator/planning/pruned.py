@@ -1,0 +1,87 @@
+"""Fields of stored objects that the storage version does not know: a rewrite prunes them for good.
+
+What is stored cannot be read: the API server prunes by the schema of whatever version it is asked at, and a strict dry
+run sees only what it is sent. But with strategy None conversion changes nothing but apiVersion, so an object shows at
+the version that it was stored at all that this version declares; what of that the storage version does not declare is
+what a rewrite loses. Two things stay unseen: fields that the old version's own schema has dropped since (they are
+pruned on every read already), and those of an old version that is not served, of which only the schemas can be
+compared. Under strategy Webhook the converter decides what becomes of a field.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from restow.crds import Crd, dropped_fields, pruned_paths
+from restow.migrator.lister import Item
+from restow.migrator.planning.findings import Check, Finding
+
+__all__ = ["LostFields", "look_for_lost_fields"]
+
+MOST_PATHS = 200
+"""Fields told apart: below a map that was open, every object may bring names of its own."""
+
+
+@dataclass(slots=True)
+class LostFields:
+    """Objects by field that would be pruned, an example of each, and old versions at which nobody can look."""
+
+    objects: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    beyond: int = 0
+
+    def add(self, path: str, where: str) -> None:
+        """Count a field of an object (``namespace/name``)."""
+        if path not in self.objects and len(self.objects) >= MOST_PATHS:
+            self.beyond += 1
+            return
+        self.objects[path] += 1
+        self.examples.setdefault(path, where)
+
+    def findings(self, crd: Crd) -> list[Finding]:
+        """Say it: one sentence a field."""
+        storage = crd.storage.name
+        said = [
+            f"{name} is not served, so it cannot be seen whether objects of {crd.name} use fields that {storage} does "
+            f"not have and a rewrite would prune: {', '.join(paths)}. Serve {name} for the time of the plan to see"
+            for name, paths in self.unseen.items()
+        ]
+        said += [
+            f"rewriting would prune {path} of {count} objects for good ({self.examples[path]} among them): {storage} "
+            "does not declare it. Declare it there, or move its value first"
+            for path, count in sorted(self.objects.items())
+        ]
+        if self.beyond:
+            said.append(f"rewriting would prune {self.beyond} fields more: look at what {storage} keeps of maps")
+        return [Finding(check=Check.FIELDS, message=each) for each in said]
+
+
+async def look_for_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[Item]]) -> LostFields:
+    """Read the objects at every older version that may know more than the storage version does.
+
+    Args:
+        crd: the CRD.
+        objects_at: gives the whole objects at a version of this name.
+
+    Raises:
+        ListFailed: a page could not be read.
+    """
+    found = LostFields()
+    if crd.strategy != "None":
+        return found
+    for name in crd.stored_versions:
+        version = crd.version(name)
+        if version is None or version.storage:
+            continue
+        dropped = dropped_fields(version.schema, crd.storage.schema)
+        if dropped and not version.served:
+            found.unseen[name] = dropped
+        elif dropped:
+            async for meta, live in objects_at(name):
+                where = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                for path in pruned_paths(live or {}, crd.storage.schema):
+                    found.add(path, where)
+    return found

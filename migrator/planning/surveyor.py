@@ -1,0 +1,270 @@
+"""What a migration would do, would cost and would fail at: what is behind ``restow plan``. Nothing is stored.
+
+The objects are listed and decided by the very functions that a migration uses, so a plan cannot promise what a
+migration then does not do. On a sample of them, or on all, the writes are tried as dry runs (``rehearsal``). What lies
+beyond the sample is left open: it is supposed that all entries can be carried over, since a plan must not cost a
+webhook as much as the migration itself does; the conversions are counted.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
+from restow.migrator import mark as completion
+from restow.migrator.converters.converter import Converter, Json
+from restow.migrator.converters.probe import probe
+from restow.migrator.decide import Decision, decide
+from restow.migrator.halt import Halt
+from restow.migrator.lister import Item, Listed, ListFailed, list_objects
+from restow.migrator.looking import LONGEST_WAIT
+from restow.migrator.managedfields.translation import supposed
+from restow.migrator.managedfields.treatment import Treatments, treatments
+from restow.migrator.model import Options, Phase
+from restow.migrator.passes import Converters, Environment, open_converter, own_webhook, page_size
+from restow.migrator.planning.cost import ride_along
+from restow.migrator.planning.findings import of_failure
+from restow.migrator.planning.pruned import look_for_lost_fields
+from restow.migrator.planning.rehearsal import Rehearsal
+from restow.migrator.planning.sampling import Sample
+from restow.migrator.planning.survey import Survey
+from restow.migrator.preflight import Refused, help_to_list, missing, of_missing, permissions, refusal
+from restow.migrator.report import Failure, Requests
+from restow.migrator.wire import Meta
+
+__all__ = ["survey"]
+
+
+async def survey(
+    cluster: Cluster,
+    crd: Crd,
+    options: Options,
+    converters: Converters = own_webhook,
+    *,
+    sample: int | None = 0,
+    observe: Callable[[Survey], None] = lambda _survey: None,
+    clock: Callable[[], float] = time.monotonic,
+    chance: random.Random | None = None,
+) -> Survey:
+    """Look at all objects of a CRD and count what a migration with these options and converters would do.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD as read just before.
+        options: what the migration would be asked for.
+        converters: what it would convert with.
+        sample: on how many objects to try the writes as dry runs; None for all, 0 to look only.
+        observe: is shown the survey as it stands, page by page.
+        clock: a monotonic clock, in seconds.
+        chance: spreads waits, and makes the uids of ConversionReviews.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    found = Survey(crd=crd, refused=refusal(crd, options.namespace))
+    environment = Environment(cluster, Halt(), clock, chance or random.Random(), converters, longest_wait=LONGEST_WAIT)
+    chosen: Converter | None = None
+    try:
+        chosen = environment.converter(crd)
+    except Refused as refused:
+        found.refused = found.refused or str(refused)
+    if found.refused:
+        return found
+    found.in_process = chosen is not None
+    found.completed = completion.completed(crd, options)
+    rules = treatments(crd, options, completed=found.completed)
+    found.new_defaults = rules.new_defaults
+    found.reencode = rules.reencode
+    found.prune = rules.reencode and options.does(Phase.PRUNE) and not options.partial
+    surveyor = _Surveyor(environment, found, rules, options, sample, observe)
+    async with open_converter(chosen, environment, crd, options, Requests()) as converter:
+        try:
+            await surveyor.look(converter)
+        except ListFailed as failure:
+            found.unfinished = str(help_to_list(crd, failure))
+        if crd.strategy == "Webhook" and not found.in_process and sample != 0:
+            await surveyor.probe(converter)
+    return found
+
+
+class _Surveyor:
+    """Fills one survey."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        found: Survey,
+        rules: Treatments,
+        options: Options,
+        sample: int | None,
+        observe: Callable[[Survey], None],
+    ) -> None:
+        self._environment = environment
+        self._cluster = environment.cluster
+        self._crd = found.crd
+        self._found = found
+        self._rules = rules
+        self._options = options
+        self._observe = observe
+        self._everything = sample is None
+        self._sample = Sample[Item](sample or 0, _detached)
+        self._may_write: bool | None = None
+        self._list_s = 0.0
+        self._anyone: Meta | None = None
+
+    async def look(self, converter: Converter) -> None:
+        """List, decide, try out, and look for fields that would be lost.
+
+        Raises:
+            ListFailed: a page could not be read.
+        """
+        found = self._found
+        rehearsal = Rehearsal(
+            self._cluster,
+            self._crd,
+            self._rules,
+            self._options,
+            converter=converter,
+            findings=found.findings,
+            halt=self._environment.halt,
+            clock=self._environment.clock,
+            jitter=self._environment.jitter,
+        )
+        whole = self._rules.whole_objects or (self._everything and self._rules.translates)
+        try:
+            async for page in self._timed(self._pages(self._crd.storage.name, found.requests, whole=whole)):
+                due = [item for item in page.items if self._takes_a_write(*item)]
+                if self._everything and due and await self._may_try():
+                    await rehearsal.try_out(due)
+                found.tried = rehearsal.tried
+                self._observe(found)
+            if found.due and await self._may_try() and (picked := self._sample.items):
+                await rehearsal.try_out(picked)
+        finally:
+            found.tried = rehearsal.tried
+            found.measured = replace(rehearsal.measured, list_s=self._list_s)
+        if found.writes and self._crd.stored_versions != (self._crd.storage.name,):
+            found.lost = await look_for_lost_fields(self._crd, self._objects_at)
+            for finding in found.lost.findings(self._crd):
+                found.findings.add(finding)
+
+    async def probe(self, converter: Converter) -> None:
+        """Ask the webhook, where work is due or it may be why the objects cannot be listed."""
+        found = self._found
+        if self._environment.halt or len(self._crd.versions) < 2 or not (found.due or found.unfinished):
+            return
+        obj: Json | None = None
+        if self._anyone is not None:
+            try:
+                reply = await self._cluster.get(self._crd.resource_at(self._crd.storage.name), *self._key(self._anyone))
+                obj = reply.json()
+            except KubeError:
+                pass  # gone, or not to be read: then the webhook is asked for one that is made up
+        needed = found.translations > 0 or (bool(found.unfinished) and self._rules.translates)
+        for finding in await probe(converter, self._crd, obj, needed=needed):
+            found.findings.add(finding)
+
+    def _takes_a_write(self, meta: Meta, live: Json | None) -> bool:
+        """Count an object; whether there is a write of it to try."""
+        found, rules = self._found, self._rules
+        self._anyone = self._anyone or meta
+        found.objects += 1
+        for entry in meta.managed_fields:
+            if entry.api_version != rules.storage:
+                found.entries[entry.api_version, rules.of(entry.api_version).value] += 1
+        for owner in {(entry.manager, entry.api_version) for entry in meta.managed_fields}:
+            if owner[1] != rules.storage:
+                found.owners[owner] += 1
+        try:
+            decision = self._decided(meta, live)
+        except msgspec.MsgspecError:
+            self._blocked(meta, "MalformedManagedFields", _MALFORMED)
+            return False
+        found.steps[tuple(step.value for step in decision.steps)] += 1
+        found.stripped.update(decision.stripped)
+        found.remaining += decision.remaining > 0
+        if decision.refusal:
+            self._blocked(meta, decision.reason, decision.refusal)
+            return False
+        if decision.steps:
+            found.rehearsals += decision.rehearse
+            if decision.remaining:
+                others = {entry.api_version for entry in decision.entries} - {rules.storage}
+                requests = len(decision.steps) + decision.rehearse
+                found.riding_along += requests * ride_along(len(others), decision.remaining)
+            versions = frozenset(entry.api_version for entry in meta.managed_fields)
+            self._sample.offer((versions, decision.steps), meta.namespace, meta.uid, (meta, live))
+        return bool(decision.steps)
+
+    def _decided(self, meta: Meta, live: Json | None) -> Decision:
+        found, rules = self._found, self._rules
+        decision = decide(meta.managed_fields, rules, live)
+        if not decision.needs_object:
+            return decision
+        translation, conversions = supposed(meta.managed_fields, rules)
+        found.reads += live is None and not rules.translates
+        found.translations += len(translation.carried)
+        found.conversions += conversions
+        return decide(meta.managed_fields, rules, live or {}, translation)
+
+    def _blocked(self, meta: Meta, reason: str, message: str) -> None:
+        self._found.blocked += 1
+        self._found.findings.add(of_failure(Failure(meta.namespace, meta.name, reason, message)))
+
+    async def _may_try(self) -> bool:
+        """Ask once for the rights that a migration needs; whether the writes may be tried."""
+        if self._may_write is None:
+            lacking = await missing(self._cluster, permissions(self._crd, self._options))
+            for each in lacking:
+                self._found.findings.add(of_missing(each))
+            self._may_write = not any(each.verb in ("get", "patch") and not each.name for each in lacking)
+        return self._may_write
+
+    async def _timed(self, pages: AsyncIterator[Listed]) -> AsyncIterator[Listed]:
+        """Add up how long is waited for pages; what is done with them is not counted."""
+        begun = self._environment.clock()
+        async for page in pages:
+            self._list_s += self._environment.clock() - begun
+            yield page
+            begun = self._environment.clock()
+
+    async def _objects_at(self, version: str) -> AsyncIterator[Item]:
+        async for page in self._pages(version, Requests(), whole=True):
+            for item in page.items:
+                yield item
+
+    def _pages(self, version: str, requests: Requests, *, whole: bool) -> AsyncIterator[Listed]:
+        return list_objects(
+            self._cluster,
+            self._crd.resource_at(version),
+            page_size=page_size(self._options, self._crd, replace(self._rules, whole_objects=whole)),
+            requests=requests,
+            halt=Halt(),
+            jitter=self._environment.jitter,
+            namespace=self._options.namespace,
+            selector=self._options.selector,
+            whole=whole,
+        )
+
+    def _key(self, meta: Meta) -> tuple[str, str | None]:
+        return meta.name, meta.namespace or None
+
+
+def _detached(item: Item) -> Item:
+    """Field sets are views of the page's bytes; a few of them would keep as many pages in memory."""
+    meta, live = item
+    entries = tuple(msgspec.structs.replace(entry, fields=entry.fields.copy()) for entry in meta.managed_fields)
+    return msgspec.structs.replace(meta, managed_fields=entries), live
+
+
+_MALFORMED = (
+    "one of its managedFields entries has a field set that is no JSON object, so it would be left alone; reset its "
+    "managedFields, or remove that entry, then plan again"
+)

@@ -1,0 +1,102 @@
+"""What is said in Kubernetes Events about a migration, and how often. Pure.
+
+A level-triggered reconciler comes by again and again. What it finds as before is said once an hour, which is how long
+an API server keeps an Event by default; and of whatever goes on, a CRD gets a bounded number of Events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from restow.kube.events import event_body
+from restow.kube.resources import CRDS
+from restow.migrator.reconciling.details import Happening, MigrationDetails
+
+__all__ = ["Announcements", "announcement"]
+
+_SAID_FOR_S = 3600.0  # kube-apiserver --event-ttl
+_BURST = 25  # as client-go's spam filter
+_REFILL_S = 300.0
+
+_REASONS = {
+    Happening.STARTED: ("Normal", "MigrationStarted"),
+    Happening.FINISHED: ("Normal", "MigrationFinished"),
+    Happening.STOPPED: ("Normal", "MigrationStopped"),
+    Happening.FAILED: ("Warning", "MigrationFailed"),
+    Happening.REFUSED: ("Warning", "MigrationRefused"),
+}
+
+
+def announcement(details: MigrationDetails, controller: str, instance: str) -> dict[str, Any] | None:
+    """Return an Event of events.k8s.io/v1 on the CRD; None for what no Event is written of.
+
+    Args:
+        details: what happened.
+        controller: who reports, a qualified name (``example.com/operator``).
+        instance: this process.
+    """
+    said = _REASONS.get(details.happening)
+    if said is None or not details.uid:
+        return None
+    return event_body(
+        regarding={
+            "apiVersion": CRDS.api_version,
+            "kind": "CustomResourceDefinition",
+            "name": details.crd,
+            "uid": details.uid,
+        },
+        type=said[0],
+        reason=said[1],
+        action="Migrate",
+        note=details.message,
+        at=details.at,
+        controller=controller,
+        instance=instance,
+    )
+
+
+@dataclass(slots=True)
+class _Said:
+    """What was said of one CRD: when of each happening and sentence, and how much more may be."""
+
+    last: dict[Happening, tuple[str, datetime]] = field(default_factory=dict)
+    left: float = _BURST
+    counted: datetime | None = None
+
+
+class Announcements:
+    """Remembers what was said of each CRD."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, _Said] = {}
+
+    def worth_saying(self, details: MigrationDetails) -> bool:
+        """Take note of what happened; return whether to write an Event of it."""
+        if details.happening is Happening.FORGOTTEN:
+            self._said.pop(details.crd, None)
+            return False
+        if details.happening not in _REASONS or not details.uid:
+            return False
+        said = self._said.setdefault(details.crd, _Said())
+        if self._repeats(said, details) or not _affords(said, details.at):
+            return False
+        if details.happening is Happening.FINISHED:
+            said.last.clear()  # whatever comes now is news
+        said.last[details.happening] = (details.message, details.at)
+        return True
+
+    def _repeats(self, said: _Said, details: MigrationDetails) -> bool:
+        message, at = said.last.get(details.happening, ("", details.at))
+        return message == details.message and (details.at - at).total_seconds() < _SAID_FOR_S
+
+
+def _affords(said: _Said, at: datetime) -> bool:
+    if said.counted is not None:
+        said.left = min(_BURST, said.left + max(0.0, (at - said.counted).total_seconds()) / _REFILL_S)
+    said.counted = at
+    if said.left < 1:
+        return False
+    said.left -= 1
+    return True

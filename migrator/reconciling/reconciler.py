@@ -1,0 +1,319 @@
+"""The migrator as a part of any operator: it looks at CRDs as they change, and starts exactly what is due.
+
+``Migrator.reconcile`` is one look at one CRD. It reads the CRD and nothing else unless something is due, and says when
+to look again. ``Migrator.run_forever`` watches the CRDs and does so for each that changes, in one process at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from restow.crds import Crd, CrdError
+from restow.kube.backoff import Backoff
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster
+from restow.kube.controller import Controller, ControllerDetails, Result
+from restow.kube.election import LeaseTiming
+from restow.kube.elector import ElectionDetails, LeaderElector, unique_identity
+from restow.kube.errors import ApiError, KubeError, NotFound
+from restow.kube.failures import describe_failure
+from restow.kube.resources import CRDS
+from restow.kube.sources import Key
+from restow.migrator.crdaccess import ReadCrd, annotate, read_crd
+from restow.migrator.journal import log_details
+from restow.migrator.mark import ANNOTATION, may_mark
+from restow.migrator.migration import Migration
+from restow.migrator.model import Options, Phase
+from restow.migrator.passes import Converters, own_webhook
+from restow.migrator.preflight import Refused
+from restow.migrator.reconciling.details import Happening, finding, outcome
+from restow.migrator.reconciling.due import due_phases, finished_mark
+from restow.migrator.reconciling.events import Events
+from restow.migrator.reconciling.memory import Memory
+from restow.migrator.reconciling.narrator import Hook, Narrator, Run
+from restow.migrator.reconciling.targets import Targets, choice
+from restow.migrator.report import CrdReport
+from restow.migrator.settle import Sightings, remaining_settle_time
+from restow.migrator.storedversions import Generations, may_prune
+
+__all__ = ["Migrator"]
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(first=5.0, most=600.0)
+_NEVER = Result()
+
+
+def _ignore(_details: object) -> None:
+    pass
+
+
+class Migrator:
+    """Keeps CRDs migrated.
+
+    Args:
+        cluster: the API server.
+        targets: which CRDs: their names, options by name, or a function of the CRD (``in_group``, ``labelled``).
+        options: what is asked for, where the targets do not say otherwise; see ``Options.skip`` for its phases. By
+            default everything, resuming what another process began.
+        hooks: told of what happens, in this order; by default it is logged, and Events are written.
+        converters: what converts objects of CRDs with strategy Webhook, by CRD; by default each CRD's own webhook.
+        workers: how many CRDs are migrated at once by ``run_forever``; ``options.rate`` holds for each.
+        lease: the Lease by which one of several processes is elected; None where the embedder has elected it already.
+            Operators with targets of their own need leases of their own.
+        lease_namespace: its namespace; by default the cluster's (a pod's own).
+        identity: this process, among those that stand for election.
+        timing: of the election.
+        grace: seconds that writes in flight get when ``run_forever`` is cancelled or leadership is lost; shorter than
+            what ``timing`` leaves between its deadline and its duration.
+        progress_s: seconds between two ``progress`` of a run.
+        backoff: delays after failures and refusals.
+        controller_hook, election_hook: told of the watch and of the election, for readiness; must not block.
+        clock: its ``monotonic``, ``now`` and ``sleep``.
+        chance: spreads waits; give a seeded one to make a run repeatable.
+
+    Raises:
+        ValueError: no targets, or options that cannot finish a CRD (a dry run, a part of the objects).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        targets: Targets,
+        options: Options | None = None,
+        *,
+        hooks: Sequence[Hook] | None = None,
+        converters: Converters = own_webhook,
+        workers: int = 1,
+        lease: str | None = "restow-migrator",
+        lease_namespace: str | None = None,
+        identity: str | None = None,
+        timing: LeaseTiming | None = None,
+        grace: float = 4.0,
+        progress_s: float = 10.0,
+        backoff: Backoff = _BACKOFF,
+        controller_hook: Callable[[ControllerDetails], None] = _ignore,
+        election_hook: Callable[[ElectionDetails], None] = _ignore,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._choice = choice(targets, options or Options(resume=True))
+        self._narrator = Narrator((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s)
+        self._converters = converters
+        self._workers = workers
+        self._lease = lease
+        self._lease_namespace = lease_namespace
+        self._identity = identity or unique_identity()
+        self._timing = timing or LeaseTiming()
+        self._grace = grace
+        self._controller_hook = controller_hook
+        self._election_hook = election_hook
+        self._clock = clock
+        self._chance = chance or random.Random()
+        self._memory = Memory(backoff)
+        self._sightings = Sightings()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def run_forever(self) -> None:
+        """Watch the CRDs and reconcile the targets, while this process leads; until cancelled.
+
+        On cancellation no object is begun any more, writes in flight are finished within ``grace``, and then the lease
+        is released, so that another process goes on at once. When leadership is lost it is the same, before another
+        process can lead; this one then stands for election again. Signals are the embedder's business.
+
+        Raises:
+            KubeError: CRDs cannot be watched: RBAC (403), credentials (401).
+        """
+        if self._lease is None:
+            await self._lead()
+            return
+        elector = LeaderElector(
+            self._cluster,
+            self._lease,
+            self._lease_namespace,
+            identity=self._identity,
+            timing=self._timing,
+            hook=self._election_hook,
+            clock=self._clock,
+            chance=self._chance.random,
+        )
+        await elector.run(self._lead)
+
+    async def _lead(self) -> None:
+        """Reconcile until cancelled; then end the runs under way by ``stop``, long before they are cancelled."""
+        stop = asyncio.Event()
+
+        async def reconcile(key: Key) -> Result:
+            return await self.reconcile(key.name, stop=stop)
+
+        controller = Controller(
+            self._cluster,
+            CRDS,
+            reconcile,
+            name="migrator",
+            workers=self._workers,
+            grace=self._grace,
+            hook=self._controller_hook,
+            clock=self._clock,
+            chance=self._chance.random,
+        )
+        # Not in a TaskGroup, which would keep a second cancellation to itself. It is awaited to its end all the same.
+        running = asyncio.ensure_future(controller.run())
+        cancelled: asyncio.CancelledError | None = None
+        while not running.done():
+            try:
+                await asyncio.wait((running,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                stop.set()
+                running.cancel()  # it drains; the second time, when others may lead, it ends at once
+        if cancelled is not None:
+            raise cancelled from (None if running.cancelled() else running.exception())
+        await running
+
+    async def reconcile(self, crd_name: str, *, stop: asyncio.Event | None = None) -> Result:
+        """Look at one CRD, and do what is due; safe to call at any time, and as often as one likes.
+
+        Nothing due costs one read of the CRD, or none if its name is no target's. Whatever goes wrong is told to the
+        hooks, and tried again later: no error of the API server leaves this.
+
+        Args:
+            crd_name: ``<plural>.<group>``.
+            stop: when set, no new object is begun, writes in flight are finished, and this returns. Cancelling it
+                instead cuts them off, which loses nothing either, but tells nobody what remains.
+
+        Returns:
+            When to look again without an event: ``requeue_after`` in seconds, or None.
+        """
+        if self._choice.excludes(crd_name):
+            return _NEVER
+        async with self._turns[crd_name]:
+            try:
+                return await self._reconcile(crd_name, stop or asyncio.Event())
+            except (KubeError, CrdError, Refused) as error:
+                return await self._unread(crd_name, error)
+
+    async def _reconcile(self, name: str, stop: asyncio.Event) -> Result:
+        read = await self._read(name)
+        options = self._choice.options_of(read.crd) if read is not None else None
+        if read is None or options is None:
+            return await self._forget(name)
+        crd = read.crd
+        due = due_phases(crd, options, self._memory.marks(crd, ANNOTATION))
+        if not due:
+            self._memory.calm(name)
+            await self._narrator.tell(Happening.IDLE, crd, message="nothing is due")
+            return _NEVER
+        if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
+            return Result(wait)
+        if (wait := self._settling(read, options, due)) > 0:
+            await self._narrator.tell(Happening.SETTLING, crd, due=due, message=_SETTLING, requeue_after=wait)
+            return Result(wait)
+        return await self._run(crd, options, due, stop)
+
+    async def _read(self, name: str) -> ReadCrd | None:
+        """Read the CRD; None if there is none."""
+        try:
+            return await read_crd(self._cluster, name)
+        except Refused as error:
+            if isinstance(error.__cause__, NotFound):
+                return None
+            raise
+
+    def _settling(self, read: ReadCrd, options: Options, due: tuple[Phase, ...]) -> float:
+        if Phase.STORAGE not in due:
+            return 0.0
+        return remaining_settle_time(
+            read.crd,
+            settle_s=options.settle_s,
+            server_now=read.server_now,
+            seen_for_s=self._sightings.seen_for(read.crd, self._clock.monotonic()),
+        )
+
+    async def _run(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> Result:
+        report = await self._migrate(crd, options, due, stop)
+        name, chance = crd.name, self._chance.random()
+        after: float | None
+        if report.refused:
+            after = self._memory.refused(name, chance)
+            happening, message = Happening.REFUSED, report.refused
+        elif report.complete and _as_asked(report, options):
+            after = await self._leave_mark(crd, options)
+            happening, message = Happening.FINISHED, finding(report)
+        elif stop.is_set():
+            after = 0.0
+            happening, message = Happening.STOPPED, outcome(report)
+        else:
+            after = self._memory.failed(crd, self._clock.monotonic(), chance)
+            happening, message = Happening.FAILED, outcome(report)
+        failures = self._memory.failures(name)
+        await self._narrator.tell(
+            happening, crd, report, due=due, message=message, failures=failures, requeue_after=after
+        )
+        return Result(after)
+
+    async def _migrate(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> CrdReport:
+        """Run the migration, and tell of it meanwhile."""
+        run = Run(crd, due)
+        migration = Migration(
+            self._cluster,
+            options,
+            observer=run,
+            stop=stop,
+            converters=self._converters,
+            clock=self._clock.monotonic,
+            chance=self._chance,
+        )
+        error: KubeError | None = None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._narrator.follow(run, self._memory.failures(crd.name)))
+            try:
+                return await migration.migrate(crd.name)
+            except KubeError as caught:
+                error = caught  # raised below, out of the group that would wrap it
+            finally:
+                run.end()
+        raise error
+
+    async def _leave_mark(self, start: Crd, options: Options) -> float | None:
+        """Leave the mark that nothing is due, if the CRD still is as it was; return when to look again."""
+        read = await self._read(start.name)
+        if (
+            read is None
+            or not may_mark(start, read.crd, options)
+            or not may_prune(start, read.crd, Generations()).prune
+        ):
+            return 0.0  # it changed meanwhile, or a run beside this one failed, so something may be due
+        finished = finished_mark(read.crd, options)
+        self._memory.finished(start.name, finished)
+        if said := await annotate(self._cluster, read.crd, {ANNOTATION: finished}):
+            _log.warning("the mark could not be left on %s (%s): the next process looks again", start.name, said)
+        return None
+
+    async def _unread(self, name: str, error: Exception) -> Result:
+        """The CRD could not be read, or is none that can be understood."""
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        after = self._memory.refused(name, self._chance.random(), at_least=asked or 0.0)
+        said = describe_failure(error) if isinstance(error, KubeError) else str(error)
+        happening = Happening.FAILED if isinstance(error, KubeError) else Happening.REFUSED
+        failures = self._memory.failures(name)
+        await self._narrator.tell(happening, name, message=said, failures=failures, requeue_after=after)
+        return Result(after)
+
+    async def _forget(self, name: str) -> Result:
+        if self._memory.forget(name):
+            await self._narrator.tell(Happening.FORGOTTEN, name, message="it is gone, or no target any more")
+        return _NEVER
+
+
+def _as_asked(report: CrdReport, options: Options) -> bool:
+    """Whether a complete run also pruned, where that was asked for."""
+    return not options.prunes or report.stored_after == (report.storage_version,)
+
+
+_SETTLING = "the CRD changed a moment ago, and an API server may not know yet"

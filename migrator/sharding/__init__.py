@@ -1,0 +1,1 @@
+"""One migration of one CRD by several processes."""
