@@ -181,12 +181,12 @@ class LeaderElector:
         return _Turn(decision, now)
 
     async def _release(self) -> None:
-        """Let others lead at once, if the lease is ours; best effort, within one retry period."""
+        """Let others lead at once, if the lease is ours; best effort, with the patience of a renewal."""
         if not self._claimed:
             return
         self._claimed = False
         try:
-            async with asyncio.timeout(self._timing.retry_period):
+            async with asyncio.timeout(self._timing.renew_deadline):
                 while not await self._released():
                     pass
         except (KubeError, TimeoutError) as error:

@@ -27,17 +27,18 @@ CANARY = "canary"
 
 Owned = dict[tuple[str, str, str], frozenset[str]]
 
-_DEADLINE = 30.0
+_DEADLINE = 90.0
 
 
 async def until(condition: Callable[[], Any], what: str) -> Any:
     """Wait until an async condition gives something true, and return that."""
-    async with asyncio.timeout(_DEADLINE):
-        while True:
-            if found := await condition():
-                return found
-            await asyncio.sleep(0.02)
-    raise AssertionError(what)
+    try:
+        async with asyncio.timeout(_DEADLINE):
+            while not (found := await condition()):
+                await asyncio.sleep(0.02)
+            return found
+    except TimeoutError:
+        raise AssertionError(what) from None
 
 
 class Kind:

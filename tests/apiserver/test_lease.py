@@ -325,7 +325,7 @@ async def test_a_renewal_that_arrives_late_does_not_keep_the_lease(
     stage: Stage, proxy: Proxy, through_proxy: HttpCluster
 ) -> None:
     """A renewal that was cut off reaches the server after the release read the lease: it is released all the same."""
-    patient = LeaseTiming(lease_duration=3600, renew_deadline=1800.0, retry_period=60.0)
+    patient = LeaseTiming(lease_duration=3600, renew_deadline=1800.0, retry_period=600.0)
     late: list[bytes] = []
 
     async def overtaken(seen: Seen) -> Fault | None:
