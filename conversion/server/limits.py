@@ -29,7 +29,8 @@ class Limits:
         slice_seconds: how long a large review keeps the event loop before others have their turn.
         drain_seconds: after the request to stop: still serving, while endpoints and load balancers learn of it.
         finish_seconds: after that: for what is in flight.
-        silence_seconds: a worker process that has not answered its parent for so long hangs, and is killed.
+        silence_seconds: a worker process that has not answered its parent for so long hangs, and is killed; five times
+            as long while it starts.
     """
 
     body: int = 128 * _MIB

@@ -41,6 +41,10 @@ _QUESTIONS: Final = 12
 #: How long a scrape waits for the workers' numbers; one that is slower counts with those it told before.
 _ANSWER_SECONDS: Final = 0.5
 
+#: A worker that starts imports and compiles conversions, which takes long where the CPU is throttled: it has so many
+#: times the patience of one that has answered before.
+_STARTING: Final = 5
+
 _SPARE_SECONDS: Final = 5.0
 
 #: The exit code of a process that never was one, as a shell has it.
@@ -79,6 +83,10 @@ class _Worker:
         """Ask for a report; `answered` is set when it has come."""
         self.answered.clear()
         self.link.send()
+
+    def patience(self, silence_seconds: float) -> float:
+        """Return how long it may be silent: one that runs, or one that starts."""
+        return silence_seconds * (1 if self.report is not None else _STARTING)
 
     def signal(self, number: int) -> None:
         """Send a signal, unless it is gone."""
@@ -223,8 +231,9 @@ class Workers:
         while True:
             await self._clock.sleep(self._silence_seconds / _QUESTIONS)
             for worker in tuple(self._running):
-                if self._clock.monotonic() - worker.heard > self._silence_seconds:
-                    _log.warning("a worker has not answered for %g s and is killed", self._silence_seconds)
+                patience = worker.patience(self._silence_seconds)
+                if self._clock.monotonic() - worker.heard > patience:
+                    _log.warning("a worker has not answered for %g s and is killed", patience)
                     worker.signal(signal.SIGKILL)
                 else:
                     worker.ask()

@@ -29,7 +29,7 @@ LINKS = ("docs", "crds", "deploy")
 _CLUSTER = re.compile(
     r"\bkubectl\b|\brestow (migrate|plan|ready|operator|report)\b|\bconnect\(\)|--own-ca|restow timeline .*--all"
 )
-_PYTHON_S_PATIENCE = 300.0
+_PYTHON_S_PATIENCE = 900.0
 
 
 def executed(blocks: Iterable[Block]) -> list[Block]:

@@ -15,7 +15,7 @@ from tests.docs.replies import Child, NoAnswer
 
 __all__ = ["Shell"]
 
-_PATIENCE = 300.0
+_PATIENCE = 900.0
 _ENDED = (0, 128 + signal.SIGTERM)
 
 

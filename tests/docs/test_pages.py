@@ -79,7 +79,7 @@ def test_every_given_is_used() -> None:
     assert used == {script for script in GIVEN.iterdir() if script.suffix in (".sh", ".py")}
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", parameters())
 def test_a_page_does_what_it_says(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Documentation that promises what is not so costs its readers more than none."""

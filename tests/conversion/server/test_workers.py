@@ -9,13 +9,13 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from restow.conversion.server import Workers, WorkersKeepDying, bind, run_parent
+from restow.conversion.server import Limits, Workers, WorkersKeepDying, bind, run_parent
 from restow.kube.backoff import Backoff
 from restow.kube.clock import SYSTEM_CLOCK
 from tests.conversion.server.apiserver import ApiServer, review
@@ -80,7 +80,7 @@ class Parent:
 
 
 @asynccontextmanager
-async def parent(authority: Authority, number: int, *command: str) -> AsyncIterator[Parent]:
+async def parent(authority: Authority, number: int, *command: str, limits: Limits = LIMITS) -> AsyncIterator[Parent]:
     """Run some workers."""
     authority.issue()
     listener, probes, stop = bind(LOOPBACK, 0), bind(LOOPBACK, 0), asyncio.Event()
@@ -90,12 +90,12 @@ async def parent(authority: Authority, number: int, *command: str) -> AsyncItera
         run,
         listener,
         number,
-        limits=LIMITS,
+        limits=limits,
         clock=SYSTEM_CLOCK,
         backoff=Backoff(first=0.01, most=0.01),
         chance=lambda: 0.0,
     )
-    ended = asyncio.create_task(run_parent(workers, probes, stop, limits=LIMITS))
+    ended = asyncio.create_task(run_parent(workers, probes, stop, limits=limits))
     try:
         yield Parent(workers, authority, *ports, stop, ended)
     finally:
@@ -192,6 +192,17 @@ async def test_one_that_hangs_is_killed(authority: Authority, caplog: pytest.Log
         await running.until(RUNNING, 1)
         assert await running.pid() != hung
     assert "a worker has not answered for 6 s and is killed" in caplog.messages
+
+
+async def test_one_that_hangs_while_it_starts_is_killed_later(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Imports on a throttled CPU are no hang; but one that never comes up is not waited for without end either."""
+    forever = (sys.executable, "-c", "import time; time.sleep(3600)")
+    async with parent(authority, 1, *forever, limits=replace(LIMITS, silence_seconds=0.1)) as running:
+        await running.until(DEATHS, 1)
+    assert "a worker has not answered for 0.5 s and is killed" in caplog.messages
+    assert not any("for 0.1 s" in line for line in caplog.messages)
 
 
 async def test_those_that_die_at_once_are_given_up(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
