@@ -7,8 +7,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 ROOMS  := cloudprofile controlplane conversion crds kube migrator
 
-# So many processes share the tests, each with a control plane of its own: most of a test is waiting for the server.
-JOBS ?= 2
+# So many processes share the tests, each with a control plane of its own. A third of a test's time is waiting, so
+# three keep two cores busy.
+JOBS ?= 3
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
