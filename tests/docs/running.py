@@ -18,7 +18,7 @@ import yaml
 
 from tests.docs.blocks import ROOT, Block, Command, commands
 from tests.docs.replies import Child, NoAnswer
-from tests.docs.shell import Shell
+from tests.docs.shell import PATIENCE, Shell
 
 __all__ = ["GIVEN", "Work", "executed", "needs_a_cluster", "prints", "working"]
 
@@ -29,7 +29,6 @@ LINKS = ("docs", "crds", "deploy")
 _CLUSTER = re.compile(
     r"\bkubectl\b|\brestow (migrate|plan|ready|operator|report)\b|\bconnect\(\)|--own-ca|restow timeline .*--all"
 )
-_PYTHON_S_PATIENCE = 900.0
 
 
 def executed(blocks: Iterable[Block]) -> list[Block]:
@@ -136,7 +135,7 @@ class Work:
                 self._python = Child(command, self.folder, self._environment, stream)
         self._python.tell(json.dumps({"page": str(ROOT / page), "line": line, "text": text}))
         try:
-            failed = json.loads(self._python.answer(_PYTHON_S_PATIENCE))
+            failed = json.loads(self._python.answer(PATIENCE))
         except NoAnswer as error:
             failed = str(error)
         assert not failed, f"{page}:{line}: {failed}\n{output.read_text(errors='replace')}"

@@ -13,9 +13,9 @@ from shlex import quote
 
 from tests.docs.replies import Child, NoAnswer
 
-__all__ = ["Shell"]
+__all__ = ["PATIENCE", "Shell"]
 
-_PATIENCE = 900.0
+PATIENCE = 900.0
 _ENDED = (0, 128 + signal.SIGTERM)
 
 
@@ -48,7 +48,7 @@ class Shell:
             f"bash -c {inside} > {quote(str(output))} 2>&1 < /dev/null {self._child.fd}>&- & {{ echo $!; }}",
         )
         pid = int(self._answer(text, output))
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         ended = False
         while not (ended or enough(output.read_text(errors="replace"))):
             ended = self._ended(pid)
@@ -86,7 +86,7 @@ class Shell:
     def _tell(self, line: str) -> None:
         self._child.tell(f"{line} >&{self._child.fd}")
 
-    def _answer(self, text: str, output: Path, seconds: float = _PATIENCE) -> str:
+    def _answer(self, text: str, output: Path, seconds: float = PATIENCE) -> str:
         try:
             return self._child.answer(seconds)
         except NoAnswer as error:
@@ -95,7 +95,7 @@ class Shell:
 
     def _ended(self, pid: int) -> bool:
         self._tell(f"kill -0 {pid} 2> /dev/null; echo $?")
-        return self._child.answer(_PATIENCE) != "0"
+        return self._child.answer(PATIENCE) != "0"
 
     def _end(self, pid: int, text: str, output: Path) -> int:
         os.kill(pid, signal.SIGTERM)
