@@ -208,7 +208,7 @@ class Migration:
         crd, options = read.crd, self._options
         rules = treatments(crd, options, completed=completion.completed(crd, options))
         share = await Share.of(self._cluster, crd, options)
-        native = NativeRun(self._environment, crd, options, report) if options.engine is Engine.NATIVE else None
+        native = NativeRun(self._environment, crd, rules, options, report) if options.engine is Engine.NATIVE else None
         if native is not None and rules.reencode:
             self._observer.at(Moment.NATIVE, report)
             rules = replace(rules, written_since=await native.store_again())

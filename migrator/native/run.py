@@ -14,7 +14,7 @@ from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError
 from restow.migrator.crdaccess import ReadCrd, patch_stored_versions, read_crd
 from restow.migrator.lister import ListFailed, list_objects
-from restow.migrator.managedfields.treatment import treatments
+from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.model import Engine, Options
 from restow.migrator.native.api import NativeApi, NativeStuck, find_native
 from restow.migrator.native.migration import NativeMigration, NativeState, active, native_name
@@ -82,16 +82,19 @@ class NativeRun:
     Args:
         environment: the API server, the clock and the end of the run.
         crd: the CRD as read before, when it had settled.
+        rules: the treatments of the pass.
         options: what is asked for.
         report: where warnings and requests are told.
     """
 
-    def __init__(self, environment: Environment, crd: Crd, options: Options, report: CrdReport) -> None:
+    def __init__(
+        self, environment: Environment, crd: Crd, rules: Treatments, options: Options, report: CrdReport
+    ) -> None:
         self._environment = environment
         self._crd = crd
+        self._rules = rules
         self._options = options
         self._report = report
-        self._rules = treatments(crd, options)
         self._name = native_name(crd, options.settle_s)
         self._api: NativeApi | None = None
         self._ended: NativeMigration | None = None
