@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-__all__ = ["SYSTEM_CLOCK", "Clock"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "micro_time"]
 
 
 def _utc_now() -> datetime:
@@ -35,3 +35,8 @@ class Clock:
 
 
 SYSTEM_CLOCK = Clock()
+
+
+def micro_time(moment: datetime) -> str:
+    """Return a moment as ``metav1.MicroTime`` is written: in UTC, with six digits behind the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

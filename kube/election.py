@@ -23,10 +23,12 @@ either        there is none                                CREATE
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 
 import msgspec
+
+from restow.kube.clock import micro_time
 
 __all__ = ["Decision", "LeaseRecord", "LeaseTiming", "Observed", "decide", "observe", "release", "take"]
 
@@ -121,7 +123,7 @@ def take(observed: Observed | None, *, identity: str, now: datetime, timing: Lea
     """Return the record to write for CREATE, ACQUIRE and RENEW; ``now`` is the wall clock, for readers only."""
     before = observed.record if observed is not None else LeaseRecord(holder_identity=identity)
     ours = before.holder_identity == identity
-    time = _micro_time(now)
+    time = micro_time(now)
     return LeaseRecord(
         holder_identity=identity,
         lease_duration_seconds=timing.lease_duration,
@@ -133,7 +135,7 @@ def take(observed: Observed | None, *, identity: str, now: datetime, timing: Lea
 
 def release(held: LeaseRecord, now: datetime) -> LeaseRecord:
     """Return the record that lets anyone else take over at once."""
-    time = _micro_time(now)
+    time = micro_time(now)
     return LeaseRecord(
         holder_identity="",
         lease_duration_seconds=1,
@@ -141,8 +143,3 @@ def release(held: LeaseRecord, now: datetime) -> LeaseRecord:
         renew_time=time,
         lease_transitions=held.lease_transitions or 0,
     )
-
-
-def _micro_time(now: datetime) -> str:
-    """``metav1.MicroTime``."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from restow.kube.clock import micro_time
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
 from restow.kube.failures import describe_failure
@@ -53,7 +54,7 @@ def event_body(
             "generateName": f"{regarding['name'][:_LONGEST_NAME]}-",
             "namespace": regarding.get("namespace") or "default",
         },
-        "eventTime": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": micro_time(at),
         "type": type,
         "reason": reason,
         "action": action,
