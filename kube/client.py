@@ -8,6 +8,7 @@ audit logs and API Priority and Fairness can tell restow.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -38,6 +39,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 _REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60 by itself, and says more when it does
 _CONNECT_TIMEOUT = 10.0
+_ASIDE_TIMEOUT = 10.0  # what is asked of an API server aside is a small document, and others wait for it
 _WATCH_SILENCE = 150.0  # seconds without a byte; bookmarks come about every 60
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
 _CONNECTIONS = 128
@@ -83,14 +85,20 @@ class HttpCluster:
         reload: Callable[[], Awaitable[Connection]],
         request_timeout: float,
         now: Callable[[], datetime],
+        keep_alive: bool = True,
     ) -> None:
         self._connection = connection
         self._reload = reload
         self._now = now
         self._renewing = asyncio.Lock()
         self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=_CONNECT_TIMEOUT)
+        connector = (
+            aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=75)
+            if keep_alive
+            else aiohttp.TCPConnector(limit=_CONNECTIONS, force_close=True)
+        )
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=75),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 "User-Agent": f"restow/{metadata.version('restow')}",
@@ -117,6 +125,32 @@ class HttpCluster:
         target = resource.describe(namespace, name)
         accept = _METADATA if metadata_only else _JSON
         return await self._request("GET", resource.path(namespace, name), "get", target, accept=accept)
+
+    async def discover(self, path: str) -> Reply:
+        return await self._request("GET", path, "get", path)
+
+    @asynccontextmanager
+    async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[HttpCluster]:
+        def there(connection: Connection) -> Connection:
+            if not host:
+                return connection
+            return dataclasses.replace(connection, host=host.rstrip("/"), server_hostname=server_name or None)
+
+        async def reload() -> Connection:
+            await self._renew(self._connection)
+            return there(self._connection)
+
+        cluster = HttpCluster(
+            there(self._connection),
+            reload=reload,
+            request_timeout=_ASIDE_TIMEOUT,
+            now=self._now,
+            keep_alive=False,
+        )
+        try:
+            yield cluster
+        finally:
+            await cluster.close()
 
     async def list_page(
         self,

@@ -85,6 +85,22 @@ class Cluster(Protocol):
         """Read one object."""
         ...
 
+    async def discover(self, path: str) -> Reply:
+        """Read a discovery document: ``/api/v1``, ``/apis``, ``/apis/<group>/<version>``."""
+        ...
+
+    def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
+        """Open this cluster through connections of its own, one for each request, with the same credentials.
+
+        A load balancer then decides for each request which API server answers it. An API server's own address
+        reaches that one alone.
+
+        Args:
+            host: ``https://host:port`` of another API server of the same cluster; empty for this one.
+            server_name: the name that the server's certificate is verified against; empty for the host's.
+        """
+        ...
+
     async def list_page(
         self,
         resource: Resource,

@@ -93,6 +93,14 @@ class Mirror:
         """Read one object from the API server."""
         return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only)
 
+    async def discover(self, path: str) -> Reply:
+        """Read a discovery document from the API server."""
+        return await self._cluster.discover(path)
+
+    def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
+        """Open the API server through connections of its own."""
+        return self._cluster.at(host, server_name)
+
     async def list_page(
         self,
         resource: Resource,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from restow.kube.cluster import PatchType, Reply
+from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import api_error
 from restow.kube.resources import Resource
 
@@ -45,6 +45,12 @@ class Memory:
             body = {"kind": "Status", "reason": "NotFound", "message": "not found", "details": details}
             raise api_error(status=404, body=json.dumps(body).encode(), headers={}, verb="get", target=name)
         return _reply(found)
+
+    async def discover(self, path: str) -> Reply:
+        raise NotImplementedError(path)
+
+    def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
+        raise NotImplementedError(host, server_name)
 
     async def list_page(
         self,
