@@ -19,7 +19,7 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict
 from restow.kube.resources import CRDS
 from tests.faults.conversion import ConversionWebhook, conversion_webhook
-from tests.faults.lag import LateLine, late_apiserver
+from tests.apiserver.lag import LateLine, late_apiserver
 from tests.faults.widgets import GROUP, NEW, OLD, REMOVED
 
 
