@@ -39,6 +39,7 @@ _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=
 
 _REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60 by itself, and says more when it does
 _CONNECT_TIMEOUT = 10.0
+_ASIDE_CONNECT_TIMEOUT = 4.0
 _ASIDE_TIMEOUT = 10.0  # what is asked of an API server aside is a small document, and others wait for it
 _WATCH_SILENCE = 150.0  # seconds without a byte; bookmarks come about every 60
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
@@ -91,7 +92,8 @@ class HttpCluster:
         self._reload = reload
         self._now = now
         self._renewing = asyncio.Lock()
-        self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=_CONNECT_TIMEOUT)
+        connect_timeout = _CONNECT_TIMEOUT if keep_alive else _ASIDE_CONNECT_TIMEOUT
+        self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=connect_timeout)
         connector = (
             aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=75)
             if keep_alive
@@ -120,11 +122,18 @@ class HttpCluster:
         return self._connection.namespace
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+        cached: bool = False,
     ) -> Reply:
         target = resource.describe(namespace, name)
         accept = _METADATA if metadata_only else _JSON
-        return await self._request("GET", resource.path(namespace, name), "get", target, accept=accept)
+        params = {"resourceVersion": "0"} if cached else None
+        return await self._request("GET", resource.path(namespace, name), "get", target, accept=accept, params=params)
 
     async def discover(self, path: str) -> Reply:
         return await self._request("GET", path, "get", path)

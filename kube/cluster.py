@@ -80,9 +80,15 @@ class Cluster(Protocol):
         ...
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+        cached: bool = False,
     ) -> Reply:
-        """Read one object."""
+        """Read one object; ``cached`` as the API server's watch cache has it, which may be behind what is stored."""
         ...
 
     async def discover(self, path: str) -> Reply:

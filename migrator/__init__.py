@@ -11,7 +11,6 @@ from restow.migrator.converters.endpoint import url_problem
 from restow.migrator.crdaccess import list_crds, read_crd
 from restow.migrator.journal import log_details
 from restow.migrator.lister import ListFailed
-from restow.migrator.mark import completed
 from restow.migrator.migration import Migration
 from restow.migrator.model import Engine, ManagedFields, Options, Phase, Scope
 from restow.migrator.observer import Moment, Observer
@@ -21,6 +20,7 @@ from restow.migrator.planning.findings import Check, Finding
 from restow.migrator.planning.survey import Survey
 from restow.migrator.planning.surveyor import survey
 from restow.migrator.preflight import Refused, refusal
+from restow.migrator.proof import Proven, what_is_proved
 from restow.migrator.readiness import Readiness, look
 from restow.migrator.reconciling.details import Happening, MigrationDetails
 from restow.migrator.reconciling.events import Events
@@ -55,6 +55,7 @@ __all__ = [
     "Observer",
     "Options",
     "Phase",
+    "Proven",
     "Readiness",
     "Refused",
     "Report",
@@ -66,7 +67,6 @@ __all__ = [
     "Survey",
     "Targets",
     "Unconverted",
-    "completed",
     "in_group",
     "labelled",
     "list_crds",
@@ -77,4 +77,5 @@ __all__ = [
     "refusal",
     "survey",
     "url_problem",
+    "what_is_proved",
 ]

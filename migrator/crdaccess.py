@@ -15,7 +15,16 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.backoff import Backoff
 from restow.kube.cluster import Cluster, PatchType, Reply
-from restow.kube.errors import ApiError, Forbidden, KubeError, NotFound, ServerError, TooManyRequests, Unreachable
+from restow.kube.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+)
 from restow.kube.resources import CRDS
 from restow.kube.selection import Selection
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
@@ -114,20 +123,38 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
     return Crd.from_document(reply.json())
 
 
-async def annotate(cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None]) -> str:
-    """Give a CRD these annotations (None takes one away); return what the API server said where it would not."""
+async def annotate(
+    cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None], *, unchanged: bool = False
+) -> str:
+    """Give a CRD these annotations (None takes one away); return what the API server said where it would not.
+
+    Args:
+        cluster: where.
+        crd: the CRD as read.
+        annotations: values by name.
+        unchanged: only if the CRD is still the one given.
+
+    Raises:
+        Conflict: it was written meanwhile, and ``unchanged`` was asked for.
+    """
     if all(crd.annotations.get(name) == value for name, value in annotations.items()):
         return ""
-    body = {"metadata": {"annotations": annotations}}
+    metadata: dict[str, object] = {"annotations": annotations}
+    if unchanged:
+        metadata["resourceVersion"] = crd.resource_version
     try:
         await cluster.patch(
             CRDS,
             crd.name,
-            msgspec.json.encode(body),
+            msgspec.json.encode({"metadata": metadata}),
             patch_type=PatchType.MERGE,
             params={"fieldManager": FIELD_MANAGER},
             metadata_only=True,
         )
+    except Conflict:
+        if unchanged:
+            raise
+        return f"{crd.name} was written by others at the same moment"
     except KubeError as error:
         return error.said
     return ""

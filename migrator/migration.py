@@ -1,10 +1,11 @@
-"""The migration of CRDs, from refusal to mark: the whole upgrade-time job as one call.
+"""The migration of CRDs, from refusal to proof: the whole upgrade-time job as one call.
 
-For one CRD: refuse or settle; pass over all objects; judge whether every one of them is stored at what still is the
-storage version; prune ``status.storedVersions``; leave the mark. If the CRD changed during a pass in a way that makes
-its result doubtful, the objects are passed over again, a bounded number of times. Where a mark says that nothing is
-due, no object is asked for. A shard does this for its part, and prunes if it is the last one (``sharing``); with the
-engine ``native`` the cluster's own migration goes before the pass (``nativerun``).
+For one CRD: refuse or settle; have storedVersions name every version that may be stored; wait for API servers that lag;
+pass over all objects; judge whether every one of them is stored at what still is the storage version; prune
+``status.storedVersions``; leave the proof. If the CRD changed during a pass in a way that makes its result doubtful,
+the objects are passed over again, a bounded number of times. Where a proof says that nothing is due, no object is asked
+for. A shard does this for its part, and prunes if it is the last one (``sharing``); with the engine ``native`` the
+cluster's own migration goes before the pass (``native.run``).
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from functools import partial
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError, Unreachable
-from restow.migrator import mark as completion
+from restow.kube.errors import Conflict, KubeError
 from restow.migrator import watermark as resuming
+from restow.migrator.apiservers import ApiServers
 from restow.migrator.crdaccess import CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.managedfields.treatment import Treatments, treatments
-from restow.migrator.model import Engine, Options, Phase
+from restow.migrator.model import Engine, Options
 from restow.migrator.native.api import NativeStuck
 from restow.migrator.native.run import NativeRun, beside_native
 from restow.migrator.observer import Moment, Observer, Silent
 from restow.migrator.passes import Converters, Environment, own_webhook, run_pass, unfinished
 from restow.migrator.preflight import Refused, missing_permissions, refusal
+from restow.migrator.proof import ANNOTATION, UNFINISHED, nothing_due, reencoding_due, what_is_proved
+from restow.migrator.prune import Conclusion
 from restow.migrator.report import CrdReport, Report, ShardReport
 from restow.migrator.settle import Sightings, remaining_settle_time
 from restow.migrator.sharding.sharing import Share
-from restow.migrator.storedversions import Verdict, may_prune
+from restow.migrator.storedversions import Verdict, unnamed_versions
 
 __all__ = ["GRACE", "Migration"]
 
@@ -43,7 +46,14 @@ _log = logging.getLogger(__name__)
 GRACE = 8.0
 """Seconds for what is in flight once a run was asked to stop; pods are given 30, and `restow` promises 10."""
 
-_PRUNE_ATTEMPTS = 10
+_ATTEMPTS = 10
+_LAG_PATIENCE_S = 300.0
+_LAG_POLL_S = 0.5
+_LAG_WATCH_S = 10.0
+
+
+class Lagging(Exception):
+    """An API server does not follow the CRD; the message says which, and what to do."""
 
 
 class Migration:
@@ -134,7 +144,7 @@ class Migration:
         except (Refused, CrdError) as error:
             report.refused = str(error)
             report.pruned_reason = f"refused: {error}"
-        except NativeStuck as stuck:
+        except (NativeStuck, Lagging) as stuck:
             report.unfinished = report.pruned_reason = str(stuck)
         except KubeError as error:
             return error
@@ -144,30 +154,47 @@ class Migration:
         report.engine = (Engine.NATIVE if self._options.engine is Engine.NATIVE else Engine.DIRECT).value
         if (shard := self._options.shard) is not None:
             report.shard = ShardReport(index=shard.index, count=shard.count)
-        read = await self._begin(report)
-        report.stored_before = read.crd.stored_versions
-        if why := completion.nothing_due(read.crd, self._options):
-            report.storage_version, report.stored_after = read.crd.storage.name, read.crd.stored_versions
-            report.pruned_reason = why
-            return
+        async with ApiServers(self._cluster, self._options.api_servers) as servers:
+            verdict = await self._passes(servers, report)
+            report.not_seen += servers.unseen
+        if report.objects.failed and not self._options.dry_run:
+            await self._void_proof(report.name)
+        if verdict.again and not report.pruned:
+            report.unfinished = report.unfinished or f"{verdict.reason}. Run again once it no longer changes"
+
+    async def _passes(self, servers: ApiServers, report: CrdReport) -> Verdict:
+        """Pass over all objects until the result is beyond doubt, but not for ever."""
+        read = await self._begin(servers, report, first=True)
+        if why := nothing_due(read.crd, self._options):
+            return await self._already_done(read, why, report)
         for number in range(1, self._options.passes + 1):
             report.storage_version = read.crd.storage.name
             report.stored_after = read.crd.stored_versions
-            verdict = await self._pass(read, report)
+            verdict = await self._pass(read, servers, report)
             if report.unfinished or not verdict.again or number == self._options.passes or self._halt:
                 break
             report.warnings.append(f"{verdict.reason}; all objects were looked at again")
             try:
-                read = await self._begin(report)
+                read = await self._begin(servers, report)
             except KubeError as error:
                 report.unfinished = f"the CRD could not be read for another pass: {error}"
                 break
-        if report.objects.failed and not self._options.dry_run:
-            await self._void_mark(report.name)
-        if verdict.again and not report.pruned:
-            report.unfinished = report.unfinished or f"{verdict.reason}. Run again once it no longer changes"
+        return verdict
 
-    async def _begin(self, report: CrdReport) -> ReadCrd:
+    async def _already_done(self, read: ReadCrd, why: str, report: CrdReport) -> Verdict:
+        """No object has to be looked at: what is left is to prune, and to extend the proof to this generation."""
+        crd = read.crd
+        report.storage_version, report.stored_after = crd.storage.name, crd.stored_versions
+        report.pruned_reason = why
+        if self._options.dry_run or self._options.partial:
+            return Verdict(prune=False)
+        conclusion = Conclusion(self._cluster, self._options, self._halt, report)
+        if crd.stored_versions != (crd.storage.name,) and self._options.prunes:
+            return await conclusion.of(crd, CrdWatch(crd), None)
+        await conclusion.extend(read)
+        return Verdict(prune=False)
+
+    async def _begin(self, servers: ApiServers, report: CrdReport, *, first: bool = False) -> ReadCrd:
         """Read the CRD and make sure that it can be migrated, now and as it is."""
         if why := self._options.contradiction:
             raise Refused(why)
@@ -181,13 +208,41 @@ class Migration:
         if missing := await missing_permissions(self._cluster, read.crd, self._options):
             msg = f"permission is missing to {'; '.join(missing)}: grant it to this user and run again"
             raise Refused(msg)
-        return await self._settled(read, report)
+        if first:
+            report.stored_before = read.crd.stored_versions
+        read = await self._guarded(read, report)
+        if not reencoding_due(read.crd, self._options):
+            return read
+        read = await self._settled(read, report)
+        await self._current(servers, read.crd, report)
+        return read
+
+    async def _guarded(self, read: ReadCrd, report: CrdReport) -> ReadCrd:
+        """Have storedVersions name every version at which objects may be stored, so that none of them can be removed.
+
+        They do not after somebody trimmed them, or the cluster's own migration failed. The API server refuses to
+        remove a version that they name; that holds until the objects are proved to be stored at the storage version.
+        """
+        options = self._options
+        if options.dry_run or options.partial or not options.prunes:
+            return read
+        for _ in range(_ATTEMPTS):
+            crd = read.crd
+            missing = unnamed_versions(crd) if what_is_proved(crd).doubt else ()
+            if not missing:
+                return read
+            try:
+                guarded = await patch_stored_versions(self._cluster, crd, (*missing, *crd.stored_versions))
+            except Conflict:
+                read = await read_crd(self._cluster, report.name)
+                continue
+            report.put_back = tuple(dict.fromkeys((*report.put_back, *missing)))
+            return replace(read, crd=guarded)
+        msg = f"{report.name} is written by others all the time, so nothing was begun. Run again once that ends"
+        raise Refused(msg)
 
     async def _settled(self, read: ReadCrd, report: CrdReport) -> ReadCrd:
-        """Wait until the last change of the CRD is long enough ago; only a re-encode depends on that."""
-        completed = completion.completed(read.crd, self._options)
-        if not completion.reencoding_due(read.crd, self._options, completed=completed):
-            return read
+        """Wait until the last change of the CRD is long enough ago."""
         while not self._halt:
             wait = remaining_settle_time(
                 read.crd,
@@ -203,32 +258,77 @@ class Migration:
             read = await read_crd(self._cluster, report.name)
         return read
 
-    async def _pass(self, read: ReadCrd, report: CrdReport) -> Verdict:
+    async def _current(self, servers: ApiServers, crd: Crd, report: CrdReport) -> None:
+        """Wait until every API server that can be looked at encodes objects at the storage version.
+
+        Raises:
+            Lagging: one does not, after minutes.
+            KubeError: the API server cannot be looked at.
+        """
+        until = self._clock() + _LAG_PATIENCE_S
+        while not self._halt and (behind := await servers.behind(crd)):
+            if self._clock() >= until:
+                msg = f"{behind}. It was waited for {_LAG_PATIENCE_S:.0f} seconds; look at that server, then run again"
+                raise Lagging(msg)
+            report.lagging = behind
+            self._observer.at(Moment.LAGGING, report)
+            await self._halt.sleep(_LAG_POLL_S)
+
+    async def _pass(self, read: ReadCrd, servers: ApiServers, report: CrdReport) -> Verdict:
         """Finish all objects, or the shard's, then prune if that is safe."""
         crd, options = read.crd, self._options
-        rules = treatments(crd, options, completed=completion.completed(crd, options))
+        rules = treatments(crd, options, completed=what_is_proved(crd).managed_fields_done(options))
         share = await Share.of(self._cluster, crd, options)
         native = NativeRun(self._environment, crd, rules, options, report) if options.engine is Engine.NATIVE else None
         if native is not None and rules.reencode:
             self._observer.at(Moment.NATIVE, report)
             rules = replace(rules, written_since=await native.store_again())
-        verdict = await self._pass_watched(crd, self._resumed(crd, rules, report), share, report)
+        verdict = await self._pass_watched(crd, self._resumed(crd, rules, report), servers, share, report)
         if native is not None:
             await native.end()
         return verdict
 
-    async def _pass_watched(self, crd: Crd, rules: Treatments, share: Share | None, report: CrdReport) -> Verdict:
+    async def _pass_watched(
+        self, crd: Crd, rules: Treatments, servers: ApiServers, share: Share | None, report: CrdReport
+    ) -> Verdict:
         watching = CrdWatch(crd)
+        lagged: list[str] = []
         async with asyncio.TaskGroup() as group:
-            following = group.create_task(watching.follow(self._cluster))
+            beside = [group.create_task(watching.follow(self._cluster))]
+            if rules.reencode:
+                beside.append(group.create_task(self._watch_servers(servers, crd, lagged)))
             try:
                 if share is None or not share.done_before(crd):
                     self._observer.at(Moment.WRITING, report)
                     listed = partial(self._listed, crd, rules, report)
                     await run_pass(self._environment, crd, rules, self._options, report, listed=listed)
-                return await self._conclude(crd, watching, share, report)
+                    if rules.reencode and not report.unfinished and (behind := await self._lag(servers, crd, lagged)):
+                        report.pruned_reason = behind
+                        return Verdict(prune=False, reason=behind, again=True)
+                self._observer.at(Moment.PRUNING, report)
+                return await Conclusion(self._cluster, self._options, self._halt, report).of(crd, watching, share)
             finally:
-                following.cancel()
+                for task in beside:
+                    task.cancel()
+
+    async def _watch_servers(self, servers: ApiServers, crd: Crd, lagged: list[str]) -> None:
+        """Look at the API servers now and then, until cancelled; one that lags makes the pass worth nothing."""
+        while not lagged:
+            await asyncio.sleep(_LAG_WATCH_S)
+            try:
+                if behind := await servers.behind(crd):
+                    lagged.append(behind)
+            except KubeError as error:
+                _log.debug("%s: the API servers could not be looked at in between: %s", crd.name, error)
+
+    async def _lag(self, servers: ApiServers, crd: Crd, lagged: list[str]) -> str:
+        """Say which API server lagged during the pass that just ended, or does now."""
+        if lagged:
+            return lagged[0]
+        try:
+            return await servers.behind(crd)
+        except KubeError as error:
+            return f"the API servers could not be looked at after the pass: {error}"
 
     def _resumed(self, crd: Crd, rules: Treatments, report: CrdReport) -> Treatments:
         """Leave out what was written since an earlier run's watermark, if that is asked for and the watermark holds."""
@@ -257,107 +357,11 @@ class Migration:
             if self._options.resume:
                 report.warnings.append(f"the watermark could not be left on {crd.name}, so no run can resume ({said})")
 
-    async def _conclude(self, crd: Crd, watching: CrdWatch, share: Share | None, report: CrdReport) -> Verdict:
-        if (why := self._no_prune(report)) is not None:
-            report.pruned_reason = why
-            return Verdict(prune=False)
-        try:
-            if share is not None:
-                verdict = await share.record(watching)
-                if not verdict.prune:
-                    report.pruned_reason = verdict.reason
-                    return verdict
-            if not self._options.does(Phase.PRUNE):
-                report.pruned_reason = "the prune phase is switched off"
-                return Verdict(prune=False)
-            self._observer.at(Moment.PRUNING, report)
-            return await self._prune(crd, watching, share, report)
-        except (KubeError, Refused, CrdError) as error:
-            said = error.said if isinstance(error, KubeError) else str(error)
-            report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
-            report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
-            return Verdict(prune=False)
-
-    def _no_prune(self, report: CrdReport) -> str | None:
-        """The reason why storedVersions is not even looked at, or None."""
-        options = self._options
-        if report.objects.failed:
-            return f"{report.objects.failed} objects failed"
-        if report.unfinished:
-            return report.unfinished
-        if options.dry_run:
-            return "dry run"
-        if options.partial:
-            return "only a part of the objects was looked at (--namespace or --selector)"
-        if not options.does(Phase.STORAGE):
-            return "the storage phase is switched off"
-        return None
-
-    async def _prune(self, start: Crd, watching: CrdWatch, share: Share | None, report: CrdReport) -> Verdict:
-        """Prune on a fresh read, judged anew as often as somebody else writes the CRD in between."""
-        for _ in range(_PRUNE_ATTEMPTS):
-            now = (await read_crd(self._cluster, start.name)).crd
-            await watching.reach(now.generation)
-            if self._halt:  # whoever leads now prunes
-                report.pruned_reason = report.unfinished = unfinished(report, self._halt)
-                return Verdict(prune=False)
-            verdict = may_prune(start, now, watching.generations)
-            if verdict.prune and share is not None:
-                verdict = share.judge(now, watching.generations, report)
-            if not verdict.prune:
-                report.pruned_reason = verdict.reason
-                return verdict
-            exact = (start.storage.name,)
-            if now.stored_versions != exact:
-                try:
-                    now = await patch_stored_versions(self._cluster, now, exact)
-                except (Conflict, Unreachable):
-                    continue
-                report.pruned = True
-                report.pruned_reason = "every object is stored at the storage version"
-            elif not report.pruned:
-                report.pruned = start.stored_versions != exact and self._options.engine is Engine.NATIVE
-                report.pruned_reason = _pruned_by_others(start, ours=report.pruned)
-            report.stored_after = now.stored_versions
-            await self._leave_mark(start, now, report)
-            if share is not None:
-                await share.close()
-            return verdict
-        reason = f"{start.name} was written by others each time its status.storedVersions was about to be pruned"
-        report.pruned_reason = reason
-        return Verdict(prune=False, reason=reason, again=True)
-
-    async def _leave_mark(self, start: Crd, now: Crd, report: CrdReport) -> None:
-        """Leave the mark in place of the watermark, which has done its service.
-
-        There is none on a CRD of one version where there was nothing to do.
-        """
-        if not completion.may_mark(start, now, self._options):
-            return
-        annotations: dict[str, str | None] = {}
-        if len(now.versions) > 1 or report.objects.rewritten or completion.ANNOTATION in now.annotations:
-            annotations[completion.ANNOTATION] = completion.mark(now, self._options)
-        if resuming.ANNOTATION in now.annotations:
-            annotations[resuming.ANNOTATION] = None
-        if said := await annotate(self._cluster, now, annotations):
-            report.warnings.append(
-                f"the completion mark could not be left on {now.name} ({said}); the next run will look at all objects"
-            )
-
-    async def _void_mark(self, name: str) -> None:
-        """Have the next run look at all objects, whatever mark a run at work beside this one leaves."""
+    async def _void_proof(self, name: str) -> None:
+        """Have the next run look at all objects, whatever proof a run at work at the same time leaves."""
         try:
             crd = (await read_crd(self._cluster, name)).crd
         except (KubeError, Refused, CrdError):
             return  # this run failed as it is
-        if said := await annotate(self._cluster, crd, {completion.ANNOTATION: completion.UNFINISHED}):
-            _log.info("%s: the mark could not be voided: %s", name, said)
-
-
-def _pruned_by_others(start: Crd, *, ours: bool) -> str:
-    """Say why there was nothing to prune any more."""
-    if ours:
-        return "the cluster's own migration pruned, and every object was seen to be stored at the storage version"
-    if start.stored_versions != (start.storage.name,):
-        return "status.storedVersions was pruned by another run meanwhile; every object is at the storage version"
-    return "status.storedVersions names only the storage version already"
+        if said := await annotate(self._cluster, crd, {ANNOTATION: UNFINISHED}):
+            _log.info("%s: the proof could not be voided: %s", name, said)

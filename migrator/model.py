@@ -84,7 +84,7 @@ class Options:
             another API server may still encode the old version for a moment).
         conversion_url: another way to the CRD's conversion webhook (a port-forward, say), or None.
         passes: how often to start over when the CRD changed during a pass.
-        ignore_mark: look at all objects although a complete run left its mark, and translate again what clients of
+        ignore_mark: write all objects although a complete run left its proof, and translate again what clients of
             served versions wrote since.
         resume: leave out re-encoding objects that were written since an earlier run took its watermark
             (``restow.migrator.watermark``). It rests on the same ground as every prune, that ``settle_s`` is enough
@@ -93,6 +93,7 @@ class Options:
         shard: the part of the objects that is this process's, or None for all; see ``restow.migrator.sharding.shards``.
         engine: who stores objects again.
         native_patience_s: how long the cluster's own migration is waited for.
+        api_servers: ``https://host:port`` of further API servers of the cluster, to be looked at for lag as well.
     """
 
     skip: frozenset[Phase] = field(default_factory=frozenset)
@@ -113,6 +114,7 @@ class Options:
     shard: Shard | None = None
     engine: Engine = Engine.DIRECT
     native_patience_s: float = 3600.0
+    api_servers: tuple[str, ...] = ()
 
     @property
     def contradiction(self) -> str:

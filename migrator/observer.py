@@ -13,12 +13,16 @@ __all__ = ["Moment", "Observer", "Silent"]
 class Moment(StrEnum):
     """Where the migration of a CRD is.
 
-    ``settling``: waiting until the last change of the CRD is long enough ago (``report.settle_s``). ``writing``: a
-    pass begins; its counts grow in the report. ``native``: the cluster's own migration is at work, and is waited
-    for. ``pruning``: all objects are done. ``ended``: with this CRD.
+    - ``settling``: waiting until the last change of the CRD is long enough ago (``report.settle_s``).
+    - ``lagging``: waiting for an API server that has not seen that change; ``report.lagging`` says which.
+    - ``native``: the cluster's own migration is at work, and is waited for.
+    - ``writing``: a pass begins; its counts grow in the report.
+    - ``pruning``: all objects are done.
+    - ``ended``: with this CRD.
     """
 
     SETTLING = "settling"
+    LAGGING = "lagging"
     NATIVE = "native"
     WRITING = "writing"
     PRUNING = "pruning"

@@ -1,21 +1,33 @@
 """May a version be unserved, may it be removed: the question before each step of a version's end.
 
-Removing a version is safe once nothing is stored at it (the API server itself refuses the removal while storedVersions
-names it, but believes whatever stands there) and no managedFields entry names it (or every later server-side apply of
-that object fails, Kubernetes issue 111937). Always looks afresh; a mark is never trusted here.
+A version may be removed once four things hold:
+
+- Nothing is stored at it. The API server refuses the removal while storedVersions names it, but believes whatever
+  stands there; so restow asks for a proof of its own (``proof``). What is stored at a removed version cannot be read
+  any more, and one such object ends every LIST of the kind.
+- No API server could store something at it, by lagging behind the CRD (``apiservers``).
+- No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
+- The CRD did not change while all this was looked at.
+
+Objects and API servers are looked at afresh, each time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
+from restow.migrator.apiservers import ApiServers
+from restow.migrator.crdaccess import read_crd
 from restow.migrator.lister import ListFailed
 from restow.migrator.looking import look_through
+from restow.migrator.native.migration import failed_prune
 from restow.migrator.preflight import Refused, help_to_list, refusal
+from restow.migrator.proof import ANNOTATION, what_is_proved
 
 __all__ = ["Readiness", "judge", "look"]
 
@@ -61,8 +73,19 @@ class Readiness:
         }
 
 
-def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int]) -> Readiness:
-    """Judge from the CRD and from what was counted on its objects."""
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What the API servers know of a CRD: reasons against a removal, and notes about servers that were not seen."""
+
+    against: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+_ALL_SEEN = Servers()
+
+
+def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int], servers: Servers = _ALL_SEEN) -> Readiness:
+    """Judge from the CRD, from what was counted on its objects, and from what its API servers know of it."""
     unserving: list[str] = []
     removal: list[str] = []
     notes: list[str] = []
@@ -80,6 +103,10 @@ def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int]) -> Re
         removal.append(
             f"status.storedVersions names {version}: objects may be stored at it; run restow migrate {crd.name}"
         )
+    elif found is not None and not found.storage and (doubt := what_is_proved(crd).doubt):
+        removal.append(f"{doubt}, so objects may be stored at {version}; run restow migrate {crd.name}")
+    removal += servers.against
+    notes += servers.unseen
     if owners:
         total = sum(owners.values())
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
@@ -123,8 +150,14 @@ def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
     )
 
 
-async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
-    """Count the entries of a version on all objects of a CRD, and judge.
+async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = ()) -> Readiness:
+    """Count the entries of a version on all objects of a CRD, look at its API servers, and judge.
+
+    Args:
+        cluster: the API server at hand.
+        crd: the CRD as just read.
+        version: the version that is to go.
+        api_servers: ``https://host:port`` of further API servers of the cluster.
 
     Raises:
         Refused: the objects cannot be listed as the CRD is, or there is no such version.
@@ -137,11 +170,29 @@ async def look(cluster: Cluster, crd: Crd, version: str) -> Readiness:
         found = await _count(cluster, crd, version)
     except ListFailed as failure:
         raise help_to_list(crd, failure) from failure
+    servers = await _look_at_servers(cluster, crd, api_servers)
     if crd.version(version) is None and version not in crd.stored_versions and not found.owners:
         names = ", ".join(each.name for each in crd.versions)
         msg = f"{crd.name} has no version {version}, and no object has entries of one: its versions are {names}"
         raise Refused(msg)
-    return judge(crd, version, objects=found.objects, owners=found.owners)
+    return judge(crd, version, objects=found.objects, owners=found.owners, servers=servers)
+
+
+async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> Servers:
+    """Look at the API servers, and then once more at the CRD: what it was judged by must still be so."""
+    against = []
+    async with ApiServers(cluster, urls) as servers:
+        if behind := await servers.behind(crd):
+            against.append(f"{behind}; ask again once it follows")
+        unseen = tuple(servers.unseen)
+    now = (await read_crd(cluster, crd.name)).crd
+    if _judged_by(now) != _judged_by(crd):
+        against.append(f"{crd.name} was changed while its objects were looked at; ask again")
+    return Servers(tuple(against), unseen)
+
+
+def _judged_by(crd: Crd) -> tuple[object, ...]:
+    return crd.uid, crd.generation, crd.stored_versions, crd.annotations.get(ANNOTATION), failed_prune(crd)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,10 @@ class CrdReport:
         rewritten_before: objects that earlier passes rewrote.
         expected: how many objects there are, as far as the lists told yet.
         settle_s: seconds that were waited for the CRD to settle.
+        lagging: the sentence about an API server that was waited for, or empty.
+        put_back: versions that were put back into storedVersions before the first write.
+        not_seen: sentences about API servers that could not be looked at.
+        proof: the proof that the run left, or would have left with the right to; empty where it proved nothing.
         engine: who stored objects again, ``direct`` or ``native``.
         resumed_from: the watermark after which objects were left out, or empty.
         shard: which part this was; the others are known once it was done.
@@ -143,6 +147,10 @@ class CrdReport:
     rewritten_before: int = 0
     expected: int = 0
     settle_s: float = 0.0
+    lagging: str = ""
+    put_back: tuple[str, ...] = ()
+    not_seen: list[str] = field(default_factory=list)
+    proof: str = ""
     duration_s: float = 0.0
     engine: str = "direct"
     resumed_from: str = ""
@@ -184,6 +192,7 @@ class CrdReport:
             "storageVersion": self.storage_version,
             "storedVersionsBefore": list(self.stored_before),
             "storedVersionsAfter": list(self.stored_after),
+            "storedVersionsPutBack": list(self.put_back),
             "pruned": self.pruned,
             "prunedReason": self.pruned_reason,
             "objects": {name: getattr(counts, name) for name in Counts.__slots__},
@@ -198,6 +207,7 @@ class CrdReport:
             "refused": self.refused,
             "unfinished": self.unfinished,
             "warnings": list(self.warnings),
+            "notSeen": list(self.not_seen),
             "passes": self.passes,
             "engine": self.engine,
             "resumedFrom": self.resumed_from,

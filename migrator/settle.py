@@ -8,11 +8,15 @@ began in it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from restow.crds import Crd
 
 __all__ = ["Sightings", "remaining_settle_time"]
+
+
+_CLOCKS_APART_S = 60.0
+"""Seconds by which clocks may differ: the server that answers need not be the one that took the change."""
 
 
 @dataclass(slots=True)
@@ -37,14 +41,13 @@ def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | N
         crd: the CRD as just read.
         settle_s: seconds that must lie between its last change and the list.
         server_now: the API server's clock with that read, or None where it was not told.
-        seen_for_s: seconds since this process saw the CRD in this generation first; counts where the CRD itself does
-            not tell when its spec changed.
+        seen_for_s: seconds since this process saw the CRD in this generation first. It counts for changes of the last
+            minute, and where the CRD itself does not tell when its spec changed.
     """
     changed = last_spec_change(crd)
     if changed is None or server_now is None:
         return max(0.0, settle_s - seen_for_s)
-    # managedFields times have whole seconds: the change may be up to a second younger than its time.
-    age = (server_now - changed - timedelta(seconds=1)).total_seconds()
+    age = (server_now - changed).total_seconds() - _CLOCKS_APART_S
     return min(settle_s, max(0.0, settle_s - max(age, seen_for_s)))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from restow.crds import Crd
 
-__all__ = ["Generations", "Verdict", "may_prune"]
+__all__ = ["Generations", "Verdict", "may_prune", "unnamed_versions"]
 
 Fingerprint = tuple[tuple[str, bool, bool], ...]
 
@@ -84,6 +84,11 @@ def may_prune(start: Crd, now: Crd, generations: Generations) -> Verdict:
     if generations.unbroken(start.generation, now.generation, storage):
         return Verdict(prune=True)
     return Verdict(prune=False, reason=_unproven(start, now, generations), again=True)
+
+
+def unnamed_versions(crd: Crd) -> tuple[str, ...]:
+    """Return the versions of the CRD that storedVersions does not name, in the CRD's order."""
+    return tuple(version.name for version in crd.versions if version.name not in crd.stored_versions)
 
 
 def _unproven(start: Crd, now: Crd, generations: Generations) -> str:

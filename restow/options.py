@@ -14,6 +14,7 @@ from restow.exits import InputError
 from restow.migrator import Converters, Engine, ManagedFields, Options, Phase, Scope, Shard, own_webhook, url_problem
 
 __all__ = [
+    "api_servers",
     "connection",
     "converters",
     "crd_names",
@@ -52,6 +53,17 @@ def connection(function: _F) -> _F:
             shell_complete=completion.files,
         ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
+    )(function)
+
+
+def api_servers(function: _F) -> _F:
+    """--api-server, as ``api_servers``."""
+    return click.option(
+        "--api-server",
+        "api_servers",
+        multiple=True,
+        metavar="URL",
+        help="https://HOST:PORT of another API server of the cluster, to be looked at as well; repeatable.",
     )(function)
 
 
@@ -117,7 +129,7 @@ def migration(function: _F) -> _F:
             type=click.Choice([each.value for each in Phase]),
             help="Switch a phase off; repeatable.",
         ),
-        click.option("--ignore-mark", is_flag=True, help="Look at all objects although a complete run left its mark."),
+        click.option("--ignore-mark", is_flag=True, help="Write all objects although a complete run left its proof."),
         converter,
         selection,
     )(function)

@@ -88,6 +88,8 @@ class _Track:
         report, name = self.report, self.report.name
         if self.moment is Moment.SETTLING:
             return f"{name}: waiting {report.settle_s:.1f} s for the CRD's last change to settle"
+        if self.moment is Moment.LAGGING:
+            return f"{name}: waiting, since {report.lagging}"
         if self.moment is Moment.PRUNING:
             return f"{name}: all objects done, judging whether storedVersions may be pruned"
         if self.moment is Moment.ENDED:
@@ -110,6 +112,7 @@ class _Track:
 
 
 _PHASES = {
+    Moment.LAGGING: "waiting for an API server that lags",
     Moment.WRITING: "writing",
     Moment.PRUNING: "pruning",
     Moment.ENDED: "ended",

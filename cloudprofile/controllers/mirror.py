@@ -88,10 +88,16 @@ class Mirror:
         return self._cluster.default_namespace
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+        cached: bool = False,
     ) -> Reply:
         """Read one object from the API server."""
-        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only)
+        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
 
     async def discover(self, path: str) -> Reply:
         """Read a discovery document from the API server."""

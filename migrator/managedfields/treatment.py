@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from restow.crds import Crd, Schema, added_defaults, retyped_fields, topology_differences
-from restow.migrator.mark import reencoding_due
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
-from restow.migrator.native.migration import failed_prune
+from restow.migrator.proof import may_be_stored, reencoding_due
 from restow.migrator.watermark import is_newer
 
 __all__ = ["Treatment", "Treatments", "treatments"]
@@ -52,8 +51,7 @@ class Treatments:
         removed: treatment of every other apiVersion.
         present: the apiVersions that the CRD has; the server can convert entries of these only.
         served: those of them whose clients are still served.
-        reencode: whether every object has to be written, since ``storedVersions`` names another version, or cannot be
-            believed.
+        reencode: whether every object has to be written, since no proof says that it is stored at the storage version.
         written_since: the resourceVersion after which everything was written at the storage version, or empty.
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
         schemas: schema by apiVersion, for reshaping.
@@ -98,7 +96,7 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
     Args:
         crd: the CRD as read at the start of the pass.
         options: what is asked for.
-        completed: a trusted mark says that a run with these options finished for exactly these versions; entries
+        completed: a proof says that a run with these options did the managedFields for exactly these versions; entries
             of served versions found now were written by clients since, and are theirs.
     """
     storage = crd.storage
@@ -112,8 +110,8 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         removed=_removed(crd, options),
         present=frozenset(by_version),
         served=frozenset(version.api_version for version in crd.versions if version.served),
-        reencode=reencoding_due(crd, options, completed=completed),
-        new_defaults=_persisted_defaults(crd),
+        reencode=reencoding_due(crd, options),
+        new_defaults=_persisted_defaults(crd, options),
         schemas={version.api_version: version.schema for version in crd.versions},
         whole_objects=any(
             _needs_objects(by_version[version.api_version], version.schema, storage.schema) for version in crd.versions
@@ -121,14 +119,14 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
     )
 
 
-def _persisted_defaults(crd: Crd) -> tuple[str, ...]:
+def _persisted_defaults(crd: Crd, options: Options) -> tuple[str, ...]:
     """Defaults that objects stored at an older version lack, and that a plain write would persist in our name.
 
     Those of the status are not: with a status subresource a write of the object itself never owns any of it.
     """
     storage = crd.storage
-    stored = crd.versions if failed_prune(crd) else [crd.version(name) for name in crd.stored_versions]
-    older = [version for version in stored if version is not None and not version.storage]
+    stored = {version.name for version in crd.versions} if options.ignore_mark else set(may_be_stored(crd))
+    older = [version for version in crd.versions if version.name in stored and not version.storage]
     found = dict.fromkeys(
         path
         for version in older

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from restow.crds import Crd, dropped_fields, pruned_paths
 from restow.migrator.lister import Item
 from restow.migrator.planning.findings import Check, Finding
+from restow.migrator.proof import may_be_stored
 
 __all__ = ["LostFields", "look_for_lost_fields"]
 
@@ -72,7 +73,7 @@ async def look_for_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterat
     found = LostFields()
     if crd.strategy != "None":
         return found
-    for name in crd.stored_versions:
+    for name in may_be_stored(crd):
         version = crd.version(name)
         if version is None or version.storage:
             continue

@@ -18,7 +18,6 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.migrator import mark as completion
 from restow.migrator.converters.converter import Converter, Json
 from restow.migrator.converters.probe import probe
 from restow.migrator.decide import Decision, decide
@@ -36,6 +35,7 @@ from restow.migrator.planning.rehearsal import Rehearsal
 from restow.migrator.planning.sampling import Sample
 from restow.migrator.planning.survey import Survey
 from restow.migrator.preflight import Refused, help_to_list, missing, of_missing, permissions, refusal
+from restow.migrator.proof import may_be_stored, what_is_proved
 from restow.migrator.report import Failure, Requests
 from restow.migrator.wire import Meta
 
@@ -78,7 +78,7 @@ async def survey(
     if found.refused:
         return found
     found.in_process = chosen is not None
-    found.completed = completion.completed(crd, options)
+    found.completed = what_is_proved(crd).managed_fields_done(options)
     rules = treatments(crd, options, completed=found.completed)
     found.new_defaults = rules.new_defaults
     found.reencode = rules.reencode
@@ -150,7 +150,7 @@ class _Surveyor:
         finally:
             found.tried = rehearsal.tried
             found.measured = replace(rehearsal.measured, list_s=self._list_s)
-        if found.writes and self._crd.stored_versions != (self._crd.storage.name,):
+        if found.writes and may_be_stored(self._crd) != (self._crd.storage.name,):
             found.lost = await look_for_lost_fields(self._crd, self._objects_at)
             for finding in found.lost.findings(self._crd):
                 found.findings.add(finding)

@@ -18,7 +18,7 @@ State = tuple[str, int]
 
 @dataclass(slots=True)
 class _Remembered:
-    mark: str = ""
+    proof: str = ""
     failures: int = 0
     failed: State | None = None
     until: float = 0.0
@@ -35,20 +35,18 @@ class Memory:
     backoff: Backoff
     _crds: dict[str, _Remembered] = field(default_factory=dict)
 
-    def marks(self, crd: Crd, annotation: str) -> tuple[str, ...]:
-        """Return the marks that are known: that of the CRD's annotation, and of this process's own last run."""
-        own = self._crds[crd.name].mark if crd.name in self._crds else ""
-        found = crd.annotations.get(annotation, "")
-        return tuple(mark for mark in (found, own) if mark)
+    def proof(self, name: str) -> str:
+        """Return the proof of this process's own last run; empty where there is none."""
+        return self._crds[name].proof if name in self._crds else ""
 
-    def finished(self, name: str, mark: str) -> None:
+    def finished(self, name: str, proof: str) -> None:
         """Remember a run that finished."""
-        self._crds[name] = _Remembered(mark=mark)
+        self._crds[name] = _Remembered(proof=proof)
 
     def calm(self, name: str) -> None:
         """Forget failures: nothing is due, or not for a reason that is one."""
         known = self._crds.get(name)
-        self._crds[name] = _Remembered(mark=known.mark if known is not None else "")
+        self._crds[name] = _Remembered(proof=known.proof if known is not None else "")
 
     def failed(self, crd: Crd, now: float, chance: float, at_least: float = 0.0) -> float:
         """Count a failure; return the seconds until the next try."""

@@ -19,26 +19,25 @@ from restow.kube.cluster import Cluster
 from restow.kube.controller import Controller, ControllerDetails, Result
 from restow.kube.election import LeaseTiming
 from restow.kube.elector import ElectionDetails, LeaderElector, unique_identity
-from restow.kube.errors import ApiError, KubeError, NotFound
+from restow.kube.errors import ApiError, Conflict, KubeError, NotFound
 from restow.kube.failures import describe_failure
 from restow.kube.resources import CRDS
 from restow.kube.sources import Key
 from restow.migrator.crdaccess import ReadCrd, annotate, read_crd
 from restow.migrator.journal import log_details
-from restow.migrator.mark import ANNOTATION, may_mark
 from restow.migrator.migration import Migration
 from restow.migrator.model import Options, Phase
 from restow.migrator.passes import Converters, own_webhook
 from restow.migrator.preflight import Refused
+from restow.migrator.proof import ANNOTATION, extended, what_is_proved
 from restow.migrator.reconciling.details import Happening, finding, outcome
-from restow.migrator.reconciling.due import due_phases, finished_mark
+from restow.migrator.reconciling.due import due_phases
 from restow.migrator.reconciling.events import Events
 from restow.migrator.reconciling.memory import Memory
 from restow.migrator.reconciling.narrator import Hook, Narrator, Run
 from restow.migrator.reconciling.targets import Targets, choice
 from restow.migrator.report import CrdReport
 from restow.migrator.settle import Sightings, remaining_settle_time
-from restow.migrator.storedversions import Generations, may_prune
 
 __all__ = ["Migrator"]
 
@@ -204,9 +203,10 @@ class Migrator:
         if read is None or options is None:
             return await self._forget(name)
         crd = read.crd
-        due = due_phases(crd, options, self._memory.marks(crd, ANNOTATION))
+        due = due_phases(crd, options, self._memory.proof(name))
         if not due:
             self._memory.calm(name)
+            await self._extend_proof(read)
             await self._narrator.tell(Happening.IDLE, crd, message="nothing is due")
             return _NEVER
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
@@ -243,7 +243,7 @@ class Migrator:
             after = self._memory.refused(name, chance)
             happening, message = Happening.REFUSED, report.refused
         elif report.complete and _as_asked(report, options):
-            after = await self._leave_mark(crd, options)
+            after = await self._remember(crd, options, report.proof)
             happening, message = Happening.FINISHED, finding(report)
         elif stop.is_set():
             after = 0.0
@@ -280,20 +280,32 @@ class Migrator:
                 run.end()
         raise error
 
-    async def _leave_mark(self, start: Crd, options: Options) -> float | None:
-        """Leave the mark that nothing is due, if the CRD still is as it was; return when to look again."""
+    async def _remember(self, start: Crd, options: Options, proof: str) -> float | None:
+        """Remember what a run proved, if nothing is due by it; return when to look again."""
         read = await self._read(start.name)
-        if (
-            read is None
-            or not may_mark(start, read.crd, options)
-            or not may_prune(start, read.crd, Generations()).prune
-        ):
-            return 0.0  # it changed meanwhile, or a run beside this one failed, so something may be due
-        finished = finished_mark(read.crd, options)
-        self._memory.finished(start.name, finished)
-        if said := await annotate(self._cluster, read.crd, {ANNOTATION: finished}):
-            _log.warning("the mark could not be left on %s (%s): the next process looks again", start.name, said)
+        if read is None or not proof or due_phases(read.crd, options, proof):
+            return 0.0  # it changed meanwhile, or a run of another process failed, so something may be due
+        self._memory.finished(start.name, proof)
+        await self._leave(read.crd, proof)
         return None
+
+    async def _extend_proof(self, read: ReadCrd) -> None:
+        """Write the proof down for the CRD's present generation: one that is two changes old may prove nothing."""
+        crd = read.crd
+        proof = extended(what_is_proved(crd, self._memory.proof(crd.name)), read.server_now)
+        if proof is not None:
+            self._memory.finished(crd.name, proof.encode())
+            await self._leave(crd, proof.encode())
+
+    async def _leave(self, crd: Crd, proof: str) -> None:
+        if crd.annotations.get(ANNOTATION) == proof:
+            return
+        try:
+            said = await annotate(self._cluster, crd, {ANNOTATION: proof}, unchanged=True)
+        except Conflict:
+            return  # its event comes, and with it the next look
+        if said:
+            _log.warning("the proof could not be left on %s (%s): the next process looks again", crd.name, said)
 
     async def _unread(self, name: str, error: Exception) -> Result:
         """The CRD could not be read, or is none that can be understood."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.migrator import mark as completion
 from restow.migrator.crdaccess import CrdWatch, read_crd
 from restow.migrator.model import Options, Phase
+from restow.migrator.proof import run_key
 from restow.migrator.report import CrdReport, ShardReport
 from restow.migrator.sharding.ledger import Ledger
 from restow.migrator.sharding.shards import Record, Shard, standing
@@ -27,7 +27,7 @@ class Share:
         self._shard = shard
         self._ledger = ledger
         self._records = records
-        self._mark = completion.mark(start, options)
+        self._mark = run_key(start, options)
         self._done_before = False
 
     @classmethod
@@ -67,7 +67,7 @@ class Share:
         verdict = may_prune(start, now, watching.generations)
         if not verdict.prune:
             return verdict
-        if completion.mark(now, self._options) != self._mark:
+        if run_key(now, self._options) != self._mark:
             return Verdict(prune=False, reason=f"the versions of {now.name} changed during the run", again=True)
         record = Record(
             index=self._shard.index,
@@ -89,7 +89,7 @@ class Share:
     def judge(self, now: Crd, seen: Generations, report: CrdReport) -> Verdict:
         """Whether all shards together are done, the CRD being as it was just read."""
         shard = self._shard
-        found = standing(self._records, shard.count, now, completion.mark(now, self._options), seen)
+        found = standing(self._records, shard.count, now, run_key(now, self._options), seen)
         report.shard = ShardReport(
             index=shard.index,
             count=shard.count,

@@ -44,6 +44,7 @@ _FAILURES_SHOWN = 20
     help="Seconds since the CRD's last change before listing.",
 )
 @options.running
+@options.api_servers
 @click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")
 @click.option(
     "--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report here too."
@@ -83,6 +84,7 @@ def command(**flags: Any) -> None:
         settle_s=flags.pop("settle"),
         engine=Engine(flags.pop("engine")),
         resume=flags.pop("resume"),
+        api_servers=flags.pop("api_servers"),
         shard=options.shard(flags, os.environ),
     )
 

@@ -14,15 +14,17 @@ from restow.session import Session, run
 
 @click.command("prune")
 @click.argument("names", metavar="CRD...", nargs=-1, required=True, shell_complete=completion.crds)
+@options.api_servers
 @options.output
 @options.connection
-def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
+def command(
+    names: tuple[str, ...], api_servers: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None
+) -> None:
     """Trim status.storedVersions after proving that it is safe.
 
-    The API server accepts any storedVersions, and a wrong one loses data without a word. So unless only the storage
-    version is named already, every object is looked at again and written where it is not stored at the storage version;
-    managedFields are left as they are. If it is, and no StorageVersionMigration of the cluster failed before, no object
-    is asked for.
+    The API server accepts any storedVersions, and a wrong one loses data without a word. So every object is written
+    first, unless a complete run has proved already that all are stored at the storage version. A write changes nothing
+    where that is so. managedFields are left as they are.
 
     Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused.
 
@@ -31,7 +33,7 @@ def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context
     """
 
     async def prune(session: Session) -> Exit:
-        chosen = Options(skip=frozenset({Phase.MANAGED_FIELDS}))
+        chosen = Options(skip=frozenset({Phase.MANAGED_FIELDS}), api_servers=api_servers)
         async with Progress() as progress:
             report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(names)
         show(report, output)

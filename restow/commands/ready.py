@@ -14,12 +14,16 @@ from restow.session import Session, run
 @click.command("ready")
 @click.argument("name", metavar="CRD", shell_complete=completion.crds)
 @click.option("--drop", "version", required=True, metavar="VERSION", help="The version that is to go.")
+@options.api_servers
 @options.output
 @options.connection
-def command(name: str, version: str, output: str, kubeconfig: str | None, context: str | None) -> None:
+def command(
+    name: str, version: str, api_servers: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None
+) -> None:
     """Tell whether a version may be unserved or removed now.
 
-    Lists all objects afresh and gives every reason.
+    Says yes only to what is proved: a complete run of restow stored every object at the storage version, and nothing
+    has changed that since. Lists all objects and asks each API server afresh, and gives every reason.
 
     Exit codes: 0 it may be removed; 2 usage, unreachable or refused; 3 not yet.
 
@@ -29,7 +33,7 @@ def command(name: str, version: str, output: str, kubeconfig: str | None, contex
 
     async def ready(session: Session) -> Exit:
         crd = (await read_crd(session.cluster, name)).crd
-        answer = await look(session.cluster, crd, version)
+        answer = await look(session.cluster, crd, version, api_servers=api_servers)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE
 

@@ -9,8 +9,8 @@ import click
 from restow import completion, options
 from restow.crds import Crd
 from restow.exits import Exit
-from restow.migrator import list_crds, read_crd, refusal
-from restow.migrator.mark import ANNOTATION
+from restow.migrator import list_crds, read_crd, refusal, what_is_proved
+from restow.migrator.proof import ANNOTATION
 from restow.printing import print_data, print_table
 from restow.session import Session, run
 
@@ -65,7 +65,9 @@ def state(crd: Crd) -> str:
         return "cannot be migrated"
     if crd.stored_versions != (crd.storage.name,):
         return "migration due"
-    return "migrated" if len(crd.versions) > 1 else "one version"
+    if len(crd.versions) == 1:
+        return "one version"
+    return "not proved" if what_is_proved(crd).doubt else "migrated"
 
 
 def _json(crd: Crd) -> dict[str, Any]:
@@ -81,5 +83,6 @@ def _json(crd: Crd) -> dict[str, Any]:
             kind: {True: "True", False: "False", None: "Unknown"}[condition.status]
             for kind, condition in crd.conditions.items()
         },
+        "doubt": what_is_proved(crd).doubt,
         "mark": crd.annotations.get(ANNOTATION, ""),
     }

@@ -60,7 +60,7 @@ async def test_a_rotated_ca_bundle_costs_no_request_about_objects(
         await converted.change(converted.document(storage="v2"))
         report = await migrate(through_proxy, converted)
         assert (about_objects(proxy, converted), len(webhook.asked)) == (counted, reviews)
-        assert "left its mark" in report.pruned_reason
+        assert "left its proof" in report.pruned_reason
     assert (await migrate(through_proxy, converted, ignore_mark=True)).objects.listed == COUNT
 
 

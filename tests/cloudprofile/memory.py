@@ -35,9 +35,15 @@ class Memory:
         self.refusals: dict[str, tuple[int, str]] = {}
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+        cached: bool = False,
     ) -> Reply:
-        del metadata_only
+        del metadata_only, cached
         self._ask("get", resource)
         found = self.held.get((resource.plural, namespace, name))
         if found is None:

@@ -18,8 +18,8 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict
 from restow.kube.resources import CRDS
-from tests.faults.conversion import ConversionWebhook, conversion_webhook
 from tests.apiserver.lag import LateLine, late_apiserver
+from tests.faults.conversion import ConversionWebhook, conversion_webhook
 from tests.faults.widgets import GROUP, NEW, OLD, REMOVED
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -11,6 +13,8 @@ import msgspec
 from restow.crds import Crd
 from restow.migrator.managedfields.entries import Entry
 from restow.migrator.managedfields.fieldset import FieldSet
+from restow.migrator.model import Options
+from restow.migrator.proof import ANNOTATION, proof_of_run
 
 Node: TypeAlias = dict[str, Any]
 
@@ -72,7 +76,7 @@ def crd(
     conditions: Mapping[str, str] | None = None,
     ca_bundle: str = "",
 ) -> Crd:
-    """A CRD ``widgets.example.com``; without ``stored`` nothing is to be re-encoded.
+    """A CRD ``widgets.example.com``; ``stored`` is the storage version alone unless said otherwise.
 
     Args:
         versions: its versions, all of them served but those in ``unserved``.
@@ -126,6 +130,13 @@ def crd(
             },
         }
     )
+
+
+def proved(crd: Crd, options: Options | None = None, *, by: Crd | None = None, at: datetime | None = None) -> Crd:
+    """The CRD with the proof that a run with these options left on it, or on another state of it (``by``)."""
+    proof = proof_of_run(by or crd, by or crd, options or Options(), at)
+    assert proof is not None
+    return dataclasses.replace(crd, annotations={**crd.annotations, ANNOTATION: proof.encode()})
 
 
 def api_version(version: str) -> str:

@@ -53,10 +53,11 @@ def rules_for(
     crd = b.crd(
         ("v0", "v1", "v2"),
         unserved=("v0",),
-        stored=("v1", "v2") if reencode or new_defaults else None,
         schemas={"v0": SPEC, "v1": SPEC, "v2": SPEC_WITH_DEFAULT if new_defaults else SPEC},
         webhook=webhook,
     )
+    if not (reencode or new_defaults):
+        crd = b.proved(crd)
     return treatments(crd, options or Options(), completed=completed)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from restow.crds import Crd
-from restow.migrator.readiness import judge
+from restow.migrator.proof import ANNOTATION, UNFINISHED
+from restow.migrator.readiness import Servers, judge
 from tests.migrator import builders as b
 
 STORED = "status.storedVersions names v1"
@@ -58,7 +59,7 @@ def test_each_reason_against_a_step(
     note: str | None,
 ) -> None:
     """A reason that is missed lets a version go while objects or owners still need it; a false one blocks a release."""
-    found = judge(crd, version, objects=3, owners=owners)
+    found = judge(b.proved(crd), version, objects=3, owners=owners)
     for reasons, meant in ((found.against_unserving, unserving), (found.against_removal, removal)):
         assert len(reasons) == len(meant)
         assert all(part in reason for part, reason in zip(meant, reasons, strict=True))
@@ -69,7 +70,7 @@ def test_each_reason_against_a_step(
 
 def test_the_owners_are_named() -> None:
     """Whoever still writes the old version must be found by name, with numbers, in a stable order."""
-    found = judge(b.crd(unserved=("v1",)), "v1", objects=9, owners={"helm": 3, "argocd": 4})
+    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=9, owners={"helm": 3, "argocd": 4})
     assert "7 managedFields entries" in found.against_removal[0]
     assert "argocd (4), helm (3)" in found.against_removal[0]
     assert "restow migrate widgets.example.com" in found.against_removal[0]
@@ -77,7 +78,7 @@ def test_the_owners_are_named() -> None:
 
 def test_that_clients_cannot_all_be_seen_is_said() -> None:
     """An empty list of reasons is no proof that nobody asks for the version any more."""
-    (note,) = judge(b.crd(), "v1", objects=0, owners={}).notes
+    (note,) = judge(b.proved(b.crd()), "v1", objects=0, owners={}).notes
     assert "cannot all be seen" in note
 
 
@@ -95,3 +96,24 @@ def test_the_json_says_the_same() -> None:
         "objects": 9,
         "owners": [{"manager": "argocd", "objects": 4}, {"manager": "helm", "objects": 3}],
     }
+
+
+@pytest.mark.parametrize(
+    "crd",
+    [b.crd(), b.crd(annotations={ANNOTATION: UNFINISHED}), b.proved(b.crd(generation=9), by=b.crd(generation=1))],
+    ids=["no proof", "unfinished", "changed since"],
+)
+def test_without_a_proof_no_version_may_be_removed(crd: Crd) -> None:
+    """storedVersions that name the storage version alone are what a stranger's trim leaves."""
+    found = judge(crd, "v1", objects=3, owners={})
+    assert not found.ready
+    assert any("run restow migrate" in reason for reason in found.against_removal)
+    assert not found.against_unserving, "to unserve loses nothing: what is stored at it is converted still"
+
+
+def test_what_the_api_servers_know_counts() -> None:
+    """A server that lags stores at the old version after the last object was looked at."""
+    servers = Servers(against=("the API server at a lags; ask again",), unseen=("b cannot be looked at",))
+    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=3, owners={}, servers=servers)
+    assert found.against_removal == servers.against
+    assert servers.unseen[0] in found.notes

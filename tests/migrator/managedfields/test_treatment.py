@@ -194,22 +194,25 @@ def test_entries_of_another_group_are_not_the_converters_business() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "skip", "reencode"),
+    ("crd", "skip", "reencode"),
     [
-        (("v2",), frozenset(), False),
-        (("v1", "v2"), frozenset(), True),
-        (("v1",), frozenset(), True),
-        (("v2", "v1"), frozenset(), True),
-        ((), frozenset(), True),
-        (("v1", "v2"), frozenset({Phase.STORAGE}), False),
-        (("v1", "v2"), frozenset({Phase.PRUNE, Phase.MANAGED_FIELDS}), True),
+        (b.proved(b.crd()), frozenset(), False),
+        (b.proved(b.crd(stored=("v1", "v2"))), frozenset(), False),
+        (b.crd(("v2",)), frozenset(), False),
+        (b.crd(), frozenset(), True),
+        (b.crd(stored=("v1", "v2")), frozenset(), True),
+        (b.crd(stored=("v1",)), frozenset(), True),
+        (b.crd(stored=()), frozenset(), True),
+        (b.crd(stored=("v1", "v2")), frozenset({Phase.STORAGE}), False),
+        (b.crd(stored=("v1", "v2")), frozenset({Phase.PRUNE, Phase.MANAGED_FIELDS}), True),
     ],
+    ids=["proved", "proved, not pruned", "one version", "trimmed", "two", "old", "none", "no storage", "no prune"],
 )
-def test_objects_are_reencoded_unless_only_the_storage_version_is_stored(
-    stored: tuple[str, ...], skip: frozenset[Phase], reencode: bool
+def test_objects_are_reencoded_unless_it_is_proved_that_they_need_not_be(
+    crd: Crd, skip: frozenset[Phase], reencode: bool
 ) -> None:
     """An object that is not rewritten although another version may be stored is lost once that version goes."""
-    assert treatments(b.crd(stored=stored), Options(skip=skip)).reencode is reencode
+    assert treatments(crd, Options(skip=skip)).reencode is reencode
 
 
 SIZE = b.struct(spec=b.struct(size=b.INTEGER))
@@ -218,24 +221,24 @@ SIZE_REQUIRED = b.struct(spec=b.struct(size=b.INTEGER) | {"required": ["size"]})
 
 
 @pytest.mark.parametrize(
-    ("schemas", "stored", "webhook", "defaults"),
+    ("schemas", "proved", "webhook", "defaults"),
     [
-        ({"v1": SIZE, "v2": SIZE_BY_DEFAULT}, ("v1", "v2"), False, (".spec.size",)),
-        ({"v1": SIZE, "v2": SIZE_BY_DEFAULT}, ("v2",), False, ()),
-        ({"v1": SIZE_BY_DEFAULT, "v2": SIZE_BY_DEFAULT}, ("v1", "v2"), False, ()),
-        ({"v1": SIZE_BY_DEFAULT, "v2": SIZE}, ("v1", "v2"), False, ()),
-        ({"v1": SIZE_REQUIRED, "v2": SIZE_BY_DEFAULT}, ("v1", "v2"), False, ()),
-        ({"v1": SIZE_REQUIRED, "v2": SIZE_BY_DEFAULT}, ("v1", "v2"), True, (".spec.size",)),
-        ({"v0": SIZE, "v1": SIZE, "v2": SIZE_BY_DEFAULT}, ("v0", "v1", "v2"), False, (".spec.size",)),
-        ({"v1": SIZE, "v2": SIZE_BY_DEFAULT}, ("gone", "v2"), False, ()),
+        ({"v1": SIZE, "v2": SIZE_BY_DEFAULT}, False, False, (".spec.size",)),
+        ({"v1": SIZE, "v2": SIZE_BY_DEFAULT}, True, False, ()),
+        ({"v1": SIZE_BY_DEFAULT, "v2": SIZE_BY_DEFAULT}, False, False, ()),
+        ({"v1": SIZE_BY_DEFAULT, "v2": SIZE}, False, False, ()),
+        ({"v1": SIZE_REQUIRED, "v2": SIZE_BY_DEFAULT}, False, False, ()),
+        ({"v1": SIZE_REQUIRED, "v2": SIZE_BY_DEFAULT}, False, True, (".spec.size",)),
+        ({"v0": SIZE, "v1": SIZE, "v2": SIZE_BY_DEFAULT}, False, False, (".spec.size",)),
     ],
-    ids=["new", "nothing stored at v1", "old", "dropped", "required", "webhook", "two versions, once", "stored: gone"],
+    ids=["new", "nothing stored at v1", "old", "dropped", "required", "webhook", "two versions, once"],
 )
 def test_new_defaults_are_those_that_a_stored_object_may_lack(
-    schemas: dict[str, b.Node], stored: tuple[str, ...], webhook: bool, defaults: tuple[str, ...]
+    schemas: dict[str, b.Node], proved: bool, webhook: bool, defaults: tuple[str, ...]
 ) -> None:
     """A default that goes unnoticed is persisted under restow's name; one too many costs a second write per object."""
-    found = treatments(b.crd(tuple(schemas), schemas=schemas, stored=stored, webhook=webhook), Options())
+    crd = b.crd(tuple(schemas), schemas=schemas, webhook=webhook)
+    found = treatments(b.proved(crd) if proved else crd, Options())
     assert found.new_defaults == defaults
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from typing import Any
 
 import msgspec
@@ -11,8 +9,7 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.managedfields.treatment import treatments
-from restow.migrator.mark import ANNOTATION, completed, mark, nothing_due, reencoding_due
-from restow.migrator.model import Engine, ManagedFields, Options, Phase
+from restow.migrator.model import Engine, Options, Phase
 from restow.migrator.native.migration import (
     NATIVE_MIGRATIONS,
     NativeMigration,
@@ -23,6 +20,7 @@ from restow.migrator.native.migration import (
     native_manifest,
     native_name,
 )
+from restow.migrator.proof import nothing_due, reencoding_due, what_is_proved
 from restow.migrator.sharding.shards import Shard
 from tests.migrator import builders as b
 
@@ -109,63 +107,24 @@ def crd_after(reason: str, status: str = "False", at: str = "2026-01-01T00:00:00
     ],
     ids=["none", "succeeded", "running", "failed", "failed once"],
 )
-def test_after_a_failed_one_stored_versions_are_not_believed(crd: Crd, doubted: bool) -> None:
+def test_after_a_failed_one_the_proof_of_an_earlier_run_is_not_believed(crd: Crd, doubted: bool) -> None:
     """Its controller prunes without asking whether it succeeded."""
     assert bool(failed_prune(crd)) is doubted
-    rules = treatments(crd, Options())
-    assert rules.reencode is doubted
-    assert reencoding_due(crd, Options(), completed=False) is doubted
-    assert not reencoding_due(crd, Options(skip=frozenset({Phase.STORAGE})), completed=False)
-    keep = Options(managed_fields=ManagedFields.KEEP)
-    assert bool(nothing_due(crd, keep)) is not doubted
-
-
-def marked(crd: Crd, by: Crd) -> Crd:
-    """The CRD with the mark that a run on ``by`` left."""
-    return dataclasses.replace(crd, annotations={ANNOTATION: mark(by, Options())})
+    crd = b.proved(crd, by=b.crd())
+    assert bool(what_is_proved(crd).doubt) is doubted
+    assert treatments(crd, Options()).reencode is doubted
+    assert reencoding_due(crd, Options()) is doubted
+    assert not reencoding_due(crd, Options(skip=frozenset({Phase.STORAGE})))
+    assert bool(nothing_due(crd, Options())) is not doubted
 
 
 def test_a_run_of_ours_after_it_is_believed_until_the_next_one_fails() -> None:
     """The condition stays on the CRD for ever; every later run would write every object for it."""
     failed, again = crd_after("MigrationFailed"), crd_after("MigrationFailed", at="2026-02-02T00:00:00Z")
-    assert not completed(marked(failed, by=b.crd()), Options()), "an earlier run's mark is from before the failure"
-    done = marked(failed, by=failed)
-    assert completed(done, Options())
+    done = b.proved(failed)
     assert nothing_due(done, Options())
     assert not treatments(done, Options(), completed=True).reencode
-    assert not completed(marked(again, by=failed), Options())
-
-
-def test_defaults_of_all_versions_count_then() -> None:
-    """At which version an object is stored is not known, so which defaults it lacks is not either."""
-    old = b.struct(spec=b.struct(size=b.INTEGER))
-    new = b.struct(spec=b.struct(size=b.INTEGER, policy=b.STRING | {"default": "Retain"}))
-    schemas = {"v1": old, "v2": new}
-    assert treatments(crd_after("MigrationFailed", schemas=schemas), Options()).new_defaults
-    assert not treatments(b.crd(schemas=schemas), Options()).new_defaults
-
-
-NOTHING = "nothing is due"
-
-
-@pytest.mark.parametrize(
-    ("crd", "options", "said"),
-    [
-        (b.crd(), Options(), ""),
-        (marked(b.crd(), b.crd()), Options(), f"{NOTHING}: .*mark"),
-        (marked(b.crd(generation=9), b.crd()), Options(), f"{NOTHING}: .*mark"),
-        (marked(b.crd(), b.crd()), Options(ignore_mark=True), ""),
-        (marked(b.crd(unserved=("v1",)), b.crd()), Options(), ""),
-        (marked(b.crd(stored=("v1", "v2")), b.crd()), Options(), ""),
-        (b.crd(), Options(managed_fields=ManagedFields.KEEP), NOTHING),
-        (b.crd(), Options(skip=frozenset({Phase.MANAGED_FIELDS})), NOTHING),
-        (b.crd(stored=("v1", "v2")), Options(managed_fields=ManagedFields.KEEP), ""),
-    ],
-)
-def test_what_is_known_from_the_crd_alone(crd: Crd, options: Options, said: str) -> None:
-    """Objects that are not asked for cannot be found wrong, so the CRD alone has to prove it."""
-    found = nothing_due(crd, options)
-    assert re.match(said, found) if said else found == ""
+    assert "failed" in what_is_proved(b.proved(again, by=failed)).doubt
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def test_what_objects_use_and_the_storage_version_lacks(
     ("crd", "asked"),
     [
         (b.crd(schemas={"v1": OLD, "v2": NEW}, stored=STORED), ["v1"]),
-        (b.crd(schemas={"v1": OLD, "v2": NEW}), []),
+        (b.proved(b.crd(schemas={"v1": OLD, "v2": NEW})), []),
         (b.crd(schemas={"v1": NEW, "v2": OLD}, stored=STORED), []),
         (b.crd(schemas={"v1": OLD, "v2": NEW}, stored=STORED, webhook=True), []),
         (b.crd(schemas={"v1": OLD, "v2": NEW}, stored=STORED, unserved=("v1",)), []),

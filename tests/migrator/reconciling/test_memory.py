@@ -1,11 +1,10 @@
-"""What a reconciler remembers: its own marks, failures in a row, and how long a CRD is left alone."""
+"""What a reconciler remembers: its own proofs, failures in a row, and how long a CRD is left alone."""
 
 from __future__ import annotations
 
 import pytest
 
 from restow.kube.backoff import Backoff
-from restow.migrator.mark import ANNOTATION
 from restow.migrator.reconciling.memory import Memory
 from tests.migrator import builders as b
 
@@ -19,12 +18,11 @@ def memory() -> Memory:
     return Memory(Backoff(first=10.0, most=35.0))
 
 
-def test_marks_are_the_crds_and_ones_own(memory: Memory) -> None:
-    """A process without the right to annotate must not begin again at each event, nor GitOps set off a run."""
-    assert memory.marks(CRD, ANNOTATION) == ()
+def test_ones_own_proof_is_remembered(memory: Memory) -> None:
+    """A process without the right to annotate must not begin again at each event."""
+    assert memory.proof(CRD.name) == ""
     memory.finished(CRD.name, "own")
-    assert memory.marks(CRD, ANNOTATION) == ("own",)
-    assert memory.marks(b.crd(annotations={ANNOTATION: "told"}), ANNOTATION) == ("told", "own")
+    assert memory.proof(CRD.name) == "own"
 
 
 def test_a_failed_crd_is_left_alone_for_its_backoff(memory: Memory) -> None:
@@ -52,7 +50,7 @@ def test_a_refusal_costs_nothing_so_it_holds_nothing_up(memory: Memory) -> None:
     assert memory.refused(CRD.name, ALWAYS, at_least=50.0) == 50.0
 
 
-def test_success_forgets_failures_and_keeps_the_mark(memory: Memory) -> None:
+def test_success_forgets_failures_and_keeps_the_proof(memory: Memory) -> None:
     """The next failure begins with the shortest wait."""
     memory.failed(CRD, 0.0, ALWAYS)
     memory.finished(CRD.name, "own")
@@ -60,7 +58,7 @@ def test_success_forgets_failures_and_keeps_the_mark(memory: Memory) -> None:
     memory.failed(CRD, 0.0, ALWAYS)
     memory.calm(CRD.name)
     assert memory.failures(CRD.name) == 0 and memory.wait(CRD, 0.0) == 0.0
-    assert memory.marks(CRD, ANNOTATION) == ("own",)
+    assert memory.proof(CRD.name) == "own"
 
 
 def test_forgetting_tells_whether_there_was_anything(memory: Memory) -> None:

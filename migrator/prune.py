@@ -1,0 +1,169 @@
+"""The end of a pass: judge, prune ``status.storedVersions``, and leave the proof.
+
+Everything here is decided on a fresh read of the CRD and written with its resourceVersion as precondition, so that it
+is judged again whenever the CRD was written in between.
+"""
+
+from __future__ import annotations
+
+from restow.crds import Crd, CrdError
+from restow.kube.cluster import Cluster
+from restow.kube.errors import Conflict, KubeError, Unreachable
+from restow.migrator import watermark as resuming
+from restow.migrator.crdaccess import CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
+from restow.migrator.halt import Halt
+from restow.migrator.model import Engine, Options, Phase
+from restow.migrator.passes import unfinished
+from restow.migrator.preflight import Refused
+from restow.migrator.proof import ANNOTATION, Proof, extended, proof_of_run, what_is_proved
+from restow.migrator.report import CrdReport
+from restow.migrator.sharding.sharing import Share
+from restow.migrator.storedversions import Verdict, may_prune
+
+__all__ = ["Conclusion"]
+
+_ATTEMPTS = 10
+
+
+class Conclusion:
+    """What follows from a pass that ended.
+
+    Args:
+        cluster: the API server.
+        options: of the run.
+        halt: once raised, nothing is pruned any more: another process may lead by then.
+        report: what the pass did; its end is added.
+    """
+
+    def __init__(self, cluster: Cluster, options: Options, halt: Halt, report: CrdReport) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._halt = halt
+        self._report = report
+
+    async def of(self, start: Crd, watching: CrdWatch, share: Share | None) -> Verdict:
+        """Prune and leave the proof, if both are justified; what came of it is in the report.
+
+        Args:
+            start: the CRD as it was read before the objects were listed.
+            watching: what a watch has seen of it since.
+            share: the shard's share, or None for all objects.
+        """
+        report = self._report
+        if (why := self._nothing_proved()) is not None:
+            report.pruned_reason = why
+            return Verdict(prune=False)
+        try:
+            if share is not None:
+                verdict = await share.record(watching)
+                if not verdict.prune:
+                    report.pruned_reason = verdict.reason
+                    return verdict
+            return await self._prune(start, watching, share)
+        except (KubeError, Refused, CrdError) as error:
+            said = error.said if isinstance(error, KubeError) else str(error)
+            report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
+            report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
+            return Verdict(prune=False)
+
+    async def extend(self, read: ReadCrd) -> None:
+        """Write the proof down for the generation that the CRD has now, for which it still holds."""
+        proof = extended(what_is_proved(read.crd), read.server_now)
+        if proof is None:
+            return
+        self._report.proof = proof.encode()
+        try:
+            await annotate(self._cluster, read.crd, {ANNOTATION: proof.encode()}, unchanged=True)
+        except Conflict:
+            return  # it holds as it is, until the next change
+
+    def _nothing_proved(self) -> str | None:
+        """The reason why the pass proves nothing about all objects, or None."""
+        report, options = self._report, self._options
+        if report.objects.failed:
+            return f"{report.objects.failed} objects failed"
+        if report.unfinished:
+            return report.unfinished
+        if options.dry_run:
+            return "dry run"
+        if options.partial:
+            return "only a part of the objects was looked at (--namespace or --selector)"
+        return None
+
+    async def _prune(self, start: Crd, watching: CrdWatch, share: Share | None) -> Verdict:
+        """Judge on a fresh read, as often as the CRD is written in between."""
+        report = self._report
+        for _ in range(_ATTEMPTS):
+            read = await read_crd(self._cluster, start.name)
+            now = read.crd
+            await watching.reach(now.generation)
+            if self._halt:  # whoever leads now prunes
+                report.pruned_reason = report.unfinished = unfinished(report, self._halt)
+                return Verdict(prune=False)
+            verdict = may_prune(start, now, watching.generations)
+            if verdict.prune and share is not None:
+                verdict = share.judge(now, watching.generations, report)
+            if not verdict.prune:
+                report.pruned_reason = verdict.reason
+                return verdict
+            try:
+                now = await self._trim(start, now)
+                proof = proof_of_run(start, now, self._options, read.server_now)
+                await self._leave(now, proof)
+            except (Conflict, Unreachable):
+                continue
+            report.stored_after = now.stored_versions
+            if share is not None:
+                await share.close()
+            return verdict
+        reason = f"{start.name} was written by others each time its status.storedVersions was about to be pruned"
+        report.pruned_reason = reason
+        return Verdict(prune=False, reason=reason, again=True)
+
+    async def _trim(self, start: Crd, now: Crd) -> Crd:
+        """Set storedVersions to the storage version, where that is asked for; return the CRD after it."""
+        report, exact = self._report, (start.storage.name,)
+        if not self._options.does(Phase.PRUNE):
+            report.pruned_reason = "the prune phase is switched off"
+        elif not self._options.does(Phase.STORAGE):
+            report.pruned_reason = "the storage phase is switched off"
+        elif now.stored_versions != exact:
+            now = await patch_stored_versions(self._cluster, now, exact)
+            report.pruned = True
+            report.pruned_reason = "every object is stored at the storage version"
+        elif not report.pruned:
+            report.pruned = start.stored_versions != exact and self._options.engine is Engine.NATIVE
+            report.pruned_reason = _pruned_by_others(start, ours=report.pruned)
+        return now
+
+    async def _leave(self, now: Crd, proof: Proof | None) -> None:
+        """Leave the proof in place of the watermark, which has done its service.
+
+        There is none on a CRD of one version where there was nothing to do: a run over all CRDs would mark each.
+
+        Raises:
+            Conflict: the CRD was written meanwhile: judge again.
+        """
+        if proof is None:
+            return
+        report = self._report
+        report.proof = proof.encode()
+        annotations: dict[str, str | None] = {}
+        if len(now.versions) > 1 or report.objects.rewritten or ANNOTATION in now.annotations:
+            annotations[ANNOTATION] = proof.encode()
+        if proof.objects and resuming.ANNOTATION in now.annotations:
+            annotations[resuming.ANNOTATION] = None
+        if said := await annotate(self._cluster, now, annotations, unchanged=True):
+            report.warnings.append(
+                f"the proof could not be left on {now.name} ({said}); restow ready cannot say yes without it, and the "
+                "next run looks at all objects"
+            )
+
+
+def _pruned_by_others(start: Crd, *, ours: bool) -> str:
+    """Say why there was nothing to prune any more."""
+    if ours:
+        return "the cluster's own migration pruned, and every object was seen to be stored at the storage version"
+    if start.stored_versions != (start.storage.name,):
+        return "status.storedVersions was pruned by another run meanwhile; every object is at the storage version"
+    return "status.storedVersions names only the storage version already"
