@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from restow.crds import Crd, sort_versions
+from restow.migrator.proof import may_be_stored, what_is_proved
 from restow.migrator.readiness import Readiness, judge
 from restow.report.model import CrdView, OwnerRow, State, VersionRow
 from restow.report.tally import Tally
 
 __all__ = ["view"]
+
+_ASK_READY = (
+    "this page looks at the objects of the CRD alone: restow ready {crd} --drop {version} asks the API servers as well"
+)
 
 _MOST_NAMED = 8
 """Managers named in a sentence; the table has all."""
@@ -47,7 +52,12 @@ def _state(crd: Crd, tally: Tally, unseen: str) -> State:
     if unseen:
         return State.FAILED
     blocking = any(_standing(crd, version) != "served" for version in tally.by_version)
-    return State.DUE if blocking or crd.stored_versions != (crd.storage.name,) else State.SETTLED
+    return State.SETTLED if not blocking and _migrated(crd) else State.DUE
+
+
+def _migrated(crd: Crd) -> bool:
+    """Whether every object is proved to be stored at the storage version, and storedVersions says no more."""
+    return crd.stored_versions == (crd.storage.name,) and not what_is_proved(crd).doubt
 
 
 def _versions(crd: Crd, tally: Tally) -> tuple[str, ...]:
@@ -58,7 +68,8 @@ def _versions(crd: Crd, tally: Tally) -> tuple[str, ...]:
 
 
 def _version(crd: Crd, name: str, tally: Tally, *, seen: bool) -> VersionRow:
-    declared, stored = crd.version(name), name in crd.stored_versions
+    declared, may_be = crd.version(name), may_be_stored(crd)
+    stored = name in may_be
     owned = tally.by_version[f"{crd.group}/{name}"]
     answer = judge(crd, name, objects=tally.objects, owners=_named(crd, name, tally))
     state, verdict = _verdict(crd, answer, seen=seen)
@@ -71,14 +82,16 @@ def _version(crd: Crd, name: str, tally: Tally, *, seen: bool) -> VersionRow:
         declared=declared is not None,
         deprecated=declared is not None and declared.deprecated,
         stored=stored,
-        at_least=(tally.objects if stored and len(crd.stored_versions) == 1 else 0) if seen else None,
+        at_least=(tally.objects if may_be == (name,) else 0) if seen else None,
         at_most=(tally.objects if stored else 0) if seen else None,
         owned=owned,
         objects=tally.objects,
         state=state,
         verdict=verdict,
         reasons=() if is_storage else tuple(dict.fromkeys((*answer.against_unserving, *answer.against_removal))),
-        notes=() if is_storage else answer.notes,
+        notes=()
+        if is_storage
+        else (*answer.notes, *((_ASK_READY.format(crd=crd.name, version=name),) if answer.ready else ())),
     )
 
 
@@ -131,7 +144,7 @@ def _owner(
         objects=objects,
         of=tally.objects,
         newest=newest,
-        state=State.SETTLED if standing == "served" and crd.stored_versions == (crd.storage.name,) else State.DUE,
+        state=State.SETTLED if standing == "served" and _migrated(crd) else State.DUE,
     )
 
 
