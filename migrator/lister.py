@@ -16,7 +16,7 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import BadReply, KubeError
 from restow.kube.resources import Resource
 from restow.migrator.halt import Halt
-from restow.migrator.outcome import Action, of_list_error
+from restow.migrator.outcome import ATTEMPTS, Action, of_list_error
 from restow.migrator.report import Requests
 from restow.migrator.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
 
@@ -55,6 +55,7 @@ async def list_objects(
     namespace: str | None = None,
     selector: str | None = None,
     whole: bool = False,
+    attempts: int = ATTEMPTS,
 ) -> AsyncIterator[Listed]:
     """Yield page after page, until the end or until ``halt`` is raised.
 
@@ -63,6 +64,7 @@ async def list_objects(
         requests: where requests and retries are counted.
         jitter: spreads a wait, ``seconds -> seconds``.
         whole: read whole objects, not metadata only.
+        attempts: tries of one page, fewer than usual where one list of many may well be missing.
 
     Raises:
         ListFailed: a page could not be read.
@@ -83,8 +85,9 @@ async def list_objects(
                 break
             except KubeError as error:
                 outcome = of_list_error(error, attempt=attempt)
-                if outcome.action is Action.FAIL:
-                    msg = f"the objects of {resource.full_name} could not all be listed: {outcome.message}"
+                if outcome.action is Action.FAIL or attempt >= attempts:
+                    said = outcome.message or error.said
+                    msg = f"the objects of {resource.full_name} could not all be listed: {said}"
                     raise ListFailed(msg) from error
                 requests.retried += 1
                 if outcome.action is Action.CONTINUE:

@@ -1,12 +1,14 @@
 """May a version be unserved, may it be removed: the question before each step of a version's end.
 
-A version may be removed once four things hold:
+A version may be removed once five things hold:
 
 - Nothing is stored at it. The API server refuses the removal while storedVersions names it, but believes whatever
   stands there; so restow asks for a proof of its own (``proof``). What is stored at a removed version cannot be read
   any more, and one such object ends every LIST of the kind.
 - No API server could store something at it, by lagging behind the CRD (``apiservers``).
 - No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
+- No ownerReference of any object names it, or the garbage collector does not find the owner (``dependents``). This
+  holds for unserving too.
 - The CRD did not change while all this was looked at.
 
 Objects and API servers are looked at afresh, each time.
@@ -23,6 +25,8 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.migrator.apiservers import ApiServers
 from restow.migrator.crdaccess import read_crd
+from restow.migrator.dependents.found import Dependents, Owner, against, not_looked_at
+from restow.migrator.dependents.search import find_dependents
 from restow.migrator.lister import ListFailed
 from restow.migrator.looking import look_through
 from restow.migrator.native.migration import failed_prune
@@ -43,6 +47,7 @@ class Readiness:
         notes: sentences about what cannot be seen from here.
         objects: objects that were looked at.
         owners: objects with entries at the version, by manager.
+        dependents: objects of any resource with ownerReferences at the version; None if none was looked for.
     """
 
     crd: str
@@ -52,6 +57,7 @@ class Readiness:
     notes: tuple[str, ...]
     objects: int
     owners: dict[str, int] = field(default_factory=dict)
+    dependents: Dependents | None = None
 
     @property
     def ready(self) -> bool:
@@ -70,6 +76,8 @@ class Readiness:
             "notes": list(self.notes),
             "objects": self.objects,
             "owners": [{"manager": name, "objects": count} for name, count in sorted(self.owners.items())],
+            "dependents": [each.to_json() for each in self.dependents.found] if self.dependents else None,
+            "notLookedAt": [each.to_json() for each in self.dependents.not_looked_at] if self.dependents else None,
         }
 
 
@@ -84,8 +92,25 @@ class Servers:
 _ALL_SEEN = Servers()
 
 
-def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int], servers: Servers = _ALL_SEEN) -> Readiness:
-    """Judge from the CRD, from what was counted on its objects, and from what its API servers know of it."""
+def judge(
+    crd: Crd,
+    version: str,
+    *,
+    objects: int,
+    owners: dict[str, int],
+    dependents: Dependents | None,
+    servers: Servers = _ALL_SEEN,
+) -> Readiness:
+    """Judge from what a look found.
+
+    Args:
+        crd: as read before the look.
+        version: the version that is to go.
+        objects: how many objects of the CRD were looked at.
+        owners: those with entries at the version, by manager.
+        dependents: objects of any resource that name it in ownerReferences; None if none was looked for.
+        servers: what the API servers know of the CRD.
+    """
     unserving: list[str] = []
     removal: list[str] = []
     notes: list[str] = []
@@ -120,6 +145,17 @@ def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int], serve
                 "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
                 f"converting {version} until none is left, also after the version has left {crd.name}"
             )
+    if dependents is None:
+        notes.append(
+            f"restow has not looked here for objects with ownerReferences at {crd.group}/{version}, which need it "
+            f"served: run restow ready {crd.name} --drop {version} before it is unserved or removed"
+        )
+    else:
+        if because := against(crd, version, dependents):
+            unserving.append(because)
+            removal.append(because)
+        if note := not_looked_at(crd, version, dependents):
+            notes.append(note)
     if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, settled=not removal)):
         notes.append(note)
     if found is None:
@@ -128,10 +164,10 @@ def judge(crd: Crd, version: str, *, objects: int, owners: dict[str, int], serve
         notes.append(
             f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
             "until it is unserved, and will be refused from then on. Check the API server's audit log or its metric "
-            "apiserver_requested_deprecated_apis. Nor is it seen from here who refers to these objects by this version "
-            "(ownerReferences, for one: the garbage collector resolves them at served versions only)"
+            "apiserver_requested_deprecated_apis. restow cannot see other references by this version, in fields of "
+            "custom resources or in files"
         )
-    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners)
+    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, dependents)
 
 
 def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
@@ -151,7 +187,7 @@ def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
 
 
 async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = ()) -> Readiness:
-    """Count the entries of a version on all objects of a CRD, look at its API servers, and judge.
+    """Look at all objects of a CRD, at who names them as owners and at the API servers, and judge.
 
     Args:
         cluster: the API server at hand.
@@ -170,12 +206,18 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
         found = await _count(cluster, crd, version)
     except ListFailed as failure:
         raise help_to_list(crd, failure) from failure
+    owner = Owner(f"{crd.group}/{version}", crd.kind)
+    dependents = (await find_dependents(cluster, [owner]))[owner]
     servers = await _look_at_servers(cluster, crd, api_servers)
-    if crd.version(version) is None and version not in crd.stored_versions and not found.owners:
+    named = version in crd.stored_versions or found.owners or dependents.found
+    if crd.version(version) is None and not named:
         names = ", ".join(each.name for each in crd.versions)
-        msg = f"{crd.name} has no version {version}, and no object has entries of one: its versions are {names}"
+        msg = (
+            f"{crd.name} has no version {version}, and no managedFields entry or ownerReference names it: its versions "
+            f"are {names}"
+        )
         raise Refused(msg)
-    return judge(crd, version, objects=found.objects, owners=found.owners, servers=servers)
+    return judge(crd, version, objects=found.objects, owners=found.owners, dependents=dependents, servers=servers)
 
 
 async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> Servers:

@@ -11,6 +11,7 @@ from restow.migrator.managedfields.entries import Entry
 __all__ = [
     "Meta",
     "ObjectPage",
+    "OwnerReference",
     "PartialObject",
     "combined_patch",
     "empty_patch",
@@ -22,6 +23,13 @@ __all__ = [
 ]
 
 
+class OwnerReference(msgspec.Struct, frozen=True):
+    """What an ownerReference says of its owner but the name."""
+
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+
+
 class Meta(msgspec.Struct, frozen=True):
     """What of an object's metadata a migration looks at."""
 
@@ -31,6 +39,7 @@ class Meta(msgspec.Struct, frozen=True):
     namespace: str = ""
     generation: int = 0
     managed_fields: tuple[Entry, ...] = msgspec.field(name="managedFields", default=())
+    owner_references: tuple[OwnerReference, ...] = msgspec.field(name="ownerReferences", default=())
 
 
 class PartialObject(msgspec.Struct, frozen=True):

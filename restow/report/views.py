@@ -71,7 +71,7 @@ def _version(crd: Crd, name: str, tally: Tally, *, seen: bool) -> VersionRow:
     declared, may_be = crd.version(name), may_be_stored(crd)
     stored = name in may_be
     owned = tally.by_version[f"{crd.group}/{name}"]
-    answer = judge(crd, name, objects=tally.objects, owners=_named(crd, name, tally))
+    answer = judge(crd, name, objects=tally.objects, owners=_named(crd, name, tally), dependents=None)
     state, verdict = _verdict(crd, answer, seen=seen)
     is_storage = name == crd.storage.name
     return VersionRow(

@@ -29,6 +29,7 @@ class Seen:
     body: bytes
     number: int
     content_type: str
+    accept: str = ""
 
     @property
     def of_crd(self) -> bool:
@@ -149,7 +150,8 @@ class Proxy:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         self._numbers[request.method] = number = self.count(request.method) + 1
-        seen = Seen(request.method, request.path, dict(request.query), body, number, request.content_type)
+        accept = request.headers.get("Accept", "")
+        seen = Seen(request.method, request.path, dict(request.query), body, number, request.content_type, accept)
         self.seen.append(seen)
         self.in_flight += seen.is_write
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
