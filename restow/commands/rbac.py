@@ -51,6 +51,11 @@ from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifest
 )
 @click.option("--profiles", is_flag=True, help="report runs with --profiles.")
 @click.option(
+    "--dependents",
+    is_flag=True,
+    help="ready may list all resources, Secrets included, to find ownerReferences at the version.",
+)
+@click.option(
     "--proxied",
     multiple=True,
     metavar="NAMESPACE/SERVICE[:PORT]",
@@ -98,6 +103,7 @@ def command(**flags: Any) -> None:
         shards=flags["shards"],
         engine=Engine(flags["engine"]),
         profiles=flags["profiles"],
+        dependents=flags["dependents"],
         proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
         own_ca=None if flags["own_ca"] is None else _service(flags["own_ca"], "--own-ca")[:2],
         restores_stashes=flags["restore_stashes"],

@@ -25,6 +25,9 @@ def command(
     Says yes only to what is proved: a complete run of restow stored every object at the storage version, and nothing
     has changed that since. Lists all objects and asks each API server afresh, and gives every reason.
 
+    Also looks for ownerReferences at the version in all other resources (metadata only); a note names those that it
+    could not look at.
+
     Exit codes: 0 it may be removed; 2 usage, unreachable or refused; 3 not yet.
 
     \b

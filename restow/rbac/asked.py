@@ -61,6 +61,7 @@ class Asked:
         shards: `migrate` runs in shards.
         engine: the engine of `migrate`.
         profiles: `report` runs with `--profiles`.
+        dependents: `ready` lists all resources, Secrets too, for ownerReferences at the version.
         proxied: `(namespace, name, port)` of conversion webhooks asked from outside of the cluster.
         own_ca: `(namespace, name)` of the Service that `serve` or `operator` keep certificates for.
         restores_stashes: `serve` keeps a webhook configuration too (`--restore-stashes`).
@@ -78,6 +79,7 @@ class Asked:
     shards: bool = False
     engine: Engine = Engine.DIRECT
     profiles: bool = False
+    dependents: bool = False
     proxied: tuple[tuple[str, str, int], ...] = ()
     own_ca: tuple[str, str] | None = None
     restores_stashes: bool = False

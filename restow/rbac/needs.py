@@ -55,6 +55,9 @@ def _ready(asked: Asked) -> Iterator[Grant]:
     yield from _reads_crds(asked)
     for target in asked.targets:
         yield from _on_objects(asked, target, "list", why="find objects that still have entries of the version")
+    if asked.dependents:
+        why = "find objects of any kind with ownerReferences at the version; RBAC cannot restrict list to metadata"
+        yield Grant("*", "*", "list", why, optional="it names the resources that it has not looked at")
 
 
 def _migrate(asked: Asked) -> Iterator[Grant]:

@@ -143,6 +143,22 @@ async def test_every_right_is_enough_and_used(
     assert set(rights) - was_used == set()
 
 
+async def test_ready_looks_at_everything_by_list_alone(
+    due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path]
+) -> None:
+    """With --dependents nothing is left out, and what reads every resource does nothing else with it."""
+    account = await accounts.granted(needed(due, Command.READY, dependents=True), "dependents")
+    ran = await run(account, Command.READY, due, "-o", "json")
+    assert (ran.code, ran.json["notLookedAt"]) == (CODES[Command.READY], [])
+    events = [json.loads(line) for line in audit[1].read_text().splitlines()]
+    asked = [each for each in events if each["user"]["username"] == account.user and "objectRef" in each]
+    did = {(each["verb"], each["objectRef"]["resource"]) for each in asked}
+    own = {("get", CRDS.plural), ("create", "selfsubjectaccessreviews")}
+    assert {verb for verb, _ in did - own} == {"list"}
+    assert ("list", "secrets") in did
+    assert all(each["responseStatus"]["code"] < 300 for each in asked)
+
+
 @pytest.mark.parametrize(("command", "index"), EVERY, ids=[f"{command}-{index}" for command, index in EVERY])
 async def test_one_right_less(command: Command, index: int, due: Kind, accounts: Accounts) -> None:
     """What is said to be needed is; what is said to be optional only costs what is said, and that is told."""

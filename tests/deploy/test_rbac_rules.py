@@ -30,6 +30,7 @@ _asked = st.builds(
     controls=st.booleans(),
     maintains=st.booleans(),
     keeps=st.sampled_from([(), (CRD,)]),
+    dependents=st.booleans(),
     least=st.booleans(),
 )
 _commands = st.lists(st.sampled_from(Command), min_size=1, unique=True)
@@ -62,13 +63,25 @@ def test_the_yaml_is_the_manifests_with_reasons(commands: list[Command], asked: 
         assert not line.startswith("  - apiGroups") or before.startswith("  # ")
 
 
-def test_wildcards_are_never_granted() -> None:
+def test_wildcards_are_not_granted_unless_asked_for() -> None:
     """Least privilege: groups, resources and verbs are always named."""
     asked = Asked(crds=(CRD,), everything=True, shards=True, own_ca=("a", "b"), installs_crds=True, maintains=True)
     for right in grants(list(Command), asked):
         assert "*" not in (right.group, right.resource, right.verb)
         assert right.why
         assert right.verb not in ("escalate", "bind", "impersonate", "delete", "deletecollection")
+
+
+def test_dependents_are_looked_for_by_one_optional_right() -> None:
+    """It lets its holder read every Secret: only by a flag, only for `ready`, and never needed."""
+    asked = Asked(crds=(CRD,), dependents=True)
+    (wide,) = (each for each in grants(list(Command), asked) if "*" in (each.group, each.resource, each.verb))
+    assert wide in grants([Command.READY], asked)
+    assert (wide.group, wide.resource, wide.verb) == ("*", "*", "list")
+    assert wide.optional
+    assert wide not in grants([Command.READY], Asked(crds=(CRD,), dependents=True, least=True))
+    ran = CliRunner().invoke(command, ["--for", "ready", "--crd", CRD, "--dependents", "-o", "json"])
+    assert rights(yaml.safe_load(ran.stdout)["items"]) == rights(_roles(grants([Command.READY], asked)))
 
 
 def test_secrets_are_named() -> None:
