@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from restow.report.model import Document, State
+from restow.report.model import Document, State, VersionRow
 from restow.report.run import RunCrd
 
 __all__ = ["Figure", "Remark", "figures", "remarks"]
@@ -79,7 +79,7 @@ def _remarks(document: Document) -> Iterator[Remark]:
             yield Remark(State.DUE, "migration due", crd.name, sentence)
         for version in crd.versions:
             if version.state is State.READY:
-                yield Remark(State.READY, version.verdict, crd.name, f"{version.name} {version.verdict}")
+                yield Remark(State.READY, version.verdict, crd.name, _may_go(version))
     for finding in document.plan.findings if document.plan else ():
         state = State.FAILED if finding.level == "unsafe" else State.DUE
         about = " ".join(part for part in (finding.crd, finding.release) if part)
@@ -87,6 +87,12 @@ def _remarks(document: Document) -> Iterator[Remark]:
     for profile in document.profiles:
         if profile.problem:
             yield Remark(State.FAILED, "not drawn", f"{profile.kind} {profile.name}", profile.problem)
+
+
+def _may_go(version: VersionRow) -> str:
+    """Say so, and what a page has not looked at."""
+    checked = f"restow ready {version.crd} --drop {version.name} also looks for ownerReferences at it"
+    return f"{version.name} {version.verdict}, as far as its own objects show; {checked}"
 
 
 def _of_run(ran: RunCrd) -> Iterator[Remark]:
