@@ -116,6 +116,10 @@ class Proxy:
         """How many requests of a method were seen."""
         return self._numbers.get(method, 0)
 
+    def about_objects(self, group: str) -> int:
+        """How many requests about objects of an API group were seen; its discovery is none."""
+        return sum(seen.path.startswith(f"/apis/{group}/") and seen.path.count("/") > 3 for seen in self.seen)
+
     async def start(self) -> web.AppRunner:
         """Listen, and write the kubeconfig."""
         connector = aiohttp.TCPConnector(ssl=self._plane.admin.ssl_context(), limit=0)

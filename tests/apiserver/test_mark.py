@@ -37,11 +37,6 @@ async def migrate(cluster: HttpCluster, kind: Kind, **options: object) -> CrdRep
     return report
 
 
-def about_objects(proxy: Proxy, kind: Kind) -> int:
-    """How many requests about the kind's objects the API server was sent."""
-    return sum(f"/apis/{kind.group}/" in seen.path for seen in proxy.seen)
-
-
 async def test_a_rotated_ca_bundle_costs_no_request_about_objects(
     converted: ConvertedKind, webhook: Webhook, proxy: Proxy, through_proxy: HttpCluster
 ) -> None:
@@ -50,7 +45,7 @@ async def test_a_rotated_ca_bundle_costs_no_request_about_objects(
         await converted.apply(converted.manifest("v1", f"w{number}", spec={"host": "a.local"}), "alice")
     await converted.change(converted.document(storage="v2"))
     assert (await migrate(through_proxy, converted)).objects.rewritten == COUNT
-    counted, reviews = about_objects(proxy, converted), len(webhook.asked)
+    counted, reviews = proxy.about_objects(converted.group), len(webhook.asked)
     assert counted > 0
     assert reviews > 0
     for number in range(2):
@@ -59,7 +54,7 @@ async def test_a_rotated_ca_bundle_costs_no_request_about_objects(
         webhook.ca_bundle = base64.b64encode(both).decode()
         await converted.change(converted.document(storage="v2"))
         report = await migrate(through_proxy, converted)
-        assert (about_objects(proxy, converted), len(webhook.asked)) == (counted, reviews)
+        assert (proxy.about_objects(converted.group), len(webhook.asked)) == (counted, reviews)
         assert "left its proof" in report.pruned_reason
     assert (await migrate(through_proxy, converted, ignore_mark=True)).objects.listed == COUNT
 
@@ -160,9 +155,9 @@ async def test_what_fails_in_one_run_is_not_covered_by_the_mark_of_another(
         report = await migrate(cluster, kind)
     assert failed[0].objects.failed == 1, failed[0].to_json()
     assert report.pruned, report.to_json()
-    proxy.hook, counted = None, about_objects(proxy, kind)
+    proxy.hook, counted = None, proxy.about_objects(kind.group)
     await migrate(through_proxy, kind)
-    assert about_objects(proxy, kind) > counted
-    counted = about_objects(proxy, kind)
+    assert proxy.about_objects(kind.group) > counted
+    counted = proxy.about_objects(kind.group)
     await migrate(through_proxy, kind)
-    assert about_objects(proxy, kind) == counted
+    assert proxy.about_objects(kind.group) == counted

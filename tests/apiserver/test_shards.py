@@ -54,11 +54,6 @@ async def process(proxy: Proxy, kind: Kind, *more: str, **environment: str) -> a
     )
 
 
-def about_objects(proxy: Proxy, kind: Kind) -> int:
-    """How many requests about the kind's objects the API server was sent."""
-    return sum(f"/apis/{kind.group}/" in seen.path for seen in proxy.seen)
-
-
 async def versions(kind: Kind) -> dict[str, int]:
     """How many objects are stored at which version, by etcd."""
     found = [each["apiVersion"].split("/")[1] for each in (await kind.stored()).values()]
@@ -165,16 +160,16 @@ async def test_one_that_dies_between_its_record_and_the_prune_is_made_up_for_by_
     proxy.hook = None
     assert await versions(kind) == {"v1beta1": COUNT}
     assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
-    counted = about_objects(proxy, kind)
+    counted = proxy.about_objects(kind.group)
     report = await shard(through_proxy, kind, rerun, 2)
     assert report.pruned
     assert report.shard is not None
     assert report.shard.done_before
-    assert about_objects(proxy, kind) == counted
+    assert proxy.about_objects(kind.group) == counted
     await assert_all_done(kind)
     again = await shard(through_proxy, kind, 1 - rerun, 2)
     assert result(again) is Result.SUCCEEDED
-    assert about_objects(proxy, kind) == counted
+    assert proxy.about_objects(kind.group) == counted
 
 
 @pytest.mark.parametrize("write", [1, 5])
