@@ -1,0 +1,274 @@
+"""The protocol as a transition system: a CRD, its objects, API servers that lag, migrators, and everyone else.
+
+``successors`` yields every step that anyone can take from a state, each one atomic request or one event in a server;
+``violation`` says which invariant a state breaks. There is no clock.
+
+What needs no step of its own, because others together do it: a rewrite of some objects by a native migration or another
+tool (writes of clients), another pass of a run (the run is killed and starts again), a prune or mark that is refused
+and judged again (the judgement happens later).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TypeVar
+
+from tests.protocol.rules import Assumptions, Bounds, Rules
+from tests.protocol.state import BOTH, IDLE, NOT_ASKED, UNFINISHED, Asked, Mark, Run, State, bit, proven, unbroken
+
+__all__ = ["EVERY_ASSUMPTION", "EVERY_RULE", "Label", "Model"]
+
+EVERY_RULE = Rules()
+EVERY_ASSUMPTION = Assumptions()
+Label = tuple[str | int, ...]
+Steps = Iterator[tuple[Label, State]]
+_T = TypeVar("_T")
+
+
+class Model:
+    """The transition system of a set of rules, assumptions and bounds."""
+
+    def __init__(self, bounds: Bounds, rules: Rules = EVERY_RULE, assumptions: Assumptions = EVERY_ASSUMPTION) -> None:
+        self.bounds, self.rules, self.assumptions = bounds, rules, assumptions
+
+    def initial(self) -> State:
+        """A CRD that stores at v1 and always has, or one that just left v1."""
+        bounds = self.bounds
+        return State(
+            history=(0, 1) if bounds.flipped else (0,),
+            stored=BOTH if bounds.flipped else bit(0),
+            mark=None,
+            failures=0,
+            objects=(0,) * bounds.objects,
+            servers=((0, 0),) * bounds.servers,
+            runs=(IDLE,) * bounds.runs,
+            asked=NOT_ASKED,
+        )
+
+    def successors(self, state: State) -> Steps:
+        """Yield every step from a state, with what it is and what comes of it."""
+        if state.asked.step == "answer":
+            return
+        for index, run in enumerate(state.runs):
+            if run.step != "read":
+                yield ("run", index, "killed"), _with_run(state, index, IDLE)
+            for label, after in self._step(state, index, run):
+                yield ("run", index, *label), after
+        if self.bounds.ready_in_steps:
+            yield from self._ready(state)
+        yield from self._servers_and_clients(state)
+        yield from self._others_write_the_crd(state)
+
+    def violation(self, state: State) -> str:
+        """Return what is wrong with a state, or an empty string."""
+        reached = self._reachable_versions(state)
+        if self.bounds.ready_in_steps:
+            if state.asked.step == "answer" and reached & bit(state.asked.version):
+                return f"ready {state.asked.version}"
+        else:
+            dropped = 1 - state.history[-1]
+            if reached & bit(dropped) and self.says_ready(state):
+                return f"ready {dropped}"
+        if state.guarded and self.hidden(state):
+            return "guard"
+        return "overwritten" if state.overwritten else ""
+
+    def hidden(self, state: State) -> int:
+        """The versions at which something is stored, or could be, and that storedVersions does not name."""
+        return self._reachable_versions(state) & ~state.stored
+
+    def says_ready(self, state: State) -> bool:
+        """Whether `ready` for the version that is not stored at says yes, if all that it asks is asked now."""
+        if not self._proven(state, evidence=True) or state.stored != bit(state.history[-1]):
+            return False
+        now = len(state.history) - 1
+        return not self.rules.ready_looks or all(self._fit(state, now, server) for server in range(len(state.servers)))
+
+    def _proven(self, state: State, *, evidence: bool) -> bool:
+        return proven(state, self.rules, evidence=evidence, forged=not self.assumptions.evidence_is_true)
+
+    def _reachable_versions(self, state: State) -> int:
+        """The versions at which an object is stored, or an API server could store one."""
+        found = 0
+        for version in state.objects:
+            found |= bit(version)
+        for _cache, handlers in state.servers:
+            for version in state.history[handlers:]:
+                found |= bit(version)
+        return found | (bit(state.lingering) if state.lingering >= 0 else 0)
+
+    def _others_write_the_crd(self, state: State) -> Steps:
+        bounds, history = self.bounds, state.history
+        now = history[-1]
+        flips = sum(before != after for before, after in pairwise(history))
+        if flips < bounds.flips:
+            flipped = (*history, 1 - now)
+            yield ("flip",), self._crd_written(state, history=flipped, stored=state.stored | bit(1 - now))
+        if len(history) - 1 - flips < bounds.edits:
+            yield ("edit",), self._crd_written(state, history=(*history, now), stored=state.stored | bit(now))
+        if bounds.trims and state.stored != bit(now):
+            yield ("trim",), self._crd_written(state, stored=bit(now))
+        if bounds.migrations and state.stored != bit(now):
+            for index, (_cache, handlers) in enumerate(state.servers):
+                objects = (history[handlers],) * bounds.objects
+                yield ("native", index, history[handlers]), self._crd_written(state, stored=bit(now), objects=objects)
+        if state.failures < bounds.natives:
+            yield ("native failed",), self._crd_written(state, stored=bit(now), failures=state.failures + 1)
+
+    def _crd_written(self, state: State, **changes: object) -> State:
+        """Return the state after somebody wrote the CRD: what others read of it is stale."""
+        stored = changes.get("stored", state.stored)
+        guarded = changes.pop("guarded", state.guarded if stored & state.stored == state.stored else False)  # type: ignore[operator]
+        after = state._replace(guarded=guarded or stored == BOTH, **changes)  # type: ignore[arg-type]
+        runs = tuple(run._replace(stale=True) if self._compares(run) else run for run in after.runs)
+        asked = after.asked if after.asked.step == "ask" else after.asked._replace(changed=True)
+        return after._replace(runs=runs, asked=asked)
+
+    def _compares(self, run: Run) -> bool:
+        """Whether it matters to a run's next steps that the CRD was written."""
+        if run.step in {"put back", "prune", "mark", "renew"}:
+            return True
+        before_first_write = run.step == "look" or (run.step == "write" and run.at == 0)
+        return before_first_write and not self.rules.puts_back
+
+    def _servers_and_clients(self, state: State) -> Steps:
+        newest, together = len(state.history) - 1, self.assumptions.serves_what_it_shows
+        for index, (cache, handlers) in enumerate(state.servers):
+            if cache < newest:
+                reached = (cache + 1, cache + 1 if together else handlers)
+                yield ("server", index, cache + 1), state._replace(servers=_put(state.servers, index, reached))
+            if handlers < cache:
+                reached = (cache, handlers + 1)
+                yield ("handlers", index, handlers + 1), state._replace(servers=_put(state.servers, index, reached))
+            version = state.history[handlers]
+            if not self.assumptions.writes_do_not_linger and state.lingering < 0:
+                yield ("begin", index, version), state._replace(lingering=version)
+            for number, stored_at in enumerate(state.objects):
+                if stored_at != version:
+                    objects = _put(state.objects, number, version)
+                    yield ("client", index, number, version), state._replace(objects=objects)
+        if state.lingering >= 0:
+            for number in range(len(state.objects)):
+                objects = _put(state.objects, number, state.lingering)
+                yield ("end", number, state.lingering), state._replace(objects=objects, lingering=-1)
+
+    def _step(self, state: State, index: int, run: Run) -> Steps:
+        """The next request of a migrator; the label is without its number."""
+        if run.step == "read":
+            yield from self._read(state, index)
+        elif run.step == "put back":
+            if not run.stale:
+                after = self._crd_written(state, stored=BOTH, guarded=True)
+                yield ("put back",), _with_run(after, index, IDLE)
+        elif run.step in {"look", "look again"}:
+            yield from self._look(state, index, run)
+        elif run.step == "write":
+            yield from self._write(state, index, run)
+        elif run.step == "conclude":
+            yield from self._conclude(state, index, run)
+        elif run.step == "prune":
+            yield from self._prune(state, index, run)
+        elif run.step in {"mark", "renew"}:
+            if not (run.stale and self.rules.mark_compares):
+                after = self._crd_written(state, mark=Mark(run.generation, run.at))
+                after = after._replace(overwritten=run.late and state.mark == UNFINISHED)
+                yield (run.step, run.generation), _with_run(after, index, IDLE)
+        elif run.step == "void":
+            after = self._crd_written(state, mark=UNFINISHED)
+            runs = tuple(each if each.step == "read" else self._missed(each) for each in after.runs)
+            yield ("void",), _with_run(after._replace(runs=runs), index, IDLE)
+
+    def _missed(self, run: Run) -> Run:
+        """Return a run during which another one left an "unfinished"."""
+        concluded = run.step in {"prune", "mark", "renew"}
+        return run._replace(late=True, knew=run.knew and (concluded or not self.assumptions.unfinished_is_distinct))
+
+    def _read(self, state: State, index: int) -> Steps:
+        now, rules = len(state.history) - 1, self.rules
+        verdicts = {self._proven(state, evidence=evidence) for evidence in (True, False)}
+        knew = self.bounds.failures and state.mark == UNFINISHED
+        if True in verdicts and state.mark is not None and state.mark.generation not in {now, UNFINISHED.generation}:
+            yield ("read proven", now), _with_run(state, index, Run("renew", now, state.mark.failure, knew=True))
+        if False in verdicts:
+            exact = state.stored == bit(state.history[now])
+            if exact and not rules.writes_every_object:
+                run = Run("mark", now, state.failures, knew=True)
+            elif exact and rules.puts_back:
+                run = Run("put back", now)
+            else:
+                run = Run("look" if rules.looks else "write", now, knew=knew)
+            yield ("read unproven", now), _with_run(state, index, run)
+
+    def _look(self, state: State, index: int, run: Run) -> Steps:
+        """One server: before the writes it is waited for, after them another pass follows."""
+        hidden = not self.assumptions.all_servers_seen and run.at == len(state.servers) - 1
+        wanted = run.generation if run.step == "look" else len(state.history) - 1
+        if hidden or self._fit(state, wanted, run.at):
+            last = run.at + 1 == len(state.servers)
+            then = ("write" if run.step == "look" else "conclude") if last else run.step
+            yield (run.step, run.at), _with_run(state, index, run._replace(step=then, at=0 if last else run.at + 1))
+
+    def _fit(self, state: State, generation: int, server: int) -> bool:
+        cache, handlers = state.servers[server]
+        reached = cache >= generation or not self.rules.looks_at_generation
+        return reached and (state.history[handlers] == state.history[generation] or not self.rules.looks_at_hash)
+
+    def _write(self, state: State, index: int, run: Run) -> Steps:
+        last = run.at + 1 == len(state.objects)
+        then = ("look again" if self.rules.looks_again else "conclude") if last else "write"
+        after = run._replace(step=then, at=0 if last else run.at + 1, stale=False)
+        guarded = state.guarded or (run.at == 0 and not run.stale and not self.rules.puts_back)
+        versions = {state.history[handlers]: number for number, (_cache, handlers) in enumerate(state.servers)}
+        for version, server in versions.items():
+            written = state._replace(objects=_put(state.objects, run.at, version), guarded=guarded)
+            ends = after._replace(step="void") if last and run.failed and self.rules.failures_block else after
+            yield ("write", run.at, server, version), _with_run(written, index, ends)
+        if self.bounds.failures:
+            failed = after._replace(failed=self.rules.failures_block)
+            ends = failed._replace(step="void") if last and failed.failed else failed
+            yield ("fails", run.at), _with_run(state, index, ends)
+
+    def _conclude(self, state: State, index: int, run: Run) -> Steps:
+        now, storage = len(state.history) - 1, state.history[run.generation]
+        # A watch may have missed a generation; then another pass follows, as after a run that is killed.
+        if unbroken(state.history, run.generation, seen=True) or (
+            not self.rules.generations_unbroken and state.history[now] == storage
+        ):
+            marks = not (self.rules.minds_unfinished and state.mark == UNFINISHED and not run.knew)
+            ends = Run("prune", now, state.failures, knew=marks, late=run.late)
+            pruned = state.stored == bit(storage)
+            if pruned:
+                ends = ends._replace(step="mark") if marks else IDLE
+            yield ("conclude", now), _with_run(state._replace(guarded=state.guarded or pruned), index, ends)
+
+    def _prune(self, state: State, index: int, run: Run) -> Steps:
+        if not (run.stale and self.rules.prune_compares):
+            exact = bit(state.history[run.generation])
+            after = self._crd_written(state, stored=exact, guarded=True)
+            yield (
+                ("prune", exact),
+                _with_run(after, index, run._replace(step="mark", stale=False) if run.knew else IDLE),
+            )
+
+    def _ready(self, state: State) -> Steps:
+        asked, now = state.asked, len(state.history) - 1
+        if asked.step == "ask":
+            if self._proven(state, evidence=True) and state.stored == bit(state.history[-1]):
+                then = "look" if self.rules.ready_looks else "again"
+                yield ("ready asked", now), state._replace(asked=Asked(then, 1 - state.history[-1], now))
+        elif asked.step == "look":
+            if self._fit(state, asked.generation, asked.at):
+                last = asked.at + 1 == len(state.servers)
+                after = asked._replace(step="again" if last else "look", at=0 if last else asked.at + 1)
+                yield ("ready looks", asked.at), state._replace(asked=after)
+        elif asked.step == "again" and not (asked.changed and self.rules.ready_reads_twice):
+            yield ("ready answers", asked.version), state._replace(asked=asked._replace(step="answer"))
+
+
+def _put(values: tuple[_T, ...], index: int, value: _T) -> tuple[_T, ...]:
+    return (*values[:index], value, *values[index + 1 :])
+
+
+def _with_run(state: State, index: int, run: Run) -> State:
+    return state._replace(runs=_put(state.runs, index, run))

@@ -1,0 +1,127 @@
+"""The states of the protocol's model, and the two judgements of restow that it is about.
+
+Versions are 0 and 1 (v1 and v2), generations count from 0 (shown from 1), sets of versions are bit masks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.protocol.rules import Rules
+
+__all__ = ["BOTH", "IDLE", "NOT_ASKED", "UNFINISHED", "Asked", "Mark", "Run", "State", "bit", "proven", "unbroken"]
+
+BOTH = 0b11
+
+
+class Mark(NamedTuple):
+    """What a run proved: the generation (and by it the storage version) and the native failure that it knew."""
+
+    generation: int
+    failure: int
+
+
+UNFINISHED = Mark(-1, -1)
+
+
+class Run(NamedTuple):
+    """A migrator. ``step`` names its next request.
+
+    Attributes:
+        generation: of the CRD that it goes by: as read at its start, from ``prune`` on as read at its end.
+        at: the server or object that is next; from ``prune`` on the native failure that it read.
+        stale: whether the CRD was written since it was read.
+        failed: whether an object's write failed.
+        knew: whether its start saw an "unfinished"; from ``prune`` on, whether it may leave a mark.
+        late: whether another run left an "unfinished" since its start (for the third invariant only).
+    """
+
+    step: str
+    generation: int = 0
+    at: int = 0
+    stale: bool = False
+    failed: bool = False
+    knew: bool = False
+    late: bool = False
+
+
+class Asked(NamedTuple):
+    """A `ready --drop version` under way, ``answer`` is its end."""
+
+    step: str
+    version: int = 0
+    generation: int = 0
+    at: int = 0
+    changed: bool = False
+
+
+class State(NamedTuple):
+    """Everything there is.
+
+    Attributes:
+        history: the storage version of each generation; the last one is now.
+        stored: status.storedVersions.
+        failures: how often a native migration failed.
+        servers: the generations that each one's watch cache and its handlers have reached.
+        lingering: the version of a request that has begun and is not stored yet, or -1.
+        guarded: whether restow has written since others trimmed storedVersions (for the second invariant only).
+        overwritten: whether a mark took the place of a later "unfinished" (for the third invariant only).
+    """
+
+    history: tuple[int, ...]
+    stored: int
+    mark: Mark | None
+    failures: int
+    objects: tuple[int, ...]
+    servers: tuple[tuple[int, int], ...]
+    runs: tuple[Run, ...]
+    asked: Asked
+    lingering: int = -1
+    guarded: bool = True
+    overwritten: bool = False
+
+
+IDLE = Run("read")
+NOT_ASKED = Asked("ask")
+
+
+def bit(version: int) -> int:
+    """Return the set of this version alone."""
+    return 1 << version
+
+
+def proven(state: State, rules: Rules, *, evidence: bool, forged: bool = False) -> bool:
+    """Whether a mark proves that every object is stored at the storage version.
+
+    Args:
+        state: of the CRD.
+        rules: the switches.
+        evidence: whether managedFields show which changes left the storage version alone, or say nothing.
+        forged: whether they may show that wrongly.
+    """
+    mark, now = state.mark, len(state.history) - 1
+    exact = state.stored == bit(state.history[now])
+    if not rules.proof_is_a_mark:
+        return exact
+    if mark is None or mark is UNFINISHED or mark == UNFINISHED:
+        return False
+    if rules.mark_has_storage and state.history[mark.generation] != state.history[now]:
+        return False
+    if (rules.mark_has_failure and mark.failure != state.failures) or (rules.mark_needs_exact and not exact):
+        return False
+    jump = now - mark.generation
+    if not rules.mark_has_generation or jump <= (1 if rules.one_change_unseen else 2):
+        return True
+    return evidence and (forged or len(set(state.history[mark.generation :])) == 1)
+
+
+def unbroken(history: tuple[int, ...], start: int, *, seen: bool) -> bool:
+    """Whether a run may conclude from its first generation to the last.
+
+    Args:
+        history: the storage version of each generation.
+        start: the generation at its start.
+        seen: whether a watch saw every generation since.
+    """
+    same = set(history[start:]) == {history[start]}
+    return same if seen or len(history) - 1 - start <= 1 else False
