@@ -69,14 +69,14 @@ IMPLIED = ("mark_has_failure", "mark_needs_exact", "looks_again", "looks_at_hash
 """The rules that the invariants hold without, one by one and all together."""
 
 WORLDS = {
-    "one run": Bounds(),
+    "one run": Bounds(migrations=False),
     "two runs, two servers": Bounds(runs=2, objects=1, edits=0, natives=0),
-    "two runs, two objects": Bounds(runs=2, servers=1, flips=2, migrations=False),
+    "two runs, two objects": Bounds(runs=2, servers=1, flips=2, edits=0),
     "two runs, objects that fail": Bounds(
         runs=2, servers=1, flips=2, edits=0, natives=0, migrations=False, failures=True
     ),
     "one run, two edits": Bounds(servers=1, objects=1, edits=2),
-    "`ready` request by request": Bounds(objects=1, natives=0, ready_in_steps=True),
+    "`ready` request by request": Bounds(objects=1, edits=0, ready_in_steps=True),
 }
 """What is searched to its end with all rules and assumptions on; together they have everything."""
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from tests.protocol.rules import Assumptions, Bounds, Rules
-from tests.protocol.state import BOTH, IDLE, NOT_ASKED, UNFINISHED, Asked, Mark, Run, State, bit, proven, unbroken
+from tests.protocol.state import BOTH, IDLE, NOT_ASKED, UNFINISHED, Asked, Mark, Run, State, bit, fit, proven, unbroken
 
 __all__ = ["EVERY_ASSUMPTION", "EVERY_RULE", "Label", "Model"]
 
@@ -45,6 +45,16 @@ class Model:
             runs=(IDLE,) * bounds.runs,
             asked=NOT_ASKED,
         )
+
+    def reachable(self) -> set[State]:
+        """Every state that can be reached."""
+        found = [self.initial()]
+        seen = set(found)
+        while found:
+            new = {after for _label, after in self.successors(found.pop())} - seen
+            seen |= new
+            found += new
+        return seen
 
     def successors(self, state: State) -> Steps:
         """Yield every step from a state, with what it is and what comes of it."""
@@ -185,13 +195,21 @@ class Model:
         return run._replace(late=True, knew=run.knew and (concluded or not self.assumptions.unfinished_is_distinct))
 
     def _read(self, state: State, index: int) -> Steps:
-        now, rules = len(state.history) - 1, self.rules
+        """The start: with a valid mark the run renews it, or ends the prune; it writes objects without one, or if told to."""
+        now, rules, mark = len(state.history) - 1, self.rules, state.mark
         verdicts = {self._proven(state, evidence=evidence) for evidence in (True, False)}
-        knew = self.bounds.failures and state.mark == UNFINISHED
-        if True in verdicts and state.mark is not None and state.mark.generation not in {now, UNFINISHED.generation}:
-            yield ("read proven", now), _with_run(state, index, Run("renew", now, state.mark.failure, knew=True))
+        knew = self.bounds.failures and mark == UNFINISHED
+        exact = state.stored == bit(state.history[now])
+        if True in verdicts:
+            if not exact:
+                yield ("read proven", now), _with_run(state, index, Run("conclude", now, knew=knew))
+            elif mark is not None and mark.generation not in {now, UNFINISHED.generation}:
+                yield ("read proven", now), _with_run(state, index, Run("renew", now, mark.failure, knew=True))
+            yield (
+                ("read ignoring", now),
+                _with_run(state, index, Run("look" if rules.looks else "write", now, knew=knew)),
+            )
         if False in verdicts:
-            exact = state.stored == bit(state.history[now])
             if exact and not rules.writes_every_object:
                 run = Run("mark", now, state.failures, knew=True)
             elif exact and rules.puts_back:
@@ -203,16 +221,14 @@ class Model:
     def _look(self, state: State, index: int, run: Run) -> Steps:
         """One server: before the writes it is waited for, after them another pass follows."""
         hidden = not self.assumptions.all_servers_seen and run.at == len(state.servers) - 1
-        wanted = run.generation if run.step == "look" else len(state.history) - 1
-        if hidden or self._fit(state, wanted, run.at):
+        if hidden or self._fit(state, run.generation, run.at):
             last = run.at + 1 == len(state.servers)
             then = ("write" if run.step == "look" else "conclude") if last else run.step
             yield (run.step, run.at), _with_run(state, index, run._replace(step=then, at=0 if last else run.at + 1))
 
     def _fit(self, state: State, generation: int, server: int) -> bool:
         cache, handlers = state.servers[server]
-        reached = cache >= generation or not self.rules.looks_at_generation
-        return reached and (state.history[handlers] == state.history[generation] or not self.rules.looks_at_hash)
+        return fit(cache, generation, state.history[handlers] == state.history[generation], self.rules)
 
     def _write(self, state: State, index: int, run: Run) -> Steps:
         last = run.at + 1 == len(state.objects)

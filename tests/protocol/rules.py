@@ -22,7 +22,7 @@ class Rules:
     mark_has_failure: bool = True
     """A mark holds until the cluster's own migration fails once more."""
     mark_needs_exact: bool = True
-    """A mark holds only while storedVersions names the storage version alone."""
+    """A mark holds only while storedVersions names the storage version alone; off: what is left then is to prune."""
     writes_every_object: bool = True
     """A run without a proof writes every object; off: none, where storedVersions names the storage version alone."""
     failures_block: bool = True
@@ -34,7 +34,7 @@ class Rules:
     looks_at_generation: bool = True
     """That look asks for the generation of the CRD that the server has reached."""
     looks_at_hash: bool = True
-    """That look asks for the version at which the server stores."""
+    """That look asks for the version at which a server stores that has reached just this generation."""
     looks_again: bool = True
     """A run looks at every API server after its writes, too."""
     generations_unbroken: bool = True

@@ -9,7 +9,20 @@ from typing import NamedTuple
 
 from tests.protocol.rules import Rules
 
-__all__ = ["BOTH", "IDLE", "NOT_ASKED", "UNFINISHED", "Asked", "Mark", "Run", "State", "bit", "proven", "unbroken"]
+__all__ = [
+    "BOTH",
+    "IDLE",
+    "NOT_ASKED",
+    "UNFINISHED",
+    "Asked",
+    "Mark",
+    "Run",
+    "State",
+    "bit",
+    "fit",
+    "proven",
+    "unbroken",
+]
 
 BOTH = 0b11
 
@@ -113,6 +126,20 @@ def proven(state: State, rules: Rules, *, evidence: bool, forged: bool = False) 
     if not rules.mark_has_generation or jump <= (1 if rules.one_change_unseen else 2):
         return True
     return evidence and (forged or len(set(state.history[mark.generation :])) == 1)
+
+
+def fit(reached: int, generation: int, stores: bool, rules: Rules) -> bool:
+    """Whether an API server that restow looks at may be relied on.
+
+    Args:
+        reached: the generation that its watch cache shows.
+        generation: the one that restow read. Of a server that is ahead of it nothing else is asked.
+        stores: whether discovery shows that it stores at the storage version.
+        rules: the switches.
+    """
+    if not rules.looks_at_generation:
+        return stores
+    return reached > generation or (reached == generation and (stores or not rules.looks_at_hash))
 
 
 def unbroken(history: tuple[int, ...], start: int, *, seen: bool) -> bool:

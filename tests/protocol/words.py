@@ -101,6 +101,8 @@ def _run(model: Model, label: list[str | int], after: State) -> str:
         return f"renews the mark for generation {int(rest[0]) + 1}"
     if what in {"read proven", "read unproven"}:
         return f"reads generation {int(rest[0]) + 1}, and finds {'a' if what == 'read proven' else 'no'} valid mark"
+    if what == "read ignoring":
+        return f"reads generation {int(rest[0]) + 1}, and ignores the mark"
     if what == "fails":
         return f"fails to write {_object(model, rest[0])}"
     return {
