@@ -127,7 +127,7 @@ class Model:
             yield ("native failed",), self._crd_written(state, stored=bit(now), failures=state.failures + 1)
 
     def _crd_written(self, state: State, **changes: object) -> State:
-        """Return the state after somebody wrote the CRD: what others read of it is stale."""
+        """Return the state after someone wrote the CRD: what others read of it is stale."""
         stored = changes.get("stored", state.stored)
         guarded = changes.pop("guarded", state.guarded if stored & state.stored == state.stored else False)  # type: ignore[operator]
         after = state._replace(guarded=guarded or stored == BOTH, **changes)  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ class Model:
         return run._replace(late=True, knew=run.knew and (concluded or not self.assumptions.unfinished_is_distinct))
 
     def _read(self, state: State, index: int) -> Steps:
-        """The start: with a valid mark the run renews it, or ends the prune; it writes objects without one, or if told to."""
+        """The start: a valid mark leaves the prune and a new generation of the mark to do, unless it is ignored."""
         now, rules, mark = len(state.history) - 1, self.rules, state.mark
         verdicts = {self._proven(state, evidence=evidence) for evidence in (True, False)}
         knew = self.bounds.failures and mark == UNFINISHED

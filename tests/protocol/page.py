@@ -11,7 +11,7 @@ from tests.protocol.rules import Bounds
 __all__ = ["PAGE", "named", "written"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
-_TRACE = re.compile(r"^(Without `(\w+)`([\w ]*):\n\n)(?:\d+\. .*\n)*", re.MULTILINE)
+_TRACE = re.compile(r"^(Without `(\w+)`([\w ]*):\n\n)(?:\d+\. .*\n)*\n?", re.MULTILINE)
 _WORLDS = re.compile(r"^\| world .*\n(?:\|.*\n)*", re.MULTILINE)
 
 
@@ -27,7 +27,7 @@ def named(text: str) -> set[str]:
 
 
 def _trace(name: str) -> str:
-    return "".join(f"{number}. {sentence}\n" for number, sentence in enumerate(sentences(name), 1))
+    return "".join(f"{number}. {sentence}\n" for number, sentence in enumerate(sentences(name), 1)) + "\n"
 
 
 def _worlds() -> str:

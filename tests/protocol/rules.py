@@ -18,7 +18,7 @@ class Rules:
     mark_has_storage: bool = True
     """A mark holds for its storage version only."""
     one_change_unseen: bool = True
-    """A mark holds over one change that nobody saw; off: over two."""
+    """A mark holds over one change that no one saw; off: over two."""
     mark_has_failure: bool = True
     """A mark holds until the cluster's own migration fails once more."""
     mark_needs_exact: bool = True

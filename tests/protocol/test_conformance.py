@@ -1,4 +1,4 @@
-"""The model judges like restow: what it reaches is shown to restow's own functions as CRDs, and the verdicts compared."""
+"""The model judges like restow: what it reaches is shown to restow's own functions, and the verdicts are compared."""
 
 from __future__ import annotations
 

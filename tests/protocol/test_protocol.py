@@ -36,7 +36,7 @@ def test_each_rule_and_assumption_is_needed(name: str) -> None:
 
 
 def test_every_rule_has_a_verdict() -> None:
-    """A rule that was added to the model would be on for ever, and nobody would know why."""
+    """A rule that was added to the model would be on for ever, and no one would know why."""
     assert {name.split()[0] for name in CASES} | set(IMPLIED) == {field.name for field in fields(Rules)}
     assert set(ASSUMED) == {field.name for field in fields(Assumptions)}
 
