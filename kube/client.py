@@ -86,18 +86,18 @@ class HttpCluster:
         reload: Callable[[], Awaitable[Connection]],
         request_timeout: float,
         now: Callable[[], datetime],
-        keep_alive: bool = True,
+        aside: bool = False,
     ) -> None:
         self._connection = connection
         self._reload = reload
         self._now = now
         self._renewing = asyncio.Lock()
-        connect_timeout = _CONNECT_TIMEOUT if keep_alive else _ASIDE_CONNECT_TIMEOUT
+        connect_timeout = _ASIDE_CONNECT_TIMEOUT if aside else _CONNECT_TIMEOUT
         self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=connect_timeout)
         connector = (
             aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=75)
-            if keep_alive
-            else aiohttp.TCPConnector(limit=_CONNECTIONS, force_close=True)
+            if not aside
+            else aiohttp.TCPConnector(limit=1)
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -154,7 +154,7 @@ class HttpCluster:
             reload=reload,
             request_timeout=_ASIDE_TIMEOUT,
             now=self._now,
-            keep_alive=False,
+            aside=True,
         )
         try:
             yield cluster

@@ -96,10 +96,10 @@ class Cluster(Protocol):
         ...
 
     def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
-        """Open this cluster through connections of its own, one for each request, with the same credentials.
+        """Open this cluster through one new connection of its own, with the same credentials.
 
-        A load balancer then decides for each request which API server answers it. An API server's own address
-        reaches that one alone.
+        A load balancer then chooses which API server answers; one request after the other reaches the same one. An API
+        server's own address reaches that one alone.
 
         Args:
             host: ``https://host:port`` of another API server of the same cluster; empty for this one.

@@ -83,12 +83,10 @@ class View:
     def behind(self, crd: Crd) -> str:
         """Say why this server may store objects at another version than the CRD as read; empty where it cannot.
 
-        A server that is ahead says nothing about that: the CRD was changed after it was read.
+        A server may also be ahead, if the CRD was changed after it was read.
         """
         wanted = storage_version_hash(crd.group, crd.storage.name, crd.kind)
-        if self.generation > crd.generation or (
-            self.generation == crd.generation and self.storage_hash in (None, wanted)
-        ):
+        if self.generation >= crd.generation and self.storage_hash in (None, wanted):
             return ""
         if self.generation < crd.generation:
             return (
@@ -117,21 +115,20 @@ class ApiServers:
         self._urls = urls
         self._stack = AsyncExitStack()
         self._each: list[Cluster] = []
-        self._at_hand: Cluster | None = None
+        self._found = False
         self.unseen: list[str] = []
 
     async def __aenter__(self) -> Self:
         """Send nothing yet: many runs find nothing to do."""
         return self
 
-    async def _find(self) -> Cluster:
-        """Open connections to every server; return the one at hand."""
+    async def _find(self) -> None:
+        """Open connections to the servers that have an address of their own."""
+        self._found = True
         for url in self._urls:
             self._each.append(await self._stack.enter_async_context(self._cluster.at(url)))
         for url in await self._endpoints():
             self._each.append(await self._stack.enter_async_context(self._cluster.at(url, _SERVER_NAME)))
-        self._at_hand = await self._stack.enter_async_context(self._cluster.at())
-        return self._at_hand
 
     async def _endpoints(self) -> tuple[str, ...]:
         """Return the endpoints of the Service ``kubernetes``; none where they may not be listed."""
@@ -157,16 +154,20 @@ class ApiServers:
         Raises:
             KubeError: the address at hand, or a server that was named, cannot be looked at.
         """
-        at_hand = self._at_hand or await self._find()
-        asked = [at_hand] * _CONNECTIONS + self._each
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(_look(each, crd)) for each in asked]
+        if not self._found:
+            await self._find()
+        async with AsyncExitStack() as stack:
+            # Both answers of a look come over one connection, and so from one server.
+            at_hand = [await stack.enter_async_context(self._cluster.at()) for _ in range(_CONNECTIONS)]
+            asked = at_hand + self._each
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(_look(each, crd)) for each in asked]
         found = []
         for server, task in zip(asked, tasks, strict=True):
             view = task.result()
             if isinstance(view, View):
                 found.append(view)
-            elif server is at_hand or server.host in self._urls:
+            elif server in at_hand or server.host in self._urls:
                 raise view
             else:
                 self._each.remove(server)

@@ -68,6 +68,7 @@ class Migration:
             what every CRD is left to where nothing is given.
         clock: a monotonic clock, in seconds.
         chance: spreads waits; give a seeded one to make a run repeatable.
+        sightings: when this process first saw each CRD as it is, where it has looked at them before.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Migration:
         converters: Converters = own_webhook,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
+        sightings: Sightings | None = None,
     ) -> None:
         self._cluster = cluster
         self._options = options or Options()
@@ -87,7 +89,7 @@ class Migration:
         self._clock = clock
         self._halt = Halt(stop)
         self._environment = Environment(cluster, self._halt, clock, chance or random.Random(), converters)
-        self._sightings = Sightings()
+        self._sightings = sightings or Sightings()
 
     async def run(self, names: Sequence[str]) -> Report:
         """Migrate the CRDs of these names; nothing of one is begun before the one before it has ended.
@@ -213,9 +215,7 @@ class Migration:
         read = await self._guarded(read, report)
         if not reencoding_due(read.crd, self._options):
             return read
-        read = await self._settled(read, report)
-        await self._current(servers, read.crd, report)
-        return read
+        return await self._settled(servers, read, report)
 
     async def _guarded(self, read: ReadCrd, report: CrdReport) -> ReadCrd:
         """Have storedVersions name every version at which objects may be stored, so that none of them can be removed.
@@ -241,38 +241,41 @@ class Migration:
         msg = f"{report.name} is written by others all the time, so nothing was begun. Run again once that ends"
         raise Refused(msg)
 
-    async def _settled(self, read: ReadCrd, report: CrdReport) -> ReadCrd:
-        """Wait until the last change of the CRD is long enough ago."""
+    async def _settled(self, servers: ApiServers, read: ReadCrd, report: CrdReport) -> ReadCrd:
+        """Wait until every API server has seen the CRD as it is, and no request is under way that began before that.
+
+        Raises:
+            Lagging: a server has not, after minutes.
+            KubeError: the API server cannot be looked at.
+        """
+        give_up, lagged_until = self._clock() + _LAG_PATIENCE_S, 0.0
         while not self._halt:
-            wait = remaining_settle_time(
-                read.crd,
-                settle_s=self._options.settle_s,
-                server_now=read.server_now,
-                seen_for_s=self._sightings.seen_for(read.crd, self._clock()),
-            )
-            if wait <= 0:
-                return read
-            report.settle_s = wait
-            self._observer.at(Moment.SETTLING, report)
+            now = self._clock()
+            if behind := await servers.behind(read.crd):
+                if now >= give_up:
+                    msg = f"{behind}. It was waited for {_LAG_PATIENCE_S:.0f} seconds; look at it, then run again"
+                    raise Lagging(msg)
+                report.lagging, lagged_until, wait = behind, now, _LAG_POLL_S
+                self._observer.at(Moment.LAGGING, report)
+            else:
+                wait = self._remaining_settle_time(read, now)
+                if lagged_until:
+                    wait = max(wait, lagged_until + self._options.settle_s - now)
+                if wait <= 0:
+                    return read
+                report.settle_s = wait
+                self._observer.at(Moment.SETTLING, report)
             await self._halt.sleep(wait)
             read = await read_crd(self._cluster, report.name)
         return read
 
-    async def _current(self, servers: ApiServers, crd: Crd, report: CrdReport) -> None:
-        """Wait until every API server that can be looked at encodes objects at the storage version.
-
-        Raises:
-            Lagging: one does not, after minutes.
-            KubeError: the API server cannot be looked at.
-        """
-        until = self._clock() + _LAG_PATIENCE_S
-        while not self._halt and (behind := await servers.behind(crd)):
-            if self._clock() >= until:
-                msg = f"{behind}. It was waited for {_LAG_PATIENCE_S:.0f} seconds; look at that server, then run again"
-                raise Lagging(msg)
-            report.lagging = behind
-            self._observer.at(Moment.LAGGING, report)
-            await self._halt.sleep(_LAG_POLL_S)
+    def _remaining_settle_time(self, read: ReadCrd, now: float) -> float:
+        return remaining_settle_time(
+            read.crd,
+            settle_s=self._options.settle_s,
+            server_now=read.server_now,
+            seen_for_s=self._sightings.seen_for(read.crd, now),
+        )
 
     async def _pass(self, read: ReadCrd, servers: ApiServers, report: CrdReport) -> Verdict:
         """Finish all objects, or the shard's, then prune if that is safe."""
@@ -322,13 +325,13 @@ class Migration:
                 _log.debug("%s: the API servers could not be looked at in between: %s", crd.name, error)
 
     async def _lag(self, servers: ApiServers, crd: Crd, lagged: list[str]) -> str:
-        """Say which API server lagged during the pass that just ended, or does now."""
-        if lagged:
-            return lagged[0]
+        """Say which API server lagged during the pass that just ended, or does now; not where the CRD was flipped."""
         try:
-            return await servers.behind(crd)
-        except KubeError as error:
+            behind = lagged[0] if lagged else await servers.behind(crd)
+            flipped = behind and (await read_crd(self._cluster, crd.name)).crd.storage.name != crd.storage.name
+        except (KubeError, Refused, CrdError) as error:
             return f"the API servers could not be looked at after the pass: {error}"
+        return "" if flipped else behind
 
     def _resumed(self, crd: Crd, rules: Treatments, report: CrdReport) -> Treatments:
         """Leave out what was written since an earlier run's watermark, if that is asked for and the watermark holds."""
@@ -363,5 +366,6 @@ class Migration:
             crd = (await read_crd(self._cluster, name)).crd
         except (KubeError, Refused, CrdError):
             return  # this run failed as it is
-        if said := await annotate(self._cluster, crd, {ANNOTATION: UNFINISHED}):
+        mark = f"{UNFINISHED} {self._environment.random.getrandbits(48):012x}"
+        if said := await annotate(self._cluster, crd, {ANNOTATION: mark}):
             _log.info("%s: the proof could not be voided: %s", name, said)

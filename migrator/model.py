@@ -10,7 +10,14 @@ from enum import StrEnum
 
 from restow.migrator.sharding.shards import Shard
 
-__all__ = ["Engine", "ManagedFields", "Options", "Phase", "Scope"]
+__all__ = ["SETTLE_S", "Engine", "ManagedFields", "Options", "Phase", "Scope"]
+
+SETTLE_S = 65.0
+"""Seconds after which no request is under way any more that began before a change of the CRD.
+
+An API server chooses the version to store at when a request arrives, and admission webhooks may hold that request. It
+gives every request up after a minute (kube-apiserver ``--request-timeout``).
+"""
 
 
 class Phase(StrEnum):
@@ -80,8 +87,8 @@ class Options:
         rate: the most writes per second, or None.
         page_size: objects per LIST request; None means 500, or 100 where every listed object costs a conversion or
             is read whole.
-        settle_s: seconds that must have passed since the CRD last changed before objects are listed (see `settle`:
-            another API server may still encode the old version for a moment).
+        settle_s: seconds that must have passed since the CRD last changed, and since the last API server has seen it,
+            before objects are listed: requests that began before may still store at the old version.
         conversion_url: another way to the CRD's conversion webhook (a port-forward, say), or None.
         passes: how often to start over when the CRD changed during a pass.
         ignore_mark: write all objects although a complete run left its proof, and translate again what clients of
@@ -106,7 +113,7 @@ class Options:
     concurrency: int = 32
     rate: float | None = None
     page_size: int | None = None
-    settle_s: float = 5.0
+    settle_s: float = SETTLE_S
     conversion_url: str | None = None
     passes: int = 3
     ignore_mark: bool = False

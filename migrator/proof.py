@@ -49,7 +49,10 @@ __all__ = [
 
 ANNOTATION = "restow.dev/migrated"
 UNFINISHED = "unfinished"
-"""Stands in place of a proof after objects failed: what another run finished at the same time says nothing of them."""
+"""Begins what stands in place of a proof after objects failed, followed by what tells the run from others.
+
+What another run finished at the same time says nothing of those objects.
+"""
 
 _SAME_SECOND = timedelta(seconds=2)
 """Times of managedFields have whole seconds: an owner this recent could write once more under the same time."""
@@ -131,11 +134,15 @@ def what_is_proved(crd: Crd, remembered: str = "") -> Proven:
     """
     single = len(crd.versions) == 1 and crd.stored_versions == (crd.storage.name,)
     found, doubt = _holding(crd, crd.annotations.get(ANNOTATION, ""))
-    if found is None and remembered and crd.annotations.get(ANNOTATION) != UNFINISHED:
+    if found is None and remembered and not _unfinished(crd):
         found, _ = _holding(crd, remembered)
     if found is not None:
         doubt = _doubt_of_objects(crd, found)
     return Proven(crd, found, "" if single else doubt)
+
+
+def _unfinished(crd: Crd) -> bool:
+    return crd.annotations.get(ANNOTATION, "").startswith(UNFINISHED)
 
 
 def _holding(crd: Crd, value: str) -> tuple[Proof | None, str]:
@@ -143,7 +150,7 @@ def _holding(crd: Crd, value: str) -> tuple[Proof | None, str]:
     name = crd.name
     if not value:
         return None, f"no run of restow has proved at which version the objects of {name} are stored"
-    if value == UNFINISHED:
+    if value.startswith(UNFINISHED):
         return None, f"the last run of restow on {name} did not finish every object"
     try:
         proof = _decoder.decode(value)
@@ -205,7 +212,7 @@ def proof_of_run(start: Crd, now: Crd, options: Options, at: datetime | None) ->
         options: of the run.
         at: the API server's clock now.
     """
-    if now.annotations.get(ANNOTATION) == UNFINISHED != start.annotations.get(ANNOTATION):
+    if _unfinished(now) and now.annotations[ANNOTATION] != start.annotations.get(ANNOTATION):
         return None  # objects of another run failed meanwhile, which this one may have looked at before
     before = what_is_proved(now)
     unchanged = _versions(start) == _versions(now)  # objects were decided by what the versions were then

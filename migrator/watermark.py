@@ -36,6 +36,10 @@ ANNOTATION = "restow.dev/watermark"
 _WELL_FORMED = re.compile(r"[1-9][0-9]*", re.ASCII)
 
 
+_FORMAT = 2
+"""Those of format 1 were taken without a look at the API servers."""
+
+
 class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A resourceVersion, and what it holds for.
 
@@ -51,7 +55,7 @@ class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     versions: str
     resource_version: str
     settle_s: float
-    format: int = 1
+    format: int = 2
 
     @classmethod
     def taken(cls, crd: Crd, resource_version: str, settle_s: float) -> Watermark | None:
@@ -71,7 +75,7 @@ class Watermark(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     def holds_for(self, crd: Crd, settle_s: float) -> bool:
         """Whether it may be believed, the CRD being as it is now, by a run that asks for this settle time."""
         return (
-            self.format == 1
+            self.format == _FORMAT
             and self.uid == crd.uid
             and self.versions == versions_digest(crd)
             and crd.generation - self.generation in (0, 1)

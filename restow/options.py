@@ -11,7 +11,18 @@ import yaml
 
 from restow import completion
 from restow.exits import InputError
-from restow.migrator import Converters, Engine, ManagedFields, Options, Phase, Scope, Shard, own_webhook, url_problem
+from restow.migrator import (
+    SETTLE_S,
+    Converters,
+    Engine,
+    ManagedFields,
+    Options,
+    Phase,
+    Scope,
+    Shard,
+    own_webhook,
+    url_problem,
+)
 
 __all__ = [
     "api_servers",
@@ -22,6 +33,7 @@ __all__ = [
     "migration_options",
     "output",
     "running",
+    "settle",
     "shard",
     "together",
 ]
@@ -64,6 +76,21 @@ def api_servers(function: _F) -> _F:
         multiple=True,
         metavar="URL",
         help="https://HOST:PORT of another API server of the cluster, to be looked at as well; repeatable.",
+    )(function)
+
+
+def settle(function: _F) -> _F:
+    """--settle."""
+    return click.option(
+        "--settle",
+        type=click.FloatRange(0),
+        default=SETTLE_S,
+        show_default=True,
+        envvar="RESTOW_SETTLE",
+        show_envvar=True,
+        metavar="S",
+        help="Seconds since the CRD's last change before listing. A request that began before, and is held by an "
+        "admission webhook, stores at the old version; API servers give up after 60.",
     )(function)
 
 

@@ -16,6 +16,9 @@ import signal
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("RESTOW_SETTLE", "5")
+"""Seconds. A minute, the default, is for requests that admission webhooks hold; a test that has some says so itself."""
+
 PROFILE = os.environ.get("RESTOW_HYPOTHESIS_PROFILE", "default")
 
 settings.register_profile("default", max_examples=50, derandomize=True, deadline=None, print_blob=True)

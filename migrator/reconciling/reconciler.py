@@ -268,6 +268,7 @@ class Migrator:
             converters=self._converters,
             clock=self._clock.monotonic,
             chance=self._chance,
+            sightings=self._sightings,
         )
         error: KubeError | None = None
         async with asyncio.TaskGroup() as group:

@@ -35,14 +35,7 @@ _FAILURES_SHOWN = 20
 )
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Most writes per second.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), metavar="N", help="Objects per LIST; default 500, or 100.")
-@click.option(
-    "--settle",
-    type=click.FloatRange(0),
-    default=5.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds since the CRD's last change before listing.",
-)
+@options.settle
 @options.running
 @options.api_servers
 @click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")

@@ -76,6 +76,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Keep this CRD migrated to its storage version (family: those of CloudProfiles, all: every one); repeatable.",
     shell_complete=completion.crds,
 )
+@options.settle
 @click.option(
     "--print-webhooks",
     metavar="NAMESPACE/SERVICE",
@@ -136,6 +137,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
         limits=serving.limits(flags),
         controllers=_controllers(flags),
         migrate=_targets(flags["migrate"]),
+        settle_s=flags["settle"],
         installs_crds=flags["install_crds"],
     )
 

@@ -14,11 +14,17 @@ from restow.session import Session, run
 
 @click.command("prune")
 @click.argument("names", metavar="CRD...", nargs=-1, required=True, shell_complete=completion.crds)
+@options.settle
 @options.api_servers
 @options.output
 @options.connection
 def command(
-    names: tuple[str, ...], api_servers: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None
+    names: tuple[str, ...],
+    settle: float,
+    api_servers: tuple[str, ...],
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> None:
     """Trim status.storedVersions after proving that it is safe.
 
@@ -33,7 +39,7 @@ def command(
     """
 
     async def prune(session: Session) -> Exit:
-        chosen = Options(skip=frozenset({Phase.MANAGED_FIELDS}), api_servers=api_servers)
+        chosen = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=settle, api_servers=api_servers)
         async with Progress() as progress:
             report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(names)
         show(report, output)

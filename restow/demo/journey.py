@@ -31,6 +31,8 @@ __all__ = ["Journey"]
 
 _CRD = crd_name(GROUP)
 _MIGRATED = "migrated"
+_SETTLE_S = 5.0
+"""Less than a migration waits elsewhere: no admission webhook holds a request on this cluster."""
 _SERVED = f"{OLD} still served"
 _UNSERVED = f"{OLD} unserved"
 _REMOVED = f"{OLD} removed"
@@ -194,7 +196,7 @@ class Journey:
     async def _run_migration(self, when: str) -> CrdReport:
         async with Progress() as progress:
             observer = _Narrator(self._story, progress)
-            report = await Migration(self._cluster, observer=observer).run([_CRD])
+            report = await Migration(self._cluster, Options(settle_s=_SETTLE_S), observer=observer).run([_CRD])
         migrate_command.show(report, "table")
         crd = report.crds[0]
         problem = crd.refused or crd.unfinished or "".join(failure.message for failure in crd.failures[:1])

@@ -26,7 +26,8 @@ from restow.conversion.wiring import Address
 from restow.converters import graph_converters
 from restow.kube import Cluster, LeaderElector, LeaseTiming, connect, unique_identity
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.migrator import Events, Migrator, Targets, log_details
+from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
+from restow.migrator import Options as MigrationOptions
 from restow.operator import family
 from restow.operator.installing import install_crds
 from restow.operator.keeping import keep_running
@@ -61,6 +62,7 @@ class Settings:
         limits: of the webhook.
         controllers: what the controllers do; None for none.
         migrate: the CRDs that are kept migrated; None for none.
+        settle_s: seconds after a change of a CRD before its objects are migrated.
         installs_crds: whether the CRDs are applied first.
         lifetimes: of the certificates of a CA of its own.
         clock: for all of it.
@@ -75,6 +77,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     controllers: Options | None = field(default_factory=Options)
     migrate: Targets | None = None
+    settle_s: float = SETTLE_S
     installs_crds: bool = False
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     clock: Clock = SYSTEM_CLOCK
@@ -202,6 +205,7 @@ class _Operator:
         migrator = Migrator(
             self._cluster,
             settings.migrate,
+            MigrationOptions(resume=True, settle_s=settings.settle_s),
             hooks=(log_details, Events(self._cluster), self._metrics.migration),
             converters=graph_converters(family.conversions()),
             lease=f"{name}-migrator",

@@ -114,7 +114,7 @@ def test_a_watermark_holds_while_no_other_version_can_have_been_stored(crd: Crd)
         carrying(json.dumps(json.loads(taken()) | {"resourceVersion": "abc"})),
         carrying(json.dumps(json.loads(taken()) | {"resourceVersion": "0"})),
         carrying(json.dumps(json.loads(taken()) | {"resourceVersion": 100})),
-        carrying(json.dumps(json.loads(taken()) | {"format": 2})),
+        carrying(json.dumps(json.loads(taken()) | {"format": 1})),
         carrying(json.dumps(json.loads(taken()) | {"more": True})),
     ],
 )

@@ -133,13 +133,13 @@ def fit(reached: int, generation: int, stores: bool, rules: Rules) -> bool:
 
     Args:
         reached: the generation that its watch cache shows.
-        generation: the one that restow read. Of a server that is ahead of it nothing else is asked.
+        generation: the one that restow read; a server may be ahead of it.
         stores: whether discovery shows that it stores at the storage version.
         rules: the switches.
     """
     if not rules.looks_at_generation:
         return stores
-    return reached > generation or (reached == generation and (stores or not rules.looks_at_hash))
+    return reached >= generation and (stores or not rules.looks_at_hash)
 
 
 def unbroken(history: tuple[int, ...], start: int, *, seen: bool) -> bool:
