@@ -7,7 +7,7 @@ For an entry of another version, under strategy Webhook (`docs/migrating.md`, *T
 3. where fields came out that the entry does not name, the part is converted once more without what is owned in it.
    What comes out all the same is no image of anything owned: typed converters make up empty values;
 4. where fields that the entry names did not come out, the new part is converted back. What does not show then was not
-   carried over (the storage version cannot say it, or only together with fields of others).
+   carried over (the storage version cannot say it, or only together with fields of others: ``leaveout``).
 
 Conversions are asked for by generators: they yield what is to be converted and are sent the answers, so that whoever
 drives them can send those of many entries together. Pure.
@@ -26,14 +26,29 @@ from restow.migrator.managedfields.fieldset import FieldSet, Path, from_paths, w
 from restow.migrator.managedfields.ownership import Members, Unknown, owned
 from restow.migrator.managedfields.projection import Projection, project
 
-__all__ = ["METADATA", "Carried", "Conversion", "Live", "Passage", "Steps", "carry"]
+__all__ = [
+    "METADATA",
+    "NOBODYS",
+    "Carried",
+    "Conversion",
+    "Live",
+    "Passage",
+    "Steps",
+    "body_of",
+    "carry",
+    "members_of",
+    "same",
+    "shows",
+    "texts_of",
+]
 
 _T = TypeVar("_T")
 
 METADATA = "f:metadata"
 """The part of a set that needs no conversion: labels, finalizers and the like are the same in every version."""
 
-_NOBODYS = frozenset({"apiVersion", "kind", "metadata"})
+NOBODYS = frozenset({"apiVersion", "kind", "metadata"})
+"""The parts of an object that are not converted field by field."""
 
 
 class Conversion(NamedTuple):
@@ -55,11 +70,13 @@ class Carried:
         fields: what it owns at the storage version (metadata not among it).
         complete: everything that it owns of the object is among it.
         failure: why that could not be found out, or empty.
+        lost: what is not among it, by its path at the entry's version.
     """
 
     fields: FieldSet = field(default_factory=dict)
     complete: bool = True
     failure: str = ""
+    lost: Members = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +94,8 @@ class Live:
 
     def __init__(self, obj: Json, schema: Schema) -> None:
         self.obj = obj
-        self.body = _body(obj)
-        self.members = _members(self.body, schema)
+        self.body = body_of(obj)
+        self.members = members_of(self.body, schema)
 
     @functools.cached_property
     def spots(self) -> frozenset[Path]:
@@ -99,19 +116,19 @@ def carry(fields: FieldSet, whole: Json, live: Live, passage: Passage) -> Steps[
         live: the live object.
         passage: the two versions.
     """
-    mine = project(without(fields, METADATA), _body(whole), passage.old)
+    mine = project(without(fields, METADATA), body_of(whole), passage.old)
     places = _places(mine, live, passage)
     if not mine.owned:
         return Carried(from_paths(places))
     try:
         images = yield from _images(fields, whole, mine, live, passage)
         if images is None:
-            return Carried(complete=False)
+            return Carried(complete=False, lost=mine.owned)
         carried = images | places
         lost = yield from _lost(fields, mine, carried, live, passage)
     except _NoAnswer as no:
         return Carried(complete=False, failure=str(no))
-    return Carried(from_paths(carried), complete=not lost)
+    return Carried(from_paths(carried), complete=not lost, lost=lost)
 
 
 def _ask(obj: Json, api_version: str) -> Steps[Json | None]:
@@ -129,27 +146,27 @@ def _images(fields: FieldSet, whole: Json, mine: Projection, live: Live, passage
     image = yield from _ask(_shown(whole, fields, mine.part), passage.target)
     if image is None:
         return None
-    members = _members(_body(image), passage.new)
+    members = members_of(body_of(image), passage.new)
     # An empty value in the place of another one is no image of anything.
-    found = {path for path in members.keys() & live.members.keys() if _shows(members, path, live.members[path])}
+    found = {path for path in members.keys() & live.members.keys() if shows(members, path, live.members[path])}
     if found <= mine.owned.keys():
         return found
     bare = yield from _ask(_shown(whole, {}, mine.bare), passage.target)
     if bare is None:
         return found
-    old = {} if isinstance(passage.old, Unknown) else _members(_body(whole), passage.old)
-    return found - _made_up(members, _members(_body(bare), passage.new), mine.owned, old, live.members)
+    old = {} if isinstance(passage.old, Unknown) else members_of(body_of(whole), passage.old)
+    return found - _made_up(members, members_of(body_of(bare), passage.new), mine.owned, old, live.members)
 
 
-def _lost(fields: FieldSet, mine: Projection, carried: set[Path], live: Live, passage: Passage) -> Steps[set[Path]]:
+def _lost(fields: FieldSet, mine: Projection, carried: set[Path], live: Live, passage: Passage) -> Steps[Members]:
     """Step 4: what of the part is nowhere in what was carried over."""
     missing = {path: value for path, value in mine.owned.items() if path not in carried}
     if not missing or not carried:
-        return set(missing)
+        return missing
     part = project(from_paths(carried), live.body, passage.new).part
     back = yield from _ask(_shown(live.obj, fields, part), passage.source)
-    shown = {} if back is None else project(without(fields, METADATA), _body(back), passage.old).owned
-    return {path for path, value in missing.items() if not _shows(shown, path, value)}
+    shown = {} if back is None else project(without(fields, METADATA), body_of(back), passage.old).owned
+    return {path: value for path, value in missing.items() if not shows(shown, path, value)}
 
 
 def _shown(obj: Json, fields: FieldSet, part: Json) -> Json:
@@ -163,11 +180,12 @@ def _shown(obj: Json, fields: FieldSet, part: Json) -> Json:
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": shown, **part}
 
 
-def _body(obj: Json) -> Json:
-    return {key: value for key, value in obj.items() if key not in _NOBODYS}
+def body_of(obj: Json) -> Json:
+    """An object without what is nobody's."""
+    return {key: value for key, value in obj.items() if key not in NOBODYS}
 
 
-def _members(body: Json, schema: Schema) -> Members:
+def members_of(body: Json, schema: Schema) -> Members:
     """What there is to own; a list that is empty among it, which an entry may name all the same."""
     return owned(body, schema, empty_lists=True)
 
@@ -187,33 +205,34 @@ def _made_up(members: Members, bare: Members, mine: Members, old: Members, live:
     owned if it is so at this path or, where the old version has nothing there, by having moved: the live object has it,
     and something owned of that value is no longer where it was.
     """
-    moved = {text for path, value in mine.items() if path not in members for text in _texts(value)}
+    moved = {text for path, value in mine.items() if path not in members for text in texts_of(value)}
 
     def is_owned(path: Path, value: Any) -> bool:
         if path in mine or path in old:
             return path in mine
-        return _same(value, live.get(path)) and not moved.isdisjoint(_texts(value))
+        return same(value, live.get(path)) and not moved.isdisjoint(texts_of(value))
 
-    unmoved = {path for path, value in members.items() if path in bare and _same(value, bare[path])}
+    unmoved = {path for path, value in members.items() if path in bare and same(value, bare[path])}
     return {path for path in unmoved if not is_owned(path, members[path])}
 
 
-def _shows(shown: Members, path: Path, value: Any) -> bool:
+def shows(shown: Members, path: Path, value: Any) -> bool:
     """Whether a field is there with a value, or with one that stands in its place; but none that says nothing."""
-    return path in shown and (any(text for _, text in _texts(shown[path])) or _same(shown[path], value))
+    return path in shown and (any(text for _, text in texts_of(shown[path])) or same(shown[path], value))
 
 
-def _texts(value: Any) -> Iterator[tuple[bool, Any]]:
+def texts_of(value: Any) -> Iterator[tuple[bool, Any]]:
     """The scalars of a value; true and 1 are two."""
     if isinstance(value, dict):
         for child in value.values():
-            yield from _texts(child)
+            yield from texts_of(child)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from texts_of(item)
     else:
         yield isinstance(value, bool), value
 
 
-def _same(one: Any, other: Any) -> bool:
-    return bool(one == other) and list(_texts(one)) == list(_texts(other))
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same; true and 1 are not."""
+    return bool(one == other) and list(texts_of(one)) == list(texts_of(other))

@@ -71,8 +71,10 @@ def _collect(value: Any, shape: Shape, path: Path, found: Members, empty_lists: 
                 continue
             _collect(child, below, here, found, empty_lists)
             # A key of a map is a member itself, a declared field is not, unless it is empty.
-            if child is None or child == {} or not shape.declares(name):
-                found.setdefault(here, child if not child else {"": name})
+            if not shape.declares(name):
+                found.setdefault(here, {"": name})
+            elif child is None or child == {}:
+                found.setdefault(here, child)
 
 
 def _collect_items(value: list[Any], shape: Shape, path: Path, found: Members, empty_lists: bool) -> None:

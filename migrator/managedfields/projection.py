@@ -1,4 +1,4 @@
-"""The part of an object that a field set owns, as an object that a converter can be sent.
+"""The part of an object that a field set owns, and the rest of it, as objects that a converter can be sent.
 
 List items are shown with their keys, also where the keys are not owned: an item without them is none
 (structured-merge-diff's ``ExtractItems`` with key fields). What the set names and the object does not have is left out;
@@ -7,6 +7,7 @@ nothing is made up. Parts are shared with the object and never changed. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from restow.migrator.managedfields.fieldset import FieldSet, Path, is_leaf, norm
 from restow.migrator.managedfields.ownership import Members, Unknown, was_whole
 from restow.migrator.managedfields.shapes import Shape, keys_of, shape_of
 
-__all__ = ["Projection", "project"]
+__all__ = ["Projection", "leave_out", "project"]
 
 _ABSENT: Any = object()
 
@@ -135,6 +136,60 @@ def _of_item(
     elif below is None:
         return None
     return _Both(keys, keys) if below is None else _Both(keys | below.part, keys | below.bare)
+
+
+def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> dict[str, Any]:
+    """Return the rest of an object, without what a set owns of it.
+
+    An item of a list keeps its keys where anything else of it stays, or where the set does not own the item itself. An
+    object that is owned as a place goes if nothing is left in it.
+
+    Args:
+        fields: the set.
+        value: the object (without what no set names: apiVersion, kind).
+        schema: that of the version that set and object are of, or what can be told of it.
+    """
+    shape = schema if isinstance(schema, Unknown) else shape_of(schema)
+    return _object_without(fields, value, shape)
+
+
+def _without(node: FieldSet, value: Any, shape: Shape | Unknown) -> Any:
+    """The rest of a value, or that it goes as a whole."""
+    if not value or not isinstance(value, dict | list) or (is_leaf(node) and was_whole(shape, value)):
+        return _ABSENT
+    if isinstance(value, dict):
+        return _object_without(node, value, shape) or (_ABSENT if is_leaf(node) or "." in node else {})
+    return value if is_leaf(node) else _list_without(node, value, shape) or _ABSENT
+
+
+def _object_without(
+    node: FieldSet, value: dict[str, Any], shape: Shape | Unknown, keep: Collection[str] = ()
+) -> dict[str, Any]:
+    rest = dict(value)
+    for key, child in node.items():
+        name = key[2:]
+        if key.startswith("f:") and name in rest and name not in keep:
+            rest[name] = _without(child, rest[name], _below(shape, key))
+    return {name: child for name, child in rest.items() if child is not _ABSENT}
+
+
+def _list_without(node: FieldSet, value: list[Any], shape: Shape | Unknown) -> list[Any]:
+    items = _Items(value, shape)
+    rest = list(value)
+    for key, child in node.items():
+        position = items.find(key) if key != "." else None
+        if position is not None and rest[position] is not _ABSENT:
+            rest[position] = _item_without(key, child, rest[position], _items(shape, key))
+    return [item for item in rest if item is not _ABSENT]
+
+
+def _item_without(key: str, node: FieldSet, item: Any, shape: Shape | Unknown) -> Any:
+    names = keys_of(key)
+    if not isinstance(item, dict) or (is_leaf(node) and was_whole(shape, item)):
+        return _ABSENT
+    rest = _object_without(node, item, shape, names)
+    is_owned = is_leaf(node) or "." in node
+    return _ABSENT if is_owned and rest.keys() <= names.keys() else rest
 
 
 def _below(shape: Shape | Unknown, key: str) -> Shape | Unknown:

@@ -18,6 +18,7 @@ from restow.migrator.managedfields import fieldset
 from restow.migrator.managedfields.carrying import METADATA, Carried, Conversion, Live, Passage, Steps, carry
 from restow.migrator.managedfields.entries import Entry
 from restow.migrator.managedfields.fieldset import FieldSet, without
+from restow.migrator.managedfields.leaveout import Lacking, leave_one_out
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.treatment import Treatment, Treatments
 
@@ -67,8 +68,10 @@ def translate(entries: Sequence[Entry], live: Json, rules: Treatments) -> Steps[
             for place, fields in due.items()
         ]
     )
-    failure = next((each.failure for each in carried if each.failure), "")
-    return Translation(dict(zip(due, carried, strict=True)), failure)
+    found = dict(zip(due, carried, strict=True))
+    if not any(each.failure for each in carried):
+        found |= yield from _rest(found, entries, due, wholes, there, rules)
+    return Translation(found, next((each.failure for each in found.values() if each.failure), ""))
 
 
 def _carry(fields: FieldSet, whole: Answer, live: Live, passage: Passage) -> Steps[Carried]:
@@ -76,6 +79,33 @@ def _carry(fields: FieldSet, whole: Answer, live: Live, passage: Passage) -> Ste
     if isinstance(whole, Unconverted):
         return Carried(complete=False)
     return (yield from carry(fields, whole, live, passage))
+
+
+def _rest(
+    found: Mapping[int, Carried],
+    entries: Sequence[Entry],
+    due: Mapping[int, FieldSet],
+    wholes: Mapping[str, Answer],
+    live: Live,
+    rules: Treatments,
+) -> Steps[dict[int, Carried]]:
+    """Carry what has no place of its own: of the entries of each version together."""
+    lacking: dict[str, list[int]] = {}
+    for place, carried in found.items():
+        if carried.lost:
+            lacking.setdefault(entries[place].api_version, []).append(place)
+    steps = []
+    for version, places in lacking.items():
+        whole = wholes[version]
+        assert not isinstance(whole, Unconverted)
+        of_version = [Lacking(due[place], found[place]) for place in places]
+        steps.append(leave_one_out(of_version, whole, live, _passage(entries, places[0], due, rules)))
+    carried_on = yield from together(steps)
+    return {
+        place: each
+        for places, of in zip(lacking.values(), carried_on, strict=True)
+        for place, each in zip(places, of, strict=True)
+    }
 
 
 def _passage(entries: Sequence[Entry], place: int, due: Mapping[int, FieldSet], rules: Treatments) -> Passage:
@@ -95,7 +125,7 @@ def supposed(entries: Sequence[Entry], rules: Treatments) -> tuple[Translation, 
     due = _due(entries, rules)
     versions = len({entries[place].api_version for place in due})
     carried = {place: Carried(fields) for place, fields in due.items()}
-    return Translation(carried), versions + 3 * len(due)
+    return Translation(carried), 3 * versions + 5 * len(due)
 
 
 def together(steps: Sequence[Steps[_T]]) -> Steps[list[_T]]:

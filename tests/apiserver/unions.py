@@ -1,0 +1,135 @@
+"""Unions: a custom resource in which one field tells the place of another, and the converter of their provider.
+
+v1 says ``type`` and ``value`` where v2 has the value below the type, ``a.value`` or ``b.value``; likewise ``level`` of
+the status. ``parts`` is a list keyed by name in v1 and a map in v2. ``debug`` is gone from v2; it is kept in an
+annotation on objects of v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from restow.controlplane.etcd import Etcd
+from restow.kube.client import HttpCluster
+from tests.apiserver.kind import Document, Kind
+from tests.apiserver.webhook import Webhook
+
+DEBUG = "example.com/debug"
+"""The annotation that holds what v2 cannot say."""
+
+SIDES = ("a", "b")
+
+
+class UnionKind(Kind):
+    """Unions at v1 and v2 with strategy Webhook."""
+
+    def __init__(self, cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> None:
+        super().__init__(cluster, etcd, group)
+        self.webhook = webhook
+        webhook.converts = converted
+
+    def document(
+        self, *, storage: str, versions: Sequence[str] = ("v1", "v2"), served: Sequence[str] | None = None, **_: Any
+    ) -> Document:
+        """The CRD with these versions."""
+        made = super().document(storage=storage, versions=versions, served=served)
+        for version in made["spec"]["versions"]:
+            version["schema"] = {"openAPIV3Schema": SCHEMAS[version["name"]]}
+        client = {"url": self.webhook.url, "caBundle": self.webhook.ca_bundle}
+        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+        return made
+
+
+def converted(found: Document, desired: str) -> Document:
+    """An object at another apiVersion; a value whose type is not there has no place in v2."""
+    if found["apiVersion"] == desired:
+        return found
+    made = found | {"apiVersion": desired}
+    made["metadata"] = dict(found["metadata"])
+    annotations = dict(made["metadata"].pop("annotations", None) or {})
+    kept = annotations.pop(DEBUG, None)
+    to_v2 = desired.endswith("v2")
+    if "spec" in found:
+        spec = dict(found["spec"])
+        (_sorted_out if to_v2 else _put_together)(spec, "value")
+        if "parts" in spec:
+            spec["parts"] = _map(spec["parts"]) if to_v2 else _list(spec["parts"])
+        if to_v2 and "debug" in spec:
+            annotations[DEBUG] = spec.pop("debug")
+        elif not to_v2 and kept is not None:
+            spec["debug"] = kept
+        made["spec"] = spec
+    if "status" in found:
+        made["status"] = dict(found["status"])
+        (_sorted_out if to_v2 else _put_together)(made["status"], "level")
+    if annotations:
+        made["metadata"]["annotations"] = annotations
+    return made
+
+
+def defaulting(found: Document, desired: str) -> Document:
+    """The same, as a converter does it that fills in what is absent: both sides have a value."""
+    made = converted(found, desired)
+    if desired.endswith("v2"):
+        made["spec"] = {side: {"value": "none"} for side in SIDES} | made.get("spec", {})
+    return made
+
+
+def _sorted_out(part: Document, name: str) -> None:
+    """Put a value below its type."""
+    value = part.pop(name, None)
+    if value is not None and part.get("type") in SIDES:
+        part[part["type"]] = {name: value}
+
+
+def _put_together(part: Document, name: str) -> None:
+    """Put a value beside its type."""
+    below = {side: part.pop(side, {}) for side in SIDES}
+    value = below.get(part.get("type", ""), {}).get(name)
+    if value is not None:
+        part[name] = value
+
+
+def _map(items: list[Document]) -> Document:
+    return {item["name"]: {key: value for key, value in item.items() if key != "name"} for item in items}
+
+
+def _list(items: Document) -> list[Document]:
+    return [{"name": name} | item for name, item in sorted(items.items())]
+
+
+_TEXT: Document = {"type": "string"}
+_COUNT: Document = {"type": "integer"}
+
+
+def _struct(**properties: Document) -> Document:
+    return {"type": "object", "properties": properties}
+
+
+_PARTS = {
+    "type": "array",
+    "items": _struct(name=_TEXT, count=_COUNT) | {"required": ["name"]},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["name"],
+}
+_SIDE = _struct(value=_TEXT)
+_LEVEL = _struct(level=_COUNT)
+
+SCHEMAS: dict[str, Document] = {
+    "v1": _struct(
+        spec=_struct(type=_TEXT, value=_TEXT, size=_COUNT, debug=_TEXT, parts=_PARTS),
+        status=_struct(type=_TEXT, level=_COUNT),
+    ),
+    "v2": _struct(
+        spec=_struct(
+            type=_TEXT,
+            a=_SIDE,
+            b=_SIDE,
+            size=_COUNT,
+            parts={"type": "object", "additionalProperties": _struct(count=_COUNT)},
+        ),
+        status=_struct(type=_TEXT, a=_LEVEL, b=_LEVEL),
+    ),
+}
