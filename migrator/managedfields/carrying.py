@@ -147,8 +147,15 @@ def _images(fields: FieldSet, whole: Json, mine: Projection, live: Live, passage
     if image is None:
         return None
     members = members_of(body_of(image), passage.new)
-    # An empty value in the place of another one is no image of anything.
-    found = {path for path in members.keys() & live.members.keys() if shows(members, path, live.members[path])}
+    said = {text for value in mine.owned.values() for text in texts_of(value)}
+
+    def is_image(path: Path, value: Any) -> bool:
+        """An empty value in the place of another one is none, nor is another value that says nothing of the part."""
+        if path in mine.owned or same(value, live.members[path]):
+            return shows(members, path, live.members[path])
+        return shows(members, path, live.members[path]) and not said.isdisjoint(texts_of(value))
+
+    found = {path for path, value in members.items() if path in live.members and is_image(path, value)}
     if found <= mine.owned.keys():
         return found
     bare = yield from _ask(_shown(whole, {}, mine.bare), passage.target)

@@ -5,13 +5,13 @@ part that an entry owns, converted alone, then comes out without it. So, for wha
 (`docs/migrating.md`, *Through a conversion webhook*):
 
 1. the whole object at the entry's version is converted to the storage version twice: as it is, and without the lost
-   fields. What differs is said by them, and owned. What only moved is not: a field's place may hang on another one, but
-   its value is still there in the object without that one;
-2. the way back is the proof: the live object, without what differs, is converted to the entry's version. The lost fields
-   that do not change by that are not carried over.
+   fields. What differs is said by them, and owned. What only moved is not: the place of a field may hang on another
+   one, but its value is still there in the object without that one;
+2. the way back is the proof: the live object, without what differs, is converted to the entry's version. The lost
+   fields that do not change by that are not carried over.
 
-Several owners of one field each get what differs: without it, it is gone for all. What a conversion wrote into labels or
-annotations is left out on both ways, since it may bring back what was left out. Pure.
+Several owners of one field each get what differs: without it, it is gone for all. What a conversion wrote into labels
+or annotations is left out on both ways, since it may bring back what was left out. Pure.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Scope, Survey, look, read_crd, survey
+from restow.migrator import CrdReport, Migration, Options, Scope, Survey, read_crd, survey
 from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
 from tests.apiserver.test_translation import Impatient
 from tests.apiserver.unions import UnionKind, converted, defaulting
@@ -93,10 +93,11 @@ async def test_a_value_goes_with_its_owner_to_where_another_ones_type_puts_it(
     await kind.apply(kind.manifest("v2", "w0", spec={"size": 3}), "dave")
     applied = await kind.apply(kind.manifest("v2", "w0", spec={"parts": {"x": {}}}), "bob")
     assert "value" not in applied["spec"].get("a", {}) and applied["spec"]["type"] == "a"
-    applied = await kind.apply(kind.manifest("v2", "w0", spec={"type": "a"}), "alice")
-    assert applied["spec"]["parts"] == {"x": {}}
+    applied = await kind.apply(kind.manifest("v2", "w0", spec={"type": "a", "parts": {"x": {"count": 1}}}), "alice")
+    assert applied["spec"]["parts"] == {"x": {"count": 1}}
     applied = await kind.apply(kind.manifest("v2", "w0", status={}), "meter", subresource="status")
     assert "level" not in applied["status"].get("b", {}) and applied["status"]["type"] == "b"
+    assert not any("f:a" in entry["fieldsV1"].get("f:spec", {}) for entry in applied["metadata"]["managedFields"])
 
 
 async def test_a_removed_version_that_the_webhook_still_knows(kind: UnionKind) -> None:

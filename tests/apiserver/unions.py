@@ -70,10 +70,11 @@ def converted(found: Document, desired: str) -> Document:
 
 
 def defaulting(found: Document, desired: str) -> Document:
-    """The same, as a converter does it that fills in what is absent: both sides have a value."""
+    """The same, as a converter does it that fills in what is absent: a type comes with a value, and so does b."""
     made = converted(found, desired)
     if desired.endswith("v2"):
-        made["spec"] = {side: {"value": "none"} for side in SIDES} | made.get("spec", {})
+        sides = {side: {"value": "none"} for side in (made.get("spec", {}).get("type"), "b") if side in SIDES}
+        made["spec"] = sides | made.get("spec", {})
     return made
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from restow.crds import ANY, Schema
 from restow.migrator.managedfields.fieldset import FieldSet, Path, from_paths
 from restow.migrator.managedfields.ownership import Unknown, owned
-from restow.migrator.managedfields.projection import project
+from restow.migrator.managedfields.projection import leave_out, project
+from restow.migrator.managedfields.shapes import keys_of
 from tests.migrator import builders as b
 from tests.migrator.oracle import field_set, is_one_leaf, members, owned_paths
 from tests.migrator.strategies import Change, changes
@@ -181,3 +182,80 @@ def test_an_item_may_lack_a_key_that_had_a_default_in_a_version_without_a_schema
     assert project(fields, one, Unknown(fields)).part == {"ports": [{"port": 80}]}
     two = {"ports": [{"port": 80}, {"protocol": "TCP"}]}
     assert project(fields, two, Unknown(fields)).part == {}
+
+
+# The rest of an object, without what a set owns.
+
+RESTS: dict[str, tuple[FieldSet, Any]] = {
+    "a scalar": ({"f:text": {}}, {"text": None}),
+    "a field of an object": ({"f:struct": {"f:a": {}}}, {"struct": {"b": "2"}}),
+    "an object as a place, with something of others in it": ({"f:struct": {".": {}}}, {}),
+    "an object as a place, with all that is in it": (
+        {"f:struct": {".": {}, "f:a": {}, "f:b": {}}},
+        {"struct": None},
+    ),
+    "all that is in an object, but not its place": ({"f:struct": {"f:a": {}, "f:b": {}}}, {"struct": {}}),
+    "a key of a map as a place, with something of others in it": ({"f:map": {"f:k": {}}}, {}),
+    "a key of a map, with all that is in it": (
+        {"f:map": {"f:k": {".": {}, "f:x": {}}}},
+        {"map": {"l": {"x": "2"}}},
+    ),
+    "an atomic object": ({"f:whole": {}}, {"whole": None}),
+    "an atomic list": ({"f:list": {}}, {"list": None}),
+    "a list as a place": ({"f:parts": {}}, {}),
+    "an item with all that is in it": (
+        {"f:parts": {K_B: {".": {}, "f:name": {}, "f:size": {}}}},
+        {"parts": [LIVE["parts"][0]]},
+    ),
+    "an item, with something of others in it": (
+        {"f:parts": {K_B: {".": {}, "f:name": {}}}},
+        {},
+    ),
+    "a field of an item": ({"f:parts": {K_B: {"f:size": {}}}}, {"parts": [LIVE["parts"][0], {"name": "b"}]}),
+    "the key of an item that is not owned": ({"f:parts": {K_B: {"f:name": {}}}}, {}),
+    "an item whose key has its default": (
+        {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}}}},
+        {"ports": [{"port": 80, "protocol": "UDP"}]},
+    ),
+    "every item": (
+        {
+            "f:ports": {
+                'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}},
+                'k:{"port":80,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}},
+            }
+        },
+        {"ports": None},
+    ),
+    "an atomic item": ({"f:whole_items": {K_A: {}}}, {"whole_items": None}),
+    "a value of a set": ({"f:set": {'v:"y"': {}}}, {"set": ["x", "z"]}),
+    "what is not there": ({"f:gone": {}, "f:parts": {K_GONE: {}}, "f:set": {'v:"gone"': {}}}, {}),
+}
+
+
+@pytest.mark.parametrize("case", RESTS)
+def test_the_rest_of_an_object(case: str) -> None:
+    """Whatever goes beyond what is owned is taken for the owner's; an item without its keys is none."""
+    fields, changed = RESTS[case]
+    before = copy.deepcopy(LIVE)
+    wanted = {name: value for name, value in (LIVE | changed).items() if value is not None}
+    assert leave_out(fields, LIVE, SCHEMA) == wanted
+    assert before == LIVE
+
+
+@given(changes())
+def test_nothing_of_the_rest_is_owned_and_all_else_is_there(change: Change) -> None:
+    """A field of others that went along would be given to the owner; one of his that stayed would be lost."""
+    fields = field_set(owned_paths(change.mask, change.live, change.old))
+    schema = Schema(change.old)
+    rest = leave_out(fields, change.live, schema)
+    mine, before, after = project(fields, change.live, schema).owned, owned(change.live, schema), owned(rest, schema)
+    gone = {path for path in before if path not in after}
+    assert gone <= mine.keys()
+    assert {path for path in mine if path in after} <= {path for path in mine if not leaves_alone(path, mine, before)}
+
+
+def leaves_alone(path: Path, mine: Iterable[Path], before: Iterable[Path]) -> bool:
+    """Whether what is owned at a path stands for itself: no key of an item, and nothing of others below it."""
+    if path[-1][:2] == "f:" and len(path) > 1 and path[-2][:2] == "k:" and path[-1][2:] in keys_of(path[-2]):
+        return False
+    return {other for other in before if other[: len(path)] == path} <= set(mine)
