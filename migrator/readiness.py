@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from restow.crds import Crd
@@ -30,6 +30,7 @@ from restow.migrator.dependents.search import find_dependents
 from restow.migrator.lister import ListFailed
 from restow.migrator.looking import look_through
 from restow.migrator.native.migration import failed_prune
+from restow.migrator.planning.foretelling import Outlook
 from restow.migrator.preflight import Refused, help_to_list, refusal
 from restow.migrator.proof import ANNOTATION, what_is_proved
 
@@ -48,6 +49,8 @@ class Readiness:
         objects: objects that were looked at.
         owners: objects with entries at the version, by manager.
         dependents: objects of any resource with ownerReferences at the version; None if none was looked for.
+        would_strip: entries of it that a migration would strip once it is unserved, by manager, as far as was tried.
+        tried: on how many objects that was tried.
     """
 
     crd: str
@@ -58,6 +61,8 @@ class Readiness:
     objects: int
     owners: dict[str, int] = field(default_factory=dict)
     dependents: Dependents | None = None
+    would_strip: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
 
     @property
     def ready(self) -> bool:
@@ -78,6 +83,8 @@ class Readiness:
             "owners": [{"manager": name, "objects": count} for name, count in sorted(self.owners.items())],
             "dependents": [each.to_json() for each in self.dependents.found] if self.dependents else None,
             "notLookedAt": [each.to_json() for each in self.dependents.not_looked_at] if self.dependents else None,
+            "wouldStrip": [{"manager": name, "entries": count} for name, count in sorted(self.would_strip.items())],
+            "tried": self.tried,
         }
 
 
@@ -202,10 +209,12 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
     """
     if why := refusal(crd):
         raise Refused(why)
+    outlook = Outlook(cluster, crd, version)
     try:
-        found = await _count(cluster, crd, version)
+        found = await _count(cluster, crd, version, outlook)
     except ListFailed as failure:
         raise help_to_list(crd, failure) from failure
+    losses = await outlook.losses()
     owner = Owner(f"{crd.group}/{version}", crd.kind)
     dependents = (await find_dependents(cluster, [owner]))[owner]
     servers = await _look_at_servers(cluster, crd, api_servers)
@@ -217,7 +226,9 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
             f"are {names}"
         )
         raise Refused(msg)
-    return judge(crd, version, objects=found.objects, owners=found.owners, dependents=dependents, servers=servers)
+    answer = judge(crd, version, objects=found.objects, owners=found.owners, dependents=dependents, servers=servers)
+    notes = (*answer.notes, *filter(None, [losses.note]))
+    return replace(answer, notes=notes, would_strip=losses.owners, tried=losses.tried)
 
 
 async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> Servers:
@@ -243,11 +254,12 @@ class _Found:
     owners: dict[str, int]
 
 
-async def _count(cluster: Cluster, crd: Crd, version: str) -> _Found:
+async def _count(cluster: Cluster, crd: Crd, version: str, outlook: Outlook) -> _Found:
     api_version = f"{crd.group}/{version}"
     owners: Counter[str] = Counter()
     objects = 0
     async for meta in look_through(cluster, crd):
         objects += 1
+        outlook.offer(meta)
         owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
     return _Found(objects, dict(owners))

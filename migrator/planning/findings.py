@@ -23,6 +23,7 @@ class Check(StrEnum):
 
     - ``permissions``: what this user may do.
     - ``objects``: objects that a migration could not finish.
+    - ``owners``: managers of whose fields not all can be carried over.
     - ``fields``: fields that a rewrite would prune.
     - ``webhook``: whether the conversion webhook answers, and what.
     - ``rehearsal``: writes that could not be tried.
@@ -30,6 +31,7 @@ class Check(StrEnum):
 
     PERMISSIONS = "permissions"
     OBJECTS = "objects"
+    OWNERS = "owners"
     FIELDS = "fields"
     WEBHOOK = "webhook"
     REHEARSAL = "rehearsal"

@@ -18,11 +18,13 @@ from restow.migrator.converters.converter import Converter, ConverterDown
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.lister import Item
+from restow.migrator.managedfields.translation import supposed
 from restow.migrator.managedfields.translator import Translator, Work
 from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.model import Options
 from restow.migrator.planning.cost import Measured
 from restow.migrator.planning.findings import Check, Finding, Findings, of_failure
+from restow.migrator.planning.foretold import Foretold
 from restow.migrator.report import CrdReport, Failure
 from restow.migrator.wire import Meta, whole_object_decoder
 from restow.migrator.writer import Writer
@@ -40,6 +42,7 @@ class Rehearsal:
         options: what the migration is asked for; concurrency and rate are kept.
         converter: what converts entries.
         findings: where refusals are told.
+        foretold: where it is told what cannot be carried over.
         halt: once raised, nothing more is tried.
         clock: a monotonic clock, in seconds.
         jitter: spreads a wait, ``seconds -> seconds``.
@@ -54,6 +57,7 @@ class Rehearsal:
         *,
         converter: Converter,
         findings: Findings,
+        foretold: Foretold,
         halt: Halt,
         clock: Callable[[], float],
         jitter: Callable[[float], float],
@@ -63,6 +67,7 @@ class Rehearsal:
         self._rules = rules
         self._workers = options.concurrency
         self._findings = findings
+        self._foretold = foretold
         self._halt = halt
         self._clock = clock
         self._report = CrdReport(name=crd.name)
@@ -94,6 +99,9 @@ class Rehearsal:
             self._findings.add(Finding(check=Check.WEBHOOK, message=str(down), fails=True, reason="ConverterDown"))
             self._told_end = True
             return
+        for meta, live, translation in works:
+            if translation is not None and live is not None:
+                self._foretold.see(meta, live, translation, self._rules)
         before, sent = self._clock(), self._report.requests.write
         await self._side_by_side(works)
         took, sent = self._clock() - before, self._report.requests.write - sent
@@ -113,17 +121,26 @@ class Rehearsal:
 
     async def _translated(self, items: Sequence[Item]) -> list[Work]:
         """Convert what has to be, in one batch as a migration does with a page."""
-        if not self._rules.translates:
+        converted: list[Item] = []
+        others: list[Item] = []
+        for item in items:
+            (converted if self._is_converted(item[0]) else others).append(item)
+        if not converted:
             return await self._translator.works(items)
-        whole = await self._whole(items)
+        whole = await self._whole(converted)
         before, asked = self._clock(), self._report.conversions
-        works = await self._translator.works(whole)
+        translations = await self._translator.translate(whole)
         self.measured = replace(
             self.measured,
             conversions=self.measured.conversions + self._report.conversions - asked,
             conversion_s=self.measured.conversion_s + self._clock() - before,
         )
-        return works
+        works: list[Work] = [(meta, live, done) for (meta, live), done in zip(whole, translations, strict=True)]
+        return works + [(meta, live, None) for meta, live in others]
+
+    def _is_converted(self, meta: Meta) -> bool:
+        """Whether an object is; where no version of the CRD is any more, entries of removed ones still are."""
+        return self._rules.translates or bool(supposed(meta.managed_fields, self._rules)[0].carried)
 
     async def _whole(self, items: Sequence[Item]) -> list[tuple[Meta, dict[str, Any]]]:
         """Read those objects whole that were listed without their content; those that are gone are left out."""

@@ -13,7 +13,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-__all__ = ["Sample"]
+import msgspec
+
+from restow.migrator.wire import Meta
+
+__all__ = ["Sample", "detached"]
 
 _T = TypeVar("_T")
 
@@ -114,3 +118,9 @@ class Sample(Generic[_T]):
         if not self._shapes[fullest].size:
             del self._shapes[fullest]
         return gone
+
+
+def detached(meta: Meta) -> Meta:
+    """Return an object's metadata by itself: field sets are views of the page's bytes, and would keep it in memory."""
+    entries = tuple(msgspec.structs.replace(entry, fields=entry.fields.copy()) for entry in meta.managed_fields)
+    return msgspec.structs.replace(meta, managed_fields=entries)

@@ -11,6 +11,7 @@ from restow.migrator.decide import Step
 from restow.migrator.model import Phase
 from restow.migrator.planning.cost import Cost, Measured, server_conversions
 from restow.migrator.planning.findings import Findings
+from restow.migrator.planning.foretold import Foretold
 from restow.migrator.planning.pruned import LostFields
 from restow.migrator.report import Requests
 
@@ -28,7 +29,7 @@ class Survey:
         steps: objects by the requests that each needs, e.g. ``{("combined-patch",): 12, (): 3}``.
         entries: managedFields entries of other versions, by (apiVersion, treatment).
         owners: objects by (manager, apiVersion) of such entries.
-        stripped: entries that would be stripped, by (manager, apiVersion).
+        stripped: entries that would be stripped, by (manager, apiVersion), as far as the objects were tried.
         remaining: objects that would keep entries of other versions.
         blocked: objects that cannot be written without losing an owner.
         reads: objects that have to be read whole.
@@ -40,6 +41,7 @@ class Survey:
         new_defaults: paths of defaults that a write would persist: two writes an object.
         lost: fields that would be pruned for good (strategy None).
         findings: what stands in the way, and what else should be known.
+        foretold: what could not be carried over of the entries that were converted.
         tried: objects whose writes were tried as dry runs.
         measured: how long that took, and the lists.
         reencode: whether every object is to be written, since storedVersions names another version.
@@ -66,6 +68,7 @@ class Survey:
     new_defaults: tuple[str, ...] = ()
     lost: LostFields = field(default_factory=LostFields)
     findings: Findings = field(default_factory=Findings)
+    foretold: Foretold = field(default_factory=Foretold)
     tried: int = 0
     measured: Measured = field(default_factory=Measured)
     reencode: bool = False

@@ -32,7 +32,7 @@ from restow.migrator.planning.cost import ride_along
 from restow.migrator.planning.findings import of_failure
 from restow.migrator.planning.pruned import look_for_lost_fields
 from restow.migrator.planning.rehearsal import Rehearsal
-from restow.migrator.planning.sampling import Sample
+from restow.migrator.planning.sampling import Sample, detached
 from restow.migrator.planning.survey import Survey
 from restow.migrator.preflight import Refused, help_to_list, missing, of_missing, permissions, refusal
 from restow.migrator.proof import may_be_stored, what_is_proved
@@ -133,6 +133,7 @@ class _Surveyor:
             self._options,
             converter=converter,
             findings=found.findings,
+            foretold=found.foretold,
             halt=self._environment.halt,
             clock=self._environment.clock,
             jitter=self._environment.jitter,
@@ -150,6 +151,10 @@ class _Surveyor:
         finally:
             found.tried = rehearsal.tried
             found.measured = replace(rehearsal.measured, list_s=self._list_s)
+        found.stripped += found.foretold.stripped
+        found.remaining += found.foretold.remaining
+        for finding in found.foretold.findings(self._crd):
+            found.findings.add(finding)
         if found.writes and may_be_stored(self._crd) != (self._crd.storage.name,):
             found.lost = await look_for_lost_fields(self._crd, self._objects_at)
             for finding in found.lost.findings(self._crd):
@@ -258,10 +263,8 @@ class _Surveyor:
 
 
 def _detached(item: Item) -> Item:
-    """Field sets are views of the page's bytes; a few of them would keep as many pages in memory."""
-    meta, live = item
-    entries = tuple(msgspec.structs.replace(entry, fields=entry.fields.copy()) for entry in meta.managed_fields)
-    return msgspec.structs.replace(meta, managed_fields=entries), live
+    """Without this, a few picked objects would keep as many pages in memory."""
+    return detached(item[0]), item[1]
 
 
 _MALFORMED = (

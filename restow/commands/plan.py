@@ -171,14 +171,16 @@ def reasons(found: Survey) -> list[str]:
         said.append(f"objects may be stored at {', '.join(old)}; all are to be written at {crd.storage.name}")
     for (version, treatment), count in sorted(found.entries.items()):
         said.append(f"{count} managedFields entries at {version}: {_TREATMENTS[treatment]}")
-    for (manager, version), count in sorted(found.stripped.items()):
+    for (manager, version), count in sorted((found.stripped - found.foretold.stripped).items()):
         said.append(f"{count} entries of {manager} at {version} cannot be carried over and would be stripped")
     if found.translations:
         how = "in this process" if found.in_process else "by the conversion webhook"
-        said.append(
-            f"translating {found.translations} entries takes at most {found.conversions} conversions {how}; whether "
-            "all can be carried over, plan --sample all finds out"
-        )
+        sentence = f"translating {found.translations} entries takes at most {found.conversions} conversions {how}"
+        if not found.tried:
+            sentence += "; plan --sample all finds out whether all can be carried over"
+        elif found.tried < found.cost.objects:
+            sentence += f"; {found.tried} objects were tried, plan --sample all finds out about the others"
+        said.append(sentence)
     if found.new_defaults:
         paths = ", ".join(found.new_defaults)
         said.append(f"two writes an object, so that the new default of {paths} is not owned by restow")

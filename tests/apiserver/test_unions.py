@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from aiohttp import web
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Scope, Survey, read_crd, survey
+from restow.migrator import Check, CrdReport, Migration, Options, Readiness, Scope, Survey, look, read_crd, survey
+from restow.migrator.planning import foretelling
 from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
 from tests.apiserver.test_translation import Impatient
 from tests.apiserver.unions import UnionKind, converted, defaulting
-from tests.apiserver.webhook import Webhook, never
+from tests.apiserver.webhook import Webhook, never, nothing
+from tests.restow.commandline import Cli
 
 COUNT = 3
 ALICE = {"type": "a", "parts": [{"name": "x", "count": 1}, {"name": "y"}]}
@@ -110,3 +113,107 @@ async def test_a_removed_version_that_the_webhook_still_knows(kind: UnionKind) -
     report = await migrate(kind)
     assert not report.stripped_owners and not planned.stripped, report.to_json()
     assert owners((await kind.stored())["default/w0"]) == OWNED
+
+
+# What cannot be carried over is foretold.
+
+DORA = {"debug": "all", "size": 3}
+
+
+async def of_dora(kind: UnionKind, count: int = COUNT) -> dict[tuple[str, str], int]:
+    """Objects of which dora owns what v2 does not have, besides all others; and whose entries those are."""
+    await populate(kind, count)
+    for number in range(count):
+        await kind.apply(kind.manifest("v1", f"w{number}", spec=DORA), "dora")
+    await kind.apply(kind.manifest("v1", "alone", spec={"type": "a"}), "alice")
+    return {("dora", f"{kind.group}/v1"): count}
+
+
+def told(found: Survey) -> list[str]:
+    """The sentences about owners."""
+    return [finding.message for finding in found.findings.listed if finding.check is Check.OWNERS]
+
+
+@pytest.mark.parametrize("removed", [False, True], ids=["unserved", "removed"])
+@pytest.mark.parametrize("sample", [None, 100], ids=["all", "sample"])
+async def test_a_plan_names_every_owner_that_the_run_then_strips(
+    kind: UnionKind, removed: bool, sample: int | None
+) -> None:
+    """A loss that shows in the run's report alone shows too late: by then nobody owns the field."""
+    lost = await of_dora(kind)
+    await kind.change(kind.document(storage="v2"))
+    await migrate(kind, scope=Scope.REMOVED)
+    await kind.change(kind.document(storage="v2", served=("v2",), versions=("v2",) if removed else ("v1", "v2")))
+    found = await plan(kind, sample)
+    [sentence] = told(found)
+    assert found.stripped == lost and not found.findings.fail
+    assert "dora" in sentence and "3 objects" in sentence and "would be stripped" in sentence
+    report = await migrate(kind)
+    assert report.stripped_owners == lost
+    assert not told(await plan(kind, sample))
+
+
+async def test_a_plan_names_the_owners_that_unserving_would_cost(kind: UnionKind) -> None:
+    """While the version is served its owner can still move to another one: once it is not, the field is nobody's."""
+    lost = await of_dora(kind)
+    await kind.change(kind.document(storage="v2"))
+    found = await plan(kind)
+    [sentence] = told(found)
+    assert not found.stripped and found.remaining == COUNT
+    assert "dora" in sentence and "once v1 is not served" in sentence
+    assert (await migrate(kind)).kept_owners == lost
+
+
+async def test_what_a_sample_does_not_try_is_left_open(kind: UnionKind, cli: Cli) -> None:
+    """A plan that looked at some objects must not sound as if it had looked at all."""
+    await of_dora(kind)
+    await kind.change(kind.document(storage="v2", served=("v2",)))
+    for sample, open_ in ((0, True), (1, True), (COUNT + 1, False), ("all", False)):
+        ran = await cli("plan", kind.name, "--sample", str(sample))
+        assert ("plan --sample all finds out" in ran.err) is open_, ran.err
+
+
+async def test_ready_names_the_owners_that_a_migration_would_strip(kind: UnionKind, webhook: Webhook, cli: Cli) -> None:
+    """Whoever asks whether a version may go must hear what goes with it, before it is unserved and after."""
+    await of_dora(kind)
+    await kind.change(kind.document(storage="v2"))
+    for served in (("v1", "v2"), ("v2",)):
+        await kind.change(kind.document(storage="v2", served=served))
+        answer = await ready(kind)
+        assert answer.would_strip == {"dora": COUNT} and answer.tried == COUNT + 1
+        [note] = [each for each in answer.notes if "strip" in each]
+        assert "dora (3)" in note and f"all {COUNT + 1} objects" in note and "alice" not in note
+    ran = await cli("ready", kind.name, "--drop", "v1", "-o", "json")
+    assert ran.json["wouldStrip"] == [{"manager": "dora", "entries": COUNT}]
+    assert (await migrate(kind)).stripped_owners == {("dora", f"{kind.group}/v1"): COUNT}
+    asked = len(webhook.asked)
+    answer = await ready(kind)
+    assert answer.ready and not answer.would_strip and len(webhook.asked) == asked
+
+
+async def test_ready_tries_a_few_objects_of_very_many(kind: UnionKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer to a question must not load a webhook as much as the migration; and it says what it rests on."""
+    monkeypatch.setattr(foretelling, "MOST", 2)
+    await of_dora(kind)
+    await kind.change(kind.document(storage="v2"))
+    answer = await ready(kind)
+    assert answer.tried == 2 and "dora" in answer.would_strip
+    assert any(f"2 of {COUNT + 1} objects" in note for note in answer.notes)
+
+
+async def test_ready_says_that_it_could_not_find_out(kind: UnionKind, webhook: Webhook) -> None:
+    """Silence would be taken for a promise that nothing is lost; and why it is, has to be mended first."""
+    await of_dora(kind, 2)
+    await kind.change(kind.document(storage="v2"))
+    webhook.instead = lambda _request: web.Response(status=400)
+    for why in ("the conversion webhook", "none of the 3 objects tried"):
+        answer = await ready(kind)
+        assert not answer.would_strip and not answer.tried
+        [note] = [each for each in answer.notes if "could not be found out" in each]
+        assert why in note
+        webhook.instead, webhook.fails = nothing, lambda _found, desired: desired == "v1"
+
+
+async def ready(kind: UnionKind) -> Readiness:
+    """Look afresh."""
+    return await look(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, "v1")

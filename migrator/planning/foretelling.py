@@ -1,0 +1,162 @@
+"""Convert the entries of a few objects to find out what a migration would strip once a version is unserved.
+
+For ``restow ready``: somebody waits for the answer, so a few objects are tried, of every combination of managers and
+from as many namespaces as possible; and whatever keeps them from being tried is an answer, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError, NotFound
+from restow.migrator.converters.converter import ConverterDown, Json
+from restow.migrator.halt import Halt
+from restow.migrator.looking import LONGEST_WAIT
+from restow.migrator.managedfields.translator import Translator
+from restow.migrator.managedfields.treatment import treatments
+from restow.migrator.model import Options
+from restow.migrator.passes import Environment, open_converter
+from restow.migrator.planning.foretold import Foretold
+from restow.migrator.planning.sampling import Sample, detached
+from restow.migrator.report import CrdReport
+from restow.migrator.wire import Meta, object_decoder, whole_object_decoder
+
+__all__ = ["MOST", "Losses", "Outlook"]
+
+MOST = 50
+"""Objects that are tried."""
+
+_READERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What a migration would strip of a version once it is unserved.
+
+    Attributes:
+        owners: entries that would be stripped or cut, by manager.
+        tried: objects whose entries were converted.
+        note: a sentence about it; empty where nothing has to be converted.
+    """
+
+    owners: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
+    note: str = ""
+
+
+class Outlook:
+    """Picks some of the objects with entries at a version, and finds out what becomes of those entries.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD.
+        version: the version that is to be unserved, or is no more.
+    """
+
+    def __init__(self, cluster: Cluster, crd: Crd, version: str) -> None:
+        self._cluster = cluster
+        self._crd = crd
+        self._version = version
+        self._api_version = f"{crd.group}/{version}"
+        self._converts = crd.strategy != "None" and version != crd.storage.name
+        self._sample = Sample[Meta](MOST, detached)
+        self._objects = 0
+
+    def offer(self, meta: Meta) -> None:
+        """Take an object into account that has been listed."""
+        mine = [entry for entry in meta.managed_fields if entry.api_version == self._api_version]
+        if mine and self._converts:
+            self._objects += 1
+            shape = frozenset((entry.manager, entry.operation, entry.subresource) for entry in mine)
+            self._sample.offer(shape, meta.namespace, meta.uid, meta)
+
+    async def losses(self) -> Losses:
+        """Convert the entries of the picked objects, through the CRD's own webhook; nothing is stored."""
+        if not self._objects:
+            return Losses()
+        try:
+            found = await self._foretell(self._sample.items)
+        except (ConverterDown, KubeError) as error:
+            return self._unknown(str(error).rstrip("."))
+        if found.objects and found.failed == found.objects:
+            return self._unknown(f"none of the {found.objects} objects tried can be converted, restow plan says why")
+        owners = {name: count for (name, at), count in found.stripped.items() if at == self._api_version}
+        return Losses(owners, found.objects - found.failed, self._note(owners, found) if found.objects else "")
+
+    async def _foretell(self, picked: Sequence[Meta]) -> Foretold:
+        options = Options()
+        rules = treatments(_without_serving(self._crd, self._version), options)
+        environment = Environment(self._cluster, Halt(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT)
+        report = CrdReport(name=self._crd.name)
+        found = Foretold()
+        objects = await self._read(picked)
+        async with open_converter(None, environment, self._crd, options, report.requests) as converter:
+            translations = await Translator(converter, rules, report).translate(objects)
+        for (meta, live), translation in zip(objects, translations, strict=True):
+            try:
+                found.see(meta, live, translation, rules)
+            except msgspec.MsgspecError:
+                found.failed += 1
+        return found
+
+    async def _read(self, picked: Sequence[Meta]) -> list[tuple[Meta, Json]]:
+        """Read the picked objects whole; those that are gone are left out."""
+        resource = self._crd.resource_at(self._crd.storage.name)
+        found: dict[str, tuple[Meta, Json]] = {}
+
+        async def read(todo: Iterator[Meta]) -> None:
+            for meta in todo:
+                try:
+                    reply = await self._cluster.get(resource, meta.name, meta.namespace or None)
+                except NotFound:
+                    continue
+                found[meta.uid] = reply.decode(object_decoder).metadata, reply.decode(whole_object_decoder)
+
+        todo = iter(picked)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_READERS, len(picked))):
+                    group.create_task(read(todo))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [found[meta.uid] for meta in picked if meta.uid in found]
+
+    def _unknown(self, why: str) -> Losses:
+        return Losses(note=_UNKNOWN.format(version=self._version, storage=self._crd.storage.name, why=why))
+
+    def _note(self, owners: dict[str, int], found: Foretold) -> str:
+        version, storage = self._version, self._crd.storage.name
+        tried = f"{found.objects} of {self._objects}" if found.objects < self._objects else f"all {self._objects}"
+        basis = f"tried on {tried} objects with such entries"
+        if found.failed:
+            basis += f", {found.failed} of which cannot be converted; restow plan names them"
+        if not owners:
+            return f"all that managers own at {version} can be carried over to {storage} ({basis})"
+        who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
+        example = next(found.examples[name, self._api_version] for name in sorted(owners))
+        then = f"once {version} is not served, restow migrate" if version in self._crd.served else "restow migrate"
+        return (
+            f"{then} would strip entries at {version} of {who}, {example} for one, as far as what they own cannot be "
+            f"carried over to {storage} ({basis}): those fields would be nobody's. Have these managers write at "
+            f"{storage} before"
+        )
+
+
+def _without_serving(crd: Crd, version: str) -> Crd:
+    """The CRD once a version is unserved."""
+    versions = tuple(replace(each, served=each.served and each.name != version) for each in crd.versions)
+    return replace(crd, versions=versions, served=tuple(name for name in crd.served if name != version))
+
+
+_UNKNOWN = (
+    "whether all that managers own at {version} can be carried over to {storage} could not be found out: {why}. What "
+    "cannot be is stripped by a migration once {version} is not served"
+)
