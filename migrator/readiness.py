@@ -30,7 +30,7 @@ from restow.migrator.dependents.search import find_dependents
 from restow.migrator.lister import ListFailed
 from restow.migrator.looking import look_through
 from restow.migrator.native.migration import failed_prune
-from restow.migrator.planning.foretelling import Outlook
+from restow.migrator.planning.foretelling import StripCheck
 from restow.migrator.preflight import Refused, help_to_list, refusal
 from restow.migrator.proof import ANNOTATION, what_is_proved
 
@@ -209,12 +209,12 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
     """
     if why := refusal(crd):
         raise Refused(why)
-    outlook = Outlook(cluster, crd, version)
+    check = StripCheck(cluster, crd, version)
     try:
-        found = await _count(cluster, crd, version, outlook)
+        found = await _count(cluster, crd, version, check)
     except ListFailed as failure:
         raise help_to_list(crd, failure) from failure
-    losses = await outlook.losses()
+    losses = await check.losses()
     owner = Owner(f"{crd.group}/{version}", crd.kind)
     dependents = (await find_dependents(cluster, [owner]))[owner]
     servers = await _look_at_servers(cluster, crd, api_servers)
@@ -254,12 +254,12 @@ class _Found:
     owners: dict[str, int]
 
 
-async def _count(cluster: Cluster, crd: Crd, version: str, outlook: Outlook) -> _Found:
+async def _count(cluster: Cluster, crd: Crd, version: str, check: StripCheck) -> _Found:
     api_version = f"{crd.group}/{version}"
     owners: Counter[str] = Counter()
     objects = 0
     async for meta in look_through(cluster, crd):
         objects += 1
-        outlook.offer(meta)
+        check.offer(meta)
         owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
     return _Found(objects, dict(owners))

@@ -16,7 +16,7 @@ import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import KubeError, NotFound
+from restow.kube.errors import KubeError
 from restow.migrator.converters.converter import ConverterDown, Json
 from restow.migrator.halt import Halt
 from restow.migrator.looking import LONGEST_WAIT
@@ -27,9 +27,9 @@ from restow.migrator.passes import Environment, open_converter
 from restow.migrator.planning.foretold import Foretold
 from restow.migrator.planning.sampling import Sample, detached
 from restow.migrator.report import CrdReport
-from restow.migrator.wire import Meta, object_decoder, whole_object_decoder
+from restow.migrator.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
 
-__all__ = ["MOST", "Losses", "Outlook"]
+__all__ = ["MOST", "Losses", "StripCheck"]
 
 MOST = 50
 """Objects that are tried."""
@@ -52,7 +52,7 @@ class Losses:
     note: str = ""
 
 
-class Outlook:
+class StripCheck:
     """Picks some of the objects with entries at a version, and finds out what becomes of those entries.
 
     Args:
@@ -108,17 +108,19 @@ class Outlook:
         return found
 
     async def _read(self, picked: Sequence[Meta]) -> list[tuple[Meta, Json]]:
-        """Read the picked objects whole; those that are gone are left out."""
+        """Read the picked objects whole; those that are gone are left out.
+
+        They are listed by name: whoever may look through all objects needs no right besides.
+        """
         resource = self._crd.resource_at(self._crd.storage.name)
         found: dict[str, tuple[Meta, Json]] = {}
 
         async def read(todo: Iterator[Meta]) -> None:
             for meta in todo:
-                try:
-                    reply = await self._cluster.get(resource, meta.name, meta.namespace or None)
-                except NotFound:
-                    continue
-                found[meta.uid] = reply.decode(object_decoder).metadata, reply.decode(whole_object_decoder)
+                params = {"fieldSelector": f"metadata.name={meta.name}"}
+                reply = await self._cluster.list_page(resource, meta.namespace or None, params=params)
+                for item in reply.decode(whole_page_decoder).items or ():
+                    found[meta.uid] = object_decoder.decode(item).metadata, whole_object_decoder.decode(item)
 
         todo = iter(picked)
         try:
@@ -145,8 +147,8 @@ class Outlook:
         then = f"once {version} is not served, restow migrate" if version in self._crd.served else "restow migrate"
         return (
             f"{then} would strip entries at {version} of {who}, {example} for one, as far as what they own cannot be "
-            f"carried over to {storage} ({basis}): those fields would be nobody's. Have these managers write at "
-            f"{storage} before"
+            f"carried over to {storage} ({basis}): those fields would have no owner. Have these managers write "
+            f"these objects at {storage} first"
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.migrator.converters.converter import Json
@@ -15,31 +14,30 @@ from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.planning.findings import Check, Finding
 from restow.migrator.wire import Meta
 
-__all__ = ["Foretold", "Owner"]
-
-Owner: TypeAlias = tuple[str, str]
-"""A manager, and the apiVersion that it owns something at."""
+__all__ = ["Foretold"]
 
 
 @dataclass(slots=True)
 class Foretold:
-    """What became of entries that were converted for a plan.
+    """What became of entries that were converted for a plan; owners are (manager, apiVersion).
 
     Attributes:
-        objects: whose entries were converted.
-        stripped: entries that would be stripped or cut, since not all that they own can be carried over.
-        kept: entries that stay for that reason, since their version is served.
-        remaining: objects that keep entries, though nobody could know without converting them.
+        objects: how many objects' entries were converted.
+        stripped: entries that would be stripped or cut, since not all that they own can be carried over, by owner.
+        kept: entries that stay for that reason, since their version is served, by owner.
+        affected: objects on which that is so, by owner.
+        examples: one of them, by owner.
+        remaining: objects that keep entries, which only converting them could tell.
         failed: objects that cannot be translated at all.
-        examples: an object for each of the owners.
     """
 
     objects: int = 0
-    stripped: Counter[Owner] = field(default_factory=Counter)
-    kept: Counter[Owner] = field(default_factory=Counter)
+    stripped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kept: Counter[tuple[str, str]] = field(default_factory=Counter)
+    affected: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
     remaining: int = 0
     failed: int = 0
-    examples: dict[Owner, str] = field(default_factory=dict)
 
     def see(self, meta: Meta, live: Json, translation: Translation, rules: Treatments) -> None:
         """Count what became of one object; what would be stripped without any conversion is no business of this.
@@ -58,23 +56,24 @@ class Foretold:
         self.remaining += found.remaining > 0 and not thought.remaining
         where = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         for owner in stripped | kept:
+            self.affected[owner] += 1
             self.examples.setdefault(owner, where)
 
     def findings(self, crd: Crd) -> Iterator[Finding]:
         """Yield a sentence for every owner that loses something."""
         storage = crd.storage.name
-        for owner, count in sorted((self.stripped | self.kept).items()):
+        for owner, entries in sorted((self.stripped | self.kept).items()):
             manager, api_version = owner
-            version = api_version.rpartition("/")[2]
+            version, count = api_version.rpartition("/")[2], self.affected[owner]
             objects = f"{count} objects, {self.examples[owner]} for one," if count > 1 else self.examples[owner]
-            then = f"its entries at {version} would be stripped as far as that goes, and its fields be nobody's"
+            its = f"its {entries} entries at {version}" if entries > 1 else f"its entry at {version}"
+            then = f"a migration would strip the rest from {its}"
             if owner in self.kept:
-                then = (
-                    f"its entries stay while {version} is served, and a migration once {version} is not served would "
-                    "strip them as far as that goes"
-                )
+                then = f"{its} would stay while {version} is served; a migration once {version} is not served "
+                then += "would strip the rest from it" if entries == 1 else "would strip the rest from them"
             message = (
-                f"not all that {manager} owns at {version} of {objects} can be carried over to {storage}: {then}. Have "
-                f"{manager} write these objects at {storage} before, then plan again"
+                f"not all that {manager} owns at {version} of {objects} can be carried over to {storage}: {then}, and "
+                f"those fields would have no owner. Have {manager} write these objects at {storage} first, then plan "
+                "again"
             )
             yield Finding(check=Check.OWNERS, message=message, reason="NotCarriedOver")

@@ -58,6 +58,7 @@ def _ready(asked: Asked) -> Iterator[Grant]:
     if asked.dependents:
         why = "find objects of any kind with ownerReferences at the version; RBAC cannot restrict list to metadata"
         yield Grant("*", "*", "list", why, optional="it names the resources that it has not looked at")
+    yield from _asks_webhooks(asked)
 
 
 def _migrate(asked: Asked) -> Iterator[Grant]:

@@ -147,7 +147,7 @@ async def test_a_plan_names_every_owner_that_the_run_then_strips(
     found = await plan(kind, sample)
     [sentence] = told(found)
     assert found.stripped == lost and not found.findings.fail
-    assert "dora" in sentence and "3 objects" in sentence and "would be stripped" in sentence
+    assert "dora" in sentence and "3 objects" in sentence and "a migration would strip the rest" in sentence
     report = await migrate(kind)
     assert report.stripped_owners == lost
     assert not told(await plan(kind, sample))

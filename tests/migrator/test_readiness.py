@@ -99,6 +99,8 @@ def test_the_json_says_the_same() -> None:
         "owners": [{"manager": "argocd", "objects": 4}, {"manager": "helm", "objects": 3}],
         "dependents": [],
         "notLookedAt": [],
+        "wouldStrip": [],
+        "tried": 0,
     }
 
 

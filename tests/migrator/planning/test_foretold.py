@@ -1,0 +1,90 @@
+"""What a migration would strip, and whose: as the decisions say that a migration makes."""
+
+from __future__ import annotations
+
+import pytest
+
+from restow.crds import Crd
+from restow.migrator.managedfields.carrying import Carried
+from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.translation import Translation
+from restow.migrator.managedfields.treatment import Treatments, treatments
+from restow.migrator.model import Options
+from restow.migrator.planning.findings import Check
+from restow.migrator.planning.foretold import Foretold
+from restow.migrator.wire import Meta
+from tests.migrator import builders as b
+from tests.migrator.builders import api_version, entry
+
+V1 = api_version("v1")
+SERVED = b.crd(webhook=True)
+UNSERVED = b.crd(webhook=True, unserved=("v1",))
+META = Meta(
+    name="w",
+    uid="u",
+    resource_version="1",
+    namespace="default",
+    managed_fields=(
+        entry("alice", "v1"),
+        entry("bob", "v1"),
+        entry("bob", "v1", operation="Update"),
+        entry("eve", "v2"),
+    ),
+)
+LIVE = {"apiVersion": api_version("v2"), "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+SIZE = {"f:spec": {"f:size": {}}}
+IN_PART = Translation({0: Carried(SIZE), 1: Carried(SIZE, complete=False), 2: Carried(complete=False)})
+WHOLE = Translation({0: Carried(SIZE), 1: Carried(SIZE), 2: Carried(SIZE)})
+FAILED = Translation(failure="it is odd")
+
+
+def foretold(translation: Translation, rules: Treatments, times: int = 1) -> Foretold:
+    """What is foretold of so many objects."""
+    found = Foretold()
+    for _ in range(times):
+        found.see(META, LIVE, translation, rules)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("crd", "translation", "stripped", "kept", "failed"),
+    [
+        (UNSERVED, IN_PART, {("bob", V1): 2}, {}, 0),
+        (SERVED, IN_PART, {}, {("bob", V1): 2}, 0),
+        (UNSERVED, WHOLE, {}, {}, 0),
+        (UNSERVED, FAILED, {}, {}, 1),
+    ],
+    ids=["unserved", "served", "nothing is lost", "a failure strips nothing"],
+)
+def test_what_becomes_of_entries(
+    crd: Crd, translation: Translation, stripped: object, kept: object, failed: int
+) -> None:
+    """An owner who is missing here loses his field unheard; one too many stops an upgrade for nothing."""
+    found = foretold(translation, treatments(crd, Options()))
+    assert (found.objects, found.failed) == (1, failed)
+    assert found.stripped == stripped and found.kept == kept
+    assert found.remaining == bool(kept)
+
+
+def test_what_is_stripped_without_any_conversion_is_counted_elsewhere() -> None:
+    """Entries of another group are stripped whatever a converter says, and the survey counts them on every object."""
+    foreign = Meta("w", "u", "1", managed_fields=(Entry(manager="x", api_version="other/v1", fields=b.raw(SIZE)),))
+    found = Foretold()
+    found.see(foreign, LIVE, Translation(), treatments(SERVED, Options()))
+    assert not found.stripped
+
+
+def test_each_owner_has_one_sentence() -> None:
+    """A sentence for each of a million objects would hide the other managers."""
+    [finding] = foretold(IN_PART, treatments(UNSERVED, Options()), times=2).findings(UNSERVED)
+    assert finding.check is Check.OWNERS and not finding.fails
+    assert finding.message == (
+        "not all that bob owns at v1 of 2 objects, default/w for one, can be carried over to v2: a migration would "
+        "strip the rest from its 4 entries at v1, and those fields would have no owner. Have bob write these objects "
+        "at v2 first, then plan again"
+    )
+    [finding] = foretold(IN_PART, treatments(SERVED, Options())).findings(SERVED)
+    assert finding.message.startswith(
+        "not all that bob owns at v1 of default/w can be carried over to v2: its 2 entries"
+    )
+    assert "once v1 is not served" in finding.message
