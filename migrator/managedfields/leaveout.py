@@ -84,7 +84,8 @@ def leave_one_out(entries: Sequence[Lacking], whole: Json, live: Live, passage: 
                 found[number] = _Found(each, frozenset(paths))
     if found:
         proven = yield from _proven(list(found.values()), whole, live, passage)
-        results = [dict(zip(found, proven, strict=True)).get(number, each) for number, each in enumerate(results)]
+        for number, carried in zip(found, proven, strict=True):
+            results[number] = carried
     return results
 
 

@@ -98,14 +98,11 @@ def _rest(
     for version, places in lacking.items():
         whole = wholes[version]
         assert not isinstance(whole, Unconverted)
-        of_version = [Lacking(due[place], found[place]) for place in places]
-        steps.append(leave_one_out(of_version, whole, live, _passage(entries, places[0], due, rules)))
-    carried_on = yield from together(steps)
-    return {
-        place: each
-        for places, of in zip(lacking.values(), carried_on, strict=True)
-        for place, each in zip(places, of, strict=True)
-    }
+        parts = [Lacking(due[place], found[place]) for place in places]
+        steps.append(leave_one_out(parts, whole, live, _passage(entries, places[0], due, rules)))
+    results = yield from together(steps)
+    every = [place for of_version in lacking.values() for place in of_version]
+    return dict(zip(every, [carried for of_version in results for carried in of_version], strict=True))
 
 
 def _passage(entries: Sequence[Entry], place: int, due: Mapping[int, FieldSet], rules: Treatments) -> Passage:

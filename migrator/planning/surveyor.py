@@ -25,7 +25,7 @@ from restow.migrator.halt import Halt
 from restow.migrator.lister import Item, Listed, ListFailed, list_objects
 from restow.migrator.looking import LONGEST_WAIT
 from restow.migrator.managedfields.translation import supposed
-from restow.migrator.managedfields.treatment import Treatments, treatments
+from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import Options, Phase
 from restow.migrator.passes import Converters, Environment, open_converter, own_webhook, page_size
 from restow.migrator.planning.cost import ride_along
@@ -205,7 +205,12 @@ class _Surveyor:
                 requests = len(decision.steps) + decision.rehearse
                 found.riding_along += requests * ride_along(len(others), decision.remaining)
             versions = frozenset(entry.api_version for entry in meta.managed_fields)
-            self._sample.offer((versions, decision.steps), meta.namespace, meta.uid, (meta, live))
+            converted = frozenset(
+                (entry.manager, entry.api_version)
+                for entry in meta.managed_fields
+                if rules.of(entry.api_version) is Treatment.TRANSLATE
+            )
+            self._sample.offer((versions, converted, decision.steps), meta.namespace, meta.uid, (meta, live))
         return bool(decision.steps)
 
     def _decided(self, meta: Meta, live: Json | None) -> Decision:

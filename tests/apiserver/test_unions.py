@@ -164,6 +164,14 @@ async def test_a_plan_names_the_owners_that_unserving_would_cost(kind: UnionKind
     assert (await migrate(kind)).kept_owners == lost
 
 
+async def test_a_sample_has_objects_of_every_owner(kind: UnionKind) -> None:
+    """The only object of a manager among thousands alike would be missed most of the time, and its owner with it."""
+    await populate(kind, 6)
+    await kind.apply(kind.manifest("v1", "w4", spec=DORA), "dora")
+    await kind.change(kind.document(storage="v2", served=("v2",)))
+    assert (await plan(kind, 2)).stripped == {("dora", f"{kind.group}/v1"): 1}
+
+
 async def test_what_a_sample_does_not_try_is_left_open(kind: UnionKind, cli: Cli) -> None:
     """A plan that looked at some objects must not sound as if it had looked at all."""
     await of_dora(kind)
