@@ -131,7 +131,7 @@ NUMBERS = st.integers(1, 3)
 UNIONS = st.fixed_dictionaries(
     {"type": st.sampled_from(TYPES)}, optional={"value": st.sampled_from(["x", "y", "a", "1"]), "weight": NUMBERS}
 )
-ITEMS = st.dictionaries(st.sampled_from("xyz"), UNIONS, max_size=2).map(
+ITEMS = st.dictionaries(st.sampled_from("pqr"), UNIONS, max_size=2).map(
     lambda items: {"items": [{"name": name} | item for name, item in items.items()]} if items else {}
 )
 OTHERS = st.fixed_dictionaries({}, optional={"size": NUMBERS, "debug": st.sampled_from(["x", "all"])})

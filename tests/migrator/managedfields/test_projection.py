@@ -250,12 +250,13 @@ def test_nothing_of_the_rest_is_owned_and_all_else_is_there(change: Change) -> N
     rest = leave_out(fields, change.live, schema)
     mine, before, after = project(fields, change.live, schema).owned, owned(change.live, schema), owned(rest, schema)
     gone = {path for path in before if path not in after}
-    assert gone <= mine.keys()
-    assert {path for path in mine if path in after} <= {path for path in mine if not leaves_alone(path, mine, before)}
+    assert {path for path in gone - mine.keys() if not (is_key(path) and path[:-1] in mine)} == set()
+    stayed = {path for path in mine if path in after}
+    assert all(
+        is_key(path) or not {other for other in before if other[: len(path)] == path} <= set(mine) for path in stayed
+    )
 
 
-def leaves_alone(path: Path, mine: Iterable[Path], before: Iterable[Path]) -> bool:
-    """Whether what is owned at a path stands for itself: no key of an item, and nothing of others below it."""
-    if path[-1][:2] == "f:" and len(path) > 1 and path[-2][:2] == "k:" and path[-1][2:] in keys_of(path[-2]):
-        return False
-    return {other for other in before if other[: len(path)] == path} <= set(mine)
+def is_key(path: Path) -> bool:
+    """Whether a path is that of a key of an item: it stays with the item, and goes with it."""
+    return len(path) > 1 and path[-1][:2] == "f:" and path[-1][2:] in keys_of(path[-2])
