@@ -201,6 +201,9 @@ class Migration:
         if why := self._options.contradiction:
             raise Refused(why)
         read = await read_crd(self._cluster, report.name)
+        report.storage_version = read.crd.storage.name  # a report of a refusal names them, too
+        report.stored_before = read.crd.stored_versions if first else report.stored_before
+        report.stored_after = read.crd.stored_versions
         if read.crd.storage_migrating:
             waiting = partial(self._observer.at, Moment.NATIVE, report)
             read = await beside_native(self._environment, read, self._options, report, waiting)

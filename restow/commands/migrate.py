@@ -10,8 +10,9 @@ import click
 import msgspec
 
 from restow import options
+from restow.crds import Crd
 from restow.exits import Exit, InputError
-from restow.migrator import CrdReport, Engine, Migration, Report, Result, list_crds, refusal
+from restow.migrator import CrdReport, Engine, Migration, Options, Report, Result, list_crds, refusal
 from restow.printing import print_data, print_table, say
 from restow.progress import Progress
 from restow.session import Session, run
@@ -53,7 +54,8 @@ def command(**flags: Any) -> None:
 
     SIGTERM finishes the writes in flight and reports what remains.
 
-    Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused.
+    Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused; 3 with --all: everything else is
+    done, and work is due on CRDs that cannot be migrated as they are.
 
     \b
     restow migrate widgets.example.com
@@ -82,37 +84,66 @@ def command(**flags: Any) -> None:
     )
 
     async def migrate(session: Session) -> Exit:
-        wanted = names if names is not None else await _all_that_can_be(session, chosen.namespace)
+        wanted, doubtful = (names, frozenset[str]()) if names is not None else await _all_with_work(session, chosen)
         async with Progress(len(wanted)) as progress:
             migration = Migration(session.cluster, chosen, observer=progress, stop=session.stop, converters=converters)
             report = await migration.run(wanted)
-        show(report, form)
+        left_out = frozenset(crd.name for crd in report.crds if crd.refused and crd.name in doubtful)
+        show(report, form, left_out)
         if file is not None:
             _write(report, file)
-        return EXITS[report.result]
+        return _exit(report, left_out)
 
     run(migrate, kubeconfig=kubeconfig, context=context, drains=True)
 
 
-async def _all_that_can_be(session: Session, namespace: str | None) -> tuple[str, ...]:
-    """All CRDs of the cluster, but those that are in no state to be migrated, which is told."""
-    wanted = []
+async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the CRDs of the cluster to migrate, and those of them that will probably be refused.
+
+    A CRD that cannot be migrated as it is, and has no work due, is left out with a sentence. One that has work due
+    stays: the report must name it, and the engine may know a way.
+    """
+    wanted, doubtful = [], set()
     for crd in await list_crds(session.cluster):
-        if why := refusal(crd, namespace):
-            say(f"left out: {why}", style="yellow")
-        else:
-            wanted.append(crd.name)
-    return tuple(wanted)
+        if why := refusal(crd, options.namespace):
+            if not _work_due(crd, options):
+                say(f"left out: {why}", style="yellow")
+                continue
+            doubtful.add(crd.name)
+        wanted.append(crd.name)
+    return tuple(wanted), frozenset(doubtful)
 
 
-def show(report: Report, form: str) -> None:
-    """Print a report as a table, JSON or YAML, and what needs words on stderr."""
+def _work_due(crd: Crd, options: Options) -> bool:
+    """Whether a CRD that cannot be migrated as it is has objects to migrate, as far as the CRD alone shows."""
+    if crd.terminating or (options.namespace is not None and not crd.namespaced):
+        return False
+    return crd.storage_migrating or crd.stored_versions != (crd.storage.name,)
+
+
+def _exit(report: Report, left_out: frozenset[str]) -> Exit:
+    """Return 3, and not 2, where nothing but CRDs of ``--all`` that were left out is refused."""
+    if report.result is Result.REFUSED and all(crd.name in left_out for crd in report.crds if crd.refused):
+        return Exit.DUE
+    return EXITS[report.result]
+
+
+def show(report: Report, form: str, left_out: frozenset[str] = frozenset()) -> None:
+    """Print a report as a table, JSON or YAML, and what needs words on stderr.
+
+    Args:
+        report: of the run.
+        form: ``table``, ``json`` or ``yaml``.
+        left_out: CRDs of ``--all`` that could not be migrated as they are.
+    """
     if form == "table":
         print_table(_COLUMNS, (_row(crd) for crd in report.crds))
     else:
         print_data(report.to_json(), form)
     for crd in report.crds:
-        _explain(crd)
+        _explain(crd, left_out=crd.name in left_out)
+    if left_out:
+        say(f"Work is due on what was left out: {', '.join(sorted(left_out))}", style="red")
     if report.result is not Result.REFUSED:  # told already, with the reason
         say(report.result.value, style="red" if report.result is Result.FAILED else "green")
 
@@ -140,7 +171,7 @@ def _row(crd: CrdReport) -> tuple[str, ...]:
     )
 
 
-def _explain(crd: CrdReport) -> None:
+def _explain(crd: CrdReport, *, left_out: bool) -> None:
     for warning in crd.warnings:
         say(f"{crd.name}: {warning}", style="yellow")
     for (manager, version), count in sorted(crd.stripped_owners.items()):
@@ -157,7 +188,7 @@ def _explain(crd: CrdReport) -> None:
     if len(crd.failures) > _FAILURES_SHOWN:
         say(f"{crd.name}: … and {crd.objects.failed - _FAILURES_SHOWN} more; -o json lists them", style="red")
     if crd.refused:
-        say(f"restow: {crd.refused}", style="red")
+        say(f"{'left out' if left_out else 'restow'}: {crd.refused}", style="red")
     elif crd.unfinished:
         say(f"{crd.name}: {crd.unfinished}", style="red")
     elif not crd.pruned and crd.stored_after != (crd.storage_version,):

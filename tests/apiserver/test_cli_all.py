@@ -1,0 +1,68 @@
+"""`restow migrate --all` on a cluster with CRDs that cannot be migrated: what a Job that is green may be taken for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from restow.kube.client import HttpCluster
+from tests.apiserver.access import Access
+from tests.apiserver.kind import Kind
+from tests.restow.commandline import Cli
+
+
+@pytest.fixture
+async def other(cluster: HttpCluster, kind: Kind) -> AsyncIterator[Kind]:
+    """A second CRD, with an object at v1alpha1 and v1beta1 as its storage version."""
+    made = Kind(cluster, kind._etcd, f"other.{kind.group}")
+    await made.create(made.document(storage="v1alpha1", versions=("v1alpha1",)))
+    await made.populate(2)
+    await made.change(made.document(storage="v1beta1"))
+    yield made
+    await made.remove()
+
+
+async def unserved(kind: Kind) -> None:
+    """Make the storage version one that is not served, with objects at another version."""
+    await kind.populate(2)
+    await kind.change(kind.document(storage="v1beta1", served=["v1alpha1"]))
+    assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
+
+
+async def test_a_crd_that_is_left_out_with_work_due_is_reported(kind: Kind, other: Kind, cli: Cli) -> None:
+    """An upgrade Job that is green while a CRD was never migrated ends with its objects lost at the removal."""
+    await unserved(kind)
+    ran = await cli("migrate", "--all", "--settle", "0", "-o", "json")
+    assert ran.code == 3, (ran.out, ran.err)
+    found = {crd["name"]: crd for crd in ran.json["crds"]}
+    assert f"the storage version v1beta1 of {kind.name} is not served" in found[kind.name]["refused"]
+    assert found[kind.name]["storedVersionsBefore"] == ["v1alpha1", "v1beta1"]
+    assert found[kind.name]["storedVersionsAfter"] == ["v1alpha1", "v1beta1"]
+    assert found[kind.name]["storageVersion"] == "v1beta1"
+    assert found[other.name]["pruned"] and not found[other.name]["refused"]
+    assert ran.json["result"] == "Refused"
+    assert f"left out: the storage version v1beta1 of {kind.name}" in ran.err
+    assert ran.err.splitlines()[-1] == f"Work is due on what was left out: {kind.name}"
+
+
+async def test_an_object_that_fails_weighs_more_than_a_crd_that_is_left_out(
+    kind: Kind, other: Kind, cli: Cli, access: Access
+) -> None:
+    """Exit code 1 says that objects failed, whatever else is due."""
+    await unserved(kind)
+    await access.refuse_updates(other, "v1beta1", ["w00"])
+    ran = await cli("migrate", "--all", "--settle", "0", "-o", "json")
+    assert (ran.code, ran.json["result"]) == (1, "Failed")
+    assert kind.name in {crd["name"] for crd in ran.json["crds"]}
+
+
+async def test_a_crd_that_is_left_out_with_nothing_due_is_no_matter(kind: Kind, other: Kind, cli: Cli) -> None:
+    """A CRD with nothing to migrate must not keep an upgrade Job from its end."""
+    await kind.change(kind.document(storage="v1alpha1", served=["v1beta1"]))
+    assert await kind.stored_versions() == ["v1alpha1"]
+    ran = await cli("migrate", "--all", "--settle", "0", "-o", "json")
+    assert ran.code == 0, (ran.out, ran.err)
+    names = {crd["name"] for crd in ran.json["crds"]}
+    assert other.name in names and kind.name not in names
+    assert f"left out: the storage version v1alpha1 of {kind.name}" in ran.err
