@@ -211,7 +211,7 @@ class LeaderElector:
     def _tell(self, *, leading: bool) -> None:
         transitions = (self._observed.record.lease_transitions or 0) if self._observed is not None else 0
         try:
-            self._hook(ElectionDetails(str(self._lease), self._identity, leading, transitions))
+            self._hook(ElectionDetails(self._lease.key, self._identity, leading, transitions))
         except Exception as broken:  # noqa: BLE001 - foreign code
             _log.error("%s: the hook failed: %s", self._lease, describe_failure(broken))
 

@@ -197,12 +197,18 @@ class Invalid(ApiError):
 
     @property
     def findings(self) -> str:
-        """What is wrong with which field, without the values that the server quotes."""
+        """What is wrong with which field, without the values that the server quotes.
+
+        A webhook that denies with this status names no fields: what it says is its own text.
+        """
         causes = (
             f"{cause.get('field') or 'the object'}: {_without_value(str(cause.get('message', '')))}"
             for cause in self.details.causes
         )
-        return "; ".join(causes) or "the API server says that it is invalid"
+        if found := "; ".join(causes):
+            return found
+        denied = self.message.startswith("admission webhook ")
+        return self.message if denied else "the API server says that it is invalid"
 
 
 class TooManyRequests(ApiError):

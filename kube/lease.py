@@ -29,8 +29,13 @@ class Lease:
         self.ours = False
         """Whether the document is the answer to our own last write."""
 
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return f"{self._namespace}/{self._name}"
+
     def __str__(self) -> str:
-        return f"lease {self._namespace}/{self._name}"
+        return f"lease {self.key}"
 
     async def read(self) -> LeaseRecord | None:
         """Return what the lease says, or None if there is none."""

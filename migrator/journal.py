@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 
 from restow.migrator.reconciling.details import Happening, MigrationDetails
 
@@ -26,7 +27,6 @@ def log_details(details: MigrationDetails) -> None:
     level = _LEVELS.get(details.happening, logging.INFO)
     if not _log.isEnabledFor(level):
         return
-    again = "" if details.requeue_after is None else f"; again in {details.requeue_after:.0f} s"
     fields = {
         "crd": details.crd,
         "happening": details.happening.value,
@@ -38,6 +38,17 @@ def log_details(details: MigrationDetails) -> None:
         "requests": dict(details.requests),
         "remaining": details.remaining,
         "failures": details.failures,
+        "failed": [asdict(each) for each in details.failed],
         "durationSeconds": round(details.duration_s, 3),
     }
-    _log.log(level, "%s: %s: %s%s", details.crd, details.happening, details.message, again, extra={"migration": fields})
+    _log.log(level, "%s: %s: %s%s", details.crd, details.happening, details.message, _again(details), extra={"migration": fields})
+
+
+def _again(details: MigrationDetails) -> str:
+    """Say when it is looked at again; a run that was stopped goes on in another process, or never."""
+    after = details.requeue_after
+    if after is None or details.happening is Happening.STOPPED:
+        return ""
+    if after <= 0:
+        return "; looking again at once"
+    return f"; again in {after:.0f} s" if after >= 1 else f"; again in {after:.1f} s"

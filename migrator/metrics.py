@@ -22,8 +22,8 @@ class Metrics:
 
     ====================================================  ==================================================
     ``restow_migrator_runs_total{crd,result}``            finished, failed, stopped or refused
-    ``restow_migrator_objects_total{crd,outcome}``        rewritten, current, translated, stripped, …
-    ``restow_migrator_requests_total{crd,kind}``          about objects: list, read, write, retried, review
+    ``restow_migrator_objects_total{crd,outcome}``        rewritten, current, translated, stripped, …; grows during a run
+    ``restow_migrator_requests_total{crd,kind}``          list, read, write, retried, review; grows during a run
     ``restow_migrator_prunes_total{crd}``                 times that storedVersions was trimmed
     ``restow_migrator_run_duration_seconds{crd}``         of runs that looked at objects
     ``restow_migrator_due{crd}``                          1 while something is due
@@ -41,6 +41,8 @@ class Metrics:
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(f"restow_migrator_{name}", text, ("crd",), registry=registry)
 
+        # Of the run under way, by CRD: what of it was counted already.
+        self._counted: dict[str, dict[tuple[Counter, str], int]] = {}
         self._runs = counter("runs_total", "Migrations of a CRD, by how they ended.", "result")
         self._objects = counter("objects_total", "Objects, by what a run did with them.", "outcome")
         self._requests = counter("requests_total", "Requests about objects.", "kind")
@@ -73,25 +75,41 @@ class Metrics:
             self._stored.labels(crd).set(len(details.stored_versions))
         if happening in (*_ENDS, Happening.PROGRESS, Happening.IDLE):
             self._remaining.labels(crd).set(details.remaining)
+        if happening is Happening.STARTED:
+            self._counted.pop(crd, None)
+        if happening in (*_ENDS, Happening.PROGRESS):
+            self._count(details)
         if happening in _ENDS:
+            self._counted.pop(crd, None)
             self._ended(details)
 
     def elected(self, details: ElectionDetails) -> None:
         """Take note of a change of leadership: the ``election_hook`` of a migrator."""
         self._leading.labels(details.lease).set(details.leading)
 
+    def _count(self, details: MigrationDetails) -> None:
+        """Count what was done since the last look at this run.
+
+        The numbers of a run begin again with another pass, some of them. A counter keeps what it counted before.
+        """
+        crd = details.crd
+        before = self._counted.setdefault(crd, {})
+        told = [(self._objects, outcome, details.objects.get(outcome, 0)) for outcome in _OUTCOMES]
+        told += [(self._requests, kind, count) for kind, count in details.requests.items()]
+        for counter, label, count in told:
+            known = before.get((counter, label), 0)
+            counter.labels(crd, label).inc(max(0, count - known))
+            before[counter, label] = max(count, known)
+
     def _ended(self, details: MigrationDetails) -> None:
         crd = details.crd
-        for outcome in _OUTCOMES:
-            self._objects.labels(crd, outcome).inc(details.objects.get(outcome, 0))
-        for kind, count in details.requests.items():
-            self._requests.labels(crd, kind).inc(count)
         self._prunes.labels(crd).inc(details.pruned)
         self._duration.labels(crd).observe(details.duration_s)
         if details.happening is Happening.FINISHED:
             self._success.labels(crd).set(details.at.timestamp())
 
     def _forget(self, crd: str) -> None:
+        self._counted.pop(crd, None)
         for metric in (
             self._runs,
             self._objects,

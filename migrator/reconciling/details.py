@@ -5,8 +5,9 @@ It holds names, versions, counts and sentences, never a value of an object. Pure
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -14,9 +15,9 @@ from typing import Any
 
 from restow.crds import Crd
 from restow.migrator.model import Phase
-from restow.migrator.report import Counts, CrdReport, Requests
+from restow.migrator.report import Counts, CrdReport, Failure, Requests
 
-__all__ = ["Happening", "MigrationDetails", "facts", "finding", "outcome"]
+__all__ = ["Happening", "MigrationDetails", "facts", "finding", "first_failures", "outcome", "progress"]
 
 
 class Happening(StrEnum):
@@ -54,11 +55,12 @@ class MigrationDetails:
         crd, uid: which CRD; the uid is empty where it could not be read.
         due: the phases that are due; of a run, those that were when it began.
         storage_version, stored_versions: as last known.
-        objects, requests: of this run, by the names of ``Counts`` and ``Requests``.
+        objects, requests: of this run so far, by the names of ``Counts`` and ``Requests``.
         expected, remaining: objects that there are as far as the lists told, and those of them not finished yet.
         pruned: whether this run trimmed ``status.storedVersions``.
         duration_s: seconds since the run began.
         message: one sentence for a person.
+        failed: the first objects (by name) that failed in this run, with what the API server said, cut where it is long.
         failures: how many times in a row it failed or was refused.
         requeue_after: seconds until it is looked at again without an event; None for never.
     """
@@ -77,6 +79,7 @@ class MigrationDetails:
     pruned: bool = False
     duration_s: float = 0.0
     message: str = ""
+    failed: tuple[Failure, ...] = ()
     failures: int = 0
     requeue_after: float | None = None
 
@@ -99,6 +102,7 @@ def facts(crd: Crd, report: CrdReport | None = None) -> dict[str, Any]:
         "expected": report.expected,
         "remaining": max(0, report.expected - report.done) + report.objects.failed,
         "pruned": report.pruned,
+        "failed": first_failures(report),
         "duration_s": report.duration_s,
     }
 
@@ -123,11 +127,44 @@ def finding(report: CrdReport) -> str:
     return ", ".join(parts)
 
 
+def progress(report: CrdReport) -> str:
+    """Return a sentence on how far a run is."""
+    return "; ".join(filter(None, (f"{report.done} of {report.expected} objects are done", failures(report))))
+
+
 def outcome(report: CrdReport) -> str:
-    """Return a sentence on why a run did not finish, naming the first object that failed."""
+    """Return a sentence on why a run did not finish, with what the API server said about the first that failed."""
+    return failures(report) or report.unfinished or report.pruned_reason
+
+
+def failures(report: CrdReport) -> str:
+    """Return a sentence on the objects that failed, empty where none did."""
     objects = report.objects
-    if objects.failed:
-        first = next(iter(report.failures), None)
-        of = f"; the first: {'/'.join(filter(None, (first.namespace, first.name)))} ({first.reason})" if first else ""
-        return f"{objects.failed} of {objects.listed} objects failed{of}"
-    return report.unfinished or report.pruned_reason
+    if not objects.failed:
+        return ""
+    first = first_failures(report)
+    said = f"{objects.failed} of {objects.listed} objects failed"
+    told = "; ".join(f"{_name(each)} ({each.reason}){': ' if each.message else ''}{each.message}" for each in first)
+    return f"{said}, the first: {told}" if told else said
+
+
+def first_failures(report: CrdReport) -> tuple[Failure, ...]:
+    """Return a few of the failures, the same ones each time, their messages on one line and cut where they are long.
+
+    The messages hold no values of objects: ``restow.migrator.outcome`` takes out what the API server quotes.
+    """
+    first = heapq.nsmallest(_FIRST, report.failures, key=lambda each: (each.namespace, each.name))
+    return tuple(replace(each, message=_cut(each.message)) for each in first)
+
+
+def _name(failure: Failure) -> str:
+    return "/".join(filter(None, (failure.namespace, failure.name)))
+
+
+def _cut(message: str) -> str:
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+_FIRST = 3
+_LONGEST = 300  # characters; three of them fit an Event

@@ -13,7 +13,7 @@ from restow.kube.clock import Clock
 from restow.kube.failures import describe_failure
 from restow.migrator.model import Phase
 from restow.migrator.observer import Moment
-from restow.migrator.reconciling.details import Happening, MigrationDetails, facts
+from restow.migrator.reconciling.details import Happening, MigrationDetails, facts, progress
 from restow.migrator.report import CrdReport
 
 __all__ = ["Hook", "Narrator", "Run"]
@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 Hook: TypeAlias = Callable[[MigrationDetails], Awaitable[None] | None]
 """Is told of everything that happens, in the migrator's event loop; a plain function must not block."""
 
+_FIRST_PROGRESS_S = 1.0
 _HOOK_S = 10.0  # that an asynchronous hook gets; a migration does not wait for those who watch it
 
 
@@ -69,7 +70,7 @@ class Narrator:
     Args:
         hooks: whom.
         clock: its ``now`` and ``monotonic``.
-        progress_s: seconds between two ``progress`` of a run.
+        progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
     """
 
     def __init__(self, hooks: Sequence[Hook], clock: Clock, progress_s: float) -> None:
@@ -102,7 +103,8 @@ class Narrator:
         storage = run.report.storage_version or run.crd.storage.name
         told = f"due: {', '.join(run.due)}; stored at {stored}, to be at {storage}"
         await self.tell(Happening.STARTED, run.crd, message=told, **more)
-        while not await run.ends_within(self._progress_s):
-            message = f"{run.report.done} of {run.report.expected} objects are done"
-            seconds = self._clock.monotonic() - begun
+        pause = min(_FIRST_PROGRESS_S, self._progress_s)
+        while not await run.ends_within(pause):
+            pause = min(2 * pause, self._progress_s)
+            message, seconds = progress(run.report), self._clock.monotonic() - begun
             await self.tell(Happening.PROGRESS, run.crd, run.report, message=message, duration_s=seconds, **more)

@@ -69,7 +69,7 @@ class Migrator:
         timing: of the election.
         grace: seconds that writes in flight get when ``run_forever`` is cancelled or leadership is lost; shorter than
             what ``timing`` leaves between its deadline and its duration.
-        progress_s: seconds between two ``progress`` of a run.
+        progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
         backoff: delays after failures and refusals.
         controller_hook, election_hook: told of the watch and of the election, for readiness; must not block.
         clock: its ``monotonic``, ``now`` and ``sleep``.

@@ -219,3 +219,18 @@ def test_findings_of_an_invalid_object_tell_no_values(message: str, told: str) -
     error = api_error(status=422, body=json.dumps(status).encode(), headers={}, verb="patch", target="w")
     assert isinstance(error, Invalid)
     assert error.findings == f"spec.x: {told}"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ('admission webhook "w.example.com" denied the request: frozen', None),
+        ('Widget "w" is invalid: spec.x: "s3cret"', "the API server says that it is invalid"),
+    ],
+)
+def test_an_admission_webhook_that_denies_as_invalid_is_heard(message: str, told: str | None) -> None:
+    """It names no fields, so its own text is all that tells why."""
+    body = json.dumps({"reason": "Invalid", "message": message}).encode()
+    error = api_error(status=422, body=body, headers={}, verb="patch", target="w")
+    assert isinstance(error, Invalid)
+    assert error.findings == (told or message)

@@ -44,7 +44,7 @@ def test_a_run_from_start_to_finish(scrape: Scrape) -> None:
     assert (scrape("due"), scrape("stored_versions")) == (1, 2)
     scrape.tell(Happening.PROGRESS, due=tuple(Phase), remaining=5, objects=OBJECTS)
     assert scrape("objects_remaining") == 5
-    assert scrape("objects_total", outcome="rewritten") is None, "counted once, when the run has ended"
+    assert scrape("objects_total", outcome="rewritten") == 9, "an hour's run must not look as if it stood still"
     scrape.tell(
         Happening.FINISHED,
         due=tuple(Phase),
@@ -63,6 +63,28 @@ def test_a_run_from_start_to_finish(scrape: Scrape) -> None:
     assert scrape("run_duration_seconds_sum") == 7
     assert scrape("run_duration_seconds_bucket", le="5.0") == 0
     assert scrape("run_duration_seconds_bucket", le="15.0") == 1
+
+
+def test_what_was_counted_during_a_run_is_not_counted_again_at_its_end(scrape: Scrape) -> None:
+    """A rate over counters that jump at the end shows writes that nobody sent; each run counts from its own start."""
+    for done in (3, 7, 7):
+        scrape.tell(Happening.PROGRESS, objects={"rewritten": done}, requests={"write": 2 * done})
+    assert (scrape("objects_total", outcome="rewritten"), scrape("requests_total", kind="write")) == (7, 14)
+    scrape.tell(Happening.FAILED, objects={"rewritten": 8, "failed": 1}, requests={"write": 17})
+    assert (scrape("objects_total", outcome="rewritten"), scrape("requests_total", kind="write")) == (8, 17)
+    scrape.tell(Happening.STARTED)
+    scrape.tell(Happening.PROGRESS, objects={"rewritten": 1}, requests={"write": 1})
+    scrape.tell(Happening.FINISHED, objects={"rewritten": 1}, requests={"write": 1})
+    assert (scrape("objects_total", outcome="rewritten"), scrape("requests_total", kind="write")) == (9, 18)
+    assert scrape("objects_total", outcome="failed") == 1
+
+
+def test_another_pass_takes_nothing_off_a_counter(scrape: Scrape) -> None:
+    """A counter that falls is a restart to Prometheus, and raises in the client."""
+    scrape.tell(Happening.PROGRESS, objects={"rewritten": 5, "current": 4})
+    scrape.tell(Happening.PROGRESS, objects={"rewritten": 5, "current": 0})
+    scrape.tell(Happening.FINISHED, objects={"rewritten": 6, "current": 5})
+    assert [scrape("objects_total", outcome=each) for each in ("rewritten", "current")] == [6, 5]
 
 
 @pytest.mark.parametrize("happening", [Happening.FAILED, Happening.STOPPED])

@@ -183,7 +183,7 @@ def test_metrics_say_what_hooks_told() -> None:
     metrics.controller(ControllerDetails("cloudprofile", Happening.FAILED, 4, 1, key, 0.02))
     metrics.controller(ControllerDetails("cloudprofile", Happening.INTERRUPTED, 5, 0, source=source))
     metrics.controller(ControllerDetails("migrator", Happening.RECONCILED, 7, 1, key, 0.02))
-    metrics.election(ElectionDetails("lease a/restow-operator", "me", leading=True, transitions=2))
+    metrics.election(ElectionDetails("a/restow-operator", "me", leading=True, transitions=2))
     metrics.ended("controllers")
     now = datetime(2026, 1, 1, tzinfo=UTC)
     metrics.certificates(CertificateDetails((), now, now, (), ("a", "b")))
@@ -195,14 +195,14 @@ def test_metrics_say_what_hooks_told() -> None:
         'restow_controller_queued{controller="cloudprofile"} 5.0',
         'restow_controller_running{controller="cloudprofile"} 0.0',
         f'restow_controller_watch_interruptions_total{{controller="cloudprofile",resource="{CRDS.full_name}"}} 1.0',
-        'restow_leader{lease="lease a/restow-operator"} 1.0',
-        'restow_leader_transitions{lease="lease a/restow-operator"} 2.0',
+        'restow_leader{lease="a/restow-operator"} 1.0',
+        'restow_leader_transitions{lease="a/restow-operator"} 2.0',
         'restow_operator_work_ended_total{work="controllers"} 1.0',
         "restow_webhook_authority_expiry_timestamp_seconds 1.7672256e+09",
         "restow_webhook_wiring_problems 2.0",
     ):
         assert line in lines, (line, lines)
-    metrics.election(ElectionDetails("lease a/restow-operator", "me", leading=False, transitions=2))
+    metrics.election(ElectionDetails("a/restow-operator", "me", leading=False, transitions=2))
     lines = metrics.text().decode().splitlines()
     assert 'restow_controller_queued{controller="cloudprofile"} 0.0' in lines, "for one who does not lead, none waits"
     assert 'restow_controller_queued{controller="migrator"} 7.0' in lines, "that is another lease"

@@ -8,7 +8,7 @@ import pytest
 
 from restow.migrator.journal import log_details
 from restow.migrator.model import Phase
-from restow.migrator.reconciling.details import Happening, MigrationDetails, facts, finding, outcome
+from restow.migrator.reconciling.details import Happening, MigrationDetails, facts, finding, outcome, progress
 from restow.migrator.report import Counts, CrdReport, Failure
 from tests.migrator import builders as b
 from tests.migrator.test_metrics import NOON
@@ -50,13 +50,13 @@ def test_a_finished_run_is_told_in_numbers() -> None:
             CrdReport(
                 name="w",
                 objects=Counts(listed=9, failed=2),
-                failures=[Failure("ns", "a", "Invalid", "a secret"), Failure("ns", "b", "Invalid", "another")],
+                failures=[Failure("ns", "b", "Forbidden", "denied:\n frozen"), Failure("ns", "a", "Invalid", "spec.x")],
             ),
-            "2 of 9 objects failed; the first: ns/a (Invalid)",
+            "2 of 9 objects failed, the first: ns/a (Invalid): spec.x; ns/b (Forbidden): denied: frozen",
         ),
         (
             CrdReport(name="w", objects=Counts(listed=1, failed=1), failures=[Failure("", "a", "R", "")]),
-            "1 of 1 objects failed; the first: a (R)",
+            "1 of 1 objects failed, the first: a (R)",
         ),
         (CrdReport(name="w", unfinished="it ended early"), "it ended early"),
         (CrdReport(name="w", pruned_reason="it is being deleted"), "it is being deleted"),
@@ -64,8 +64,41 @@ def test_a_finished_run_is_told_in_numbers() -> None:
     ids=["objects", "cluster-scoped", "unfinished", "not pruned"],
 )
 def test_a_run_that_did_not_finish_says_why(report: CrdReport, told: str) -> None:
-    """Where to look first; no message of an API server, which may quote values, goes into an Event."""
+    """Where to look first, and what the API server said: on-call would have to run the command again to learn it."""
     assert outcome(report) == told
+
+
+def test_failures_are_bounded_in_number_and_length() -> None:
+    """An Event that is too long is refused, and one that differs with the order of the writes is written each time."""
+    failures = [Failure("ns", f"o{number:02}", "Invalid", "x" * 5000) for number in range(40)]
+    report = CrdReport(name="w", objects=Counts(listed=50, failed=40), failures=failures[::-1])
+    told = facts(b.crd(), report)["failed"]
+    assert [each.name for each in told] == ["o00", "o01", "o02"]
+    assert all(len(each.message) == 301 for each in told)
+    assert len(outcome(report).encode()) <= 1024
+    assert "failed" in progress(report)
+
+
+@pytest.mark.parametrize(
+    ("happening", "after", "said"),
+    [
+        (Happening.STOPPED, 0.0, "so it is"),
+        (Happening.FINISHED, 0.0, "so it is; looking again at once"),
+        (Happening.FAILED, 0.4, "so it is; again in 0.4 s"),
+        (Happening.FAILED, 12.3, "so it is; again in 12 s"),
+        (Happening.IDLE, None, "so it is"),
+    ],
+)
+def test_when_it_is_looked_at_again(
+    happening: Happening, after: float | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run that was stopped does not go on in 0 seconds: this process is the one that ends."""
+    with caplog.at_level(logging.DEBUG, "restow.migrator.journal"):
+        log_details(
+            MigrationDetails(happening=happening, at=NOON, crd="w.example.com", message="so it is", requeue_after=after)
+        )
+    (record,) = caplog.records
+    assert record.getMessage() == f"w.example.com: {happening}: {said}"
 
 
 @pytest.mark.parametrize(
