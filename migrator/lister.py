@@ -20,13 +20,26 @@ from restow.migrator.outcome import ATTEMPTS, Action, of_list_error
 from restow.migrator.report import Requests
 from restow.migrator.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
 
-__all__ = ["ListFailed", "Listed", "list_objects"]
+__all__ = ["FailedPage", "ListFailed", "Listed", "list_objects"]
 
 Item = tuple[Meta, dict[str, Any] | None]
 
 
+@dataclass(frozen=True, slots=True)
+class FailedPage:
+    """Which page could not be read: that of ``size`` objects from ``token`` on (empty for the first one)."""
+
+    namespace: str | None
+    token: str
+    size: int
+
+
 class ListFailed(Exception):
     """A page could not be read; the message says why and what to do."""
+
+    def __init__(self, message: str, page: FailedPage | None = None) -> None:
+        super().__init__(message)
+        self.page = page
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +101,7 @@ async def list_objects(
                 if outcome.action is Action.FAIL or attempt >= attempts:
                     said = outcome.message or error.said
                     msg = f"the objects of {resource.full_name} could not all be listed: {said}"
-                    raise ListFailed(msg) from error
+                    raise ListFailed(msg, FailedPage(namespace, params.get("continue", ""), page_size)) from error
                 requests.retried += 1
                 if outcome.action is Action.CONTINUE:
                     params["continue"] = outcome.token

@@ -26,6 +26,7 @@ from restow.migrator.managedfields.translator import Translator, Work
 from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.model import Options
 from restow.migrator.report import CrdReport, Requests
+from restow.migrator.unlistable import explained
 from restow.migrator.writer import Writer
 
 __all__ = ["Converters", "Environment", "open_converter", "own_webhook", "page_size", "run_pass", "unfinished"]
@@ -188,7 +189,8 @@ class _Pass:
                 for work in await self._translator.works(items):
                     await self._queue.put(work)
         except ListFailed as failure:
-            report.unfinished = str(failure)
+            cause = await explained(self._environment.cluster, self._crd, failure, report.requests)
+            report.unfinished = str(cause)
         except ConverterDown as down:
             self._halt.because(str(down))
         for _ in range(self._options.concurrency):

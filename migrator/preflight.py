@@ -21,6 +21,7 @@ from restow.migrator.planning.findings import Check, Finding
 __all__ = [
     "Permission",
     "Refused",
+    "conversion_failed",
     "help_to_list",
     "missing",
     "missing_permissions",
@@ -149,20 +150,35 @@ def of_missing(permission: Permission) -> Finding:
     return Finding(check=Check.PERMISSIONS, message=message, reason="Forbidden")
 
 
-def help_to_list(crd: Crd, failure: ListFailed) -> ListFailed:
-    """Return the failure of a list with what to do about it, where it is the CRD's conversion that fails."""
-    said = str(failure)
-    if crd.strategy != "Webhook" or not any(text in said for text in _CONVERSION_FAILED):
+def conversion_failed(failure: Exception) -> bool:
+    """Whether it is a conversion for which objects could not be listed."""
+    return any(text in str(failure) for text in _CONVERSION_FAILED)
+
+
+def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
+    """Return the failure of a list with what to do about it, where it is the CRD's conversion that fails.
+
+    Args:
+        crd: the CRD whose objects could not be listed.
+        failure: of the list.
+        named: which objects cannot be converted, where that was found out.
+    """
+    if not conversion_failed(failure):
         return failure
+    said = str(failure).rstrip(".")
+    said = f"{said}: {named}" if named else said
+    if crd.strategy != "Webhook":
+        return ListFailed(said, failure.page)
     return ListFailed(
-        f"{said.rstrip('.')}. A list takes the conversion of every object to {crd.storage.name}, so one that fails "
+        f"{said}. A list takes the conversion of every object to {crd.storage.name}, so one that fails "
         f"hides all: see that the conversion webhook of {crd.name} runs, that its certificate fits the CRD's caBundle, "
         f"and that it converts {', '.join(version.name for version in crd.versions)}; an object that it refuses can be "
-        "read and mended at the version that it is stored at"
+        "read and mended at the version that it is stored at",
+        failure.page,
     )
 
 
-_CONVERSION_FAILED = ("conversion webhook", "conversion for", "(re)initializing")
+_CONVERSION_FAILED = ("conversion webhook", "conversion for", "request to convert CR", "(re)initializing")
 
 _NOT_WATCHED = (
     "a CRD that is edited more than once in mid-run cannot be proven to have kept its storage version, so all objects "

@@ -31,8 +31,9 @@ from restow.migrator.lister import ListFailed
 from restow.migrator.looking import look_through
 from restow.migrator.native.migration import failed_prune
 from restow.migrator.planning.foretelling import StripCheck
-from restow.migrator.preflight import Refused, help_to_list, refusal
+from restow.migrator.preflight import Refused, refusal
 from restow.migrator.proof import ANNOTATION, what_is_proved
+from restow.migrator.unlistable import explained
 
 __all__ = ["Readiness", "judge", "look"]
 
@@ -213,7 +214,7 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
     try:
         found = await _count(cluster, crd, version, check)
     except ListFailed as failure:
-        raise help_to_list(crd, failure) from failure
+        raise await explained(cluster, crd, failure) from failure
     losses = await check.losses()
     owner = Owner(f"{crd.group}/{version}", crd.kind)
     dependents = (await find_dependents(cluster, [owner]))[owner]

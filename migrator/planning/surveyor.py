@@ -34,9 +34,10 @@ from restow.migrator.planning.pruned import look_for_lost_fields
 from restow.migrator.planning.rehearsal import Rehearsal
 from restow.migrator.planning.sampling import Sample, detached
 from restow.migrator.planning.survey import Survey
-from restow.migrator.preflight import Refused, help_to_list, missing, of_missing, permissions, refusal
+from restow.migrator.preflight import Refused, missing, of_missing, permissions, refusal
 from restow.migrator.proof import may_be_stored, what_is_proved
 from restow.migrator.report import Failure, Requests
+from restow.migrator.unlistable import explained
 from restow.migrator.wire import Meta
 
 __all__ = ["survey"]
@@ -88,7 +89,7 @@ async def survey(
         try:
             await surveyor.look(converter)
         except ListFailed as failure:
-            found.unfinished = str(help_to_list(crd, failure))
+            found.unfinished = str(await explained(cluster, crd, failure))
         if crd.strategy == "Webhook" and not found.in_process and sample != 0:
             await surveyor.probe(converter)
     return found

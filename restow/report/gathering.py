@@ -13,7 +13,7 @@ from restow.kube.errors import NotFound
 from restow.kube.resources import Resource
 from restow.migrator import ListFailed
 from restow.migrator.looking import look_through
-from restow.migrator.preflight import help_to_list
+from restow.migrator.unlistable import explained
 from restow.report.lifecycles import profile
 from restow.report.model import CrdView, ProfileView
 from restow.report.tally import Tally
@@ -38,7 +38,7 @@ async def look_at(cluster: Cluster, crd: Crd, word: str) -> CrdView:
         async for meta in look_through(cluster, crd):
             tally.add(meta.managed_fields)
     except ListFailed as failure:
-        return view(crd, word, None, str(help_to_list(crd, failure)))
+        return view(crd, word, None, str(await explained(cluster, crd, failure)))
     return view(crd, word, tally)
 
 

@@ -19,7 +19,9 @@ async def begin(memo: kopf.Memo, **_: Any) -> None:
             await Migrator(cluster, ["widgets.example.com"], lease="widgets-migrator").run_forever()
 
     def ended(task: asyncio.Task[None]) -> None:
-        if not task.cancelled():  # it failed, for lack of RBAC say; then the operator is to end, too
+        # It may not watch CRDs (403), say. Without rights on its lease it does not end: it logs a warning each time it
+        # tries, and waits for the rights.
+        if not task.cancelled():
             signal.raise_signal(signal.SIGTERM)
 
     memo.migrating = asyncio.create_task(migrate())

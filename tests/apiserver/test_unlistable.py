@@ -1,0 +1,135 @@
+"""One object that cannot be converted hides all others: every command names it, and says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from restow.controlplane.etcd import Etcd
+from restow.kube.client import HttpCluster
+from restow.kube.errors import ApiError
+from restow.kube.resources import CRDS
+from restow.migrator import CrdReport, Migration, Options, look, read_crd, survey
+from restow.migrator.lister import ListFailed
+from tests.apiserver.kind import until
+from tests.apiserver.proxy import Proxy
+from tests.apiserver.webhook import ConvertedKind, Fails, Webhook, never
+from tests.restow.commandline import Cli
+
+COUNT = 20
+
+
+class Impatient(random.Random):
+    """Chance by which no wait is waited."""
+
+    def uniform(self, _a: float, _b: float) -> float:
+        return 0.0
+
+
+@pytest.fixture
+async def kind(cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> AsyncIterator[ConvertedKind]:
+    """Widgets stored at v1, about to be stored at v2."""
+    made = ConvertedKind(cluster, etcd, group, webhook)
+    await made.create(made.document(storage="v1"))
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(COUNT):
+            manifest = made.manifest("v1", f"w{number:02}", spec={"host": "a.local"})
+            tasks.create_task(made.apply(manifest, "alice"))
+    yield made
+    webhook.fails = never
+    await made.remove()
+
+
+async def hide(kind: ConvertedKind, webhook: Webhook, fails: Fails) -> None:
+    """Make v2 the storage version, with objects that cannot be converted."""
+    webhook.fails = fails
+    now = (await kind.cluster.get(CRDS, kind.name)).json()
+    now["spec"] = kind.document(storage="v2")["spec"]
+    await kind.cluster.replace(CRDS, kind.name, json.dumps(now).encode())
+
+    async def hidden() -> bool:
+        try:
+            await kind.cluster.list_page(kind.at("v2"), params={"limit": "100"})
+        except ApiError as error:
+            return error.status != 404
+        return False
+
+    await until(hidden, "the list did not begin to fail")
+
+
+def refusing(*names: str) -> Fails:
+    """A webhook that converts these objects to no v2."""
+    return lambda found, desired: found["metadata"]["name"] in names and desired == "v2"
+
+
+async def migrate(cluster: HttpCluster, kind: ConvertedKind, **options: object) -> CrdReport:
+    chosen = Options(settle_s=0.0, **options)  # type: ignore[arg-type]
+    return await Migration(cluster, chosen, chance=Impatient()).migrate(kind.name)
+
+
+@pytest.mark.parametrize("name", ["w00", "w07", "w19"], ids=["first", "in the middle", "last"])
+async def test_the_object_is_named_by_every_command(
+    name: str, kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster
+) -> None:
+    """Of a hundred thousand objects nobody finds the one that is broken by hand."""
+    await hide(kind, webhook, refusing(name))
+    crd = (await read_crd(cluster, kind.name)).crd
+    named = f"default/{name} cannot be converted to v2. A list takes the conversion of every object to v2"
+    assert named in (await migrate(cluster, kind)).unfinished
+    assert named in (await migrate(cluster, kind, page_size=5)).unfinished
+    assert named in (await survey(cluster, crd, Options())).unfinished
+    with pytest.raises(ListFailed, match=named):
+        await look(cluster, crd, "v1")
+
+
+async def test_a_selector_does_not_hide_it(kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster) -> None:
+    """A list with a selector only says that the storage is initializing: the object need not match."""
+    await hide(kind, webhook, refusing("w07"))
+    report = await migrate(cluster, kind, selector="not=there")
+    assert "default/w07 cannot be converted to v2" in report.unfinished
+    assert "out of order for w07" in report.unfinished
+
+
+async def test_several_are_named(kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster) -> None:
+    """Whoever repairs one after the other waits for a run each time."""
+    await hide(kind, webhook, refusing("w03", "w04", "w11"))
+    report = await migrate(cluster, kind)
+    assert "default/w03, default/w04, default/w11 and perhaps more cannot be converted to v2" in report.unfinished
+
+
+async def test_the_search_is_bounded(
+    kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API server in trouble is not asked for ever; and the sentence does not claim more than was looked at."""
+    await hide(kind, webhook, refusing("w07"))
+    monkeypatch.setattr("restow.migrator.unlistable.MOST_REQUESTS", 3)
+    report = await migrate(cluster, kind)
+    assert "which object cannot be converted to v2 was not found within 3 requests" in report.unfinished
+
+
+async def test_a_webhook_that_is_down_is_no_object_s_fault(
+    kind: ConvertedKind, webhook: Webhook, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """Naming an object would send on-call after the wrong thing."""
+    await hide(kind, webhook, refusing("w07"))
+    now = (await kind.cluster.get(CRDS, kind.name)).json()
+    now["spec"]["conversion"]["webhook"]["clientConfig"]["url"] = "https://127.0.0.1:1/convert"
+    await kind.cluster.replace(CRDS, kind.name, json.dumps(now).encode())
+
+    async def down() -> bool:
+        try:
+            await kind.cluster.list_page(kind.at("v2"), params={"limit": "1"})
+        except ApiError as error:
+            return "dial tcp" in error.message
+        return False
+
+    await until(down, "the webhook is not down")
+    report = await migrate(through_proxy, kind)
+    assert "dial tcp" in report.unfinished and "see that the conversion webhook of" in report.unfinished
+    assert "cannot be converted" not in report.unfinished
+    assert {seen.query["limit"] for seen in proxy.seen if seen.is_list} == {"100"}
