@@ -48,6 +48,7 @@ _log = logging.getLogger(__name__)
 _ATTEMPTS = 6
 _CONNECT_ATTEMPTS = 2  # whoever runs a command against a server that is not there wants to hear it soon
 _BACKOFF = Backoff(first=0.5, most=8.0)
+_WORTH_A_WORD = 2.0  # seconds of a wait
 _PAGE = "50"  # a CRD can be a megabyte
 
 
@@ -220,6 +221,9 @@ async def patiently(request: Callable[[], Awaitable[Reply]], *, connects: int = 
             refused = isinstance(error, Unreachable) and failures >= connects
             if refused:
                 raise
-            wait = error.retry_after if isinstance(error, ApiError) and error.retry_after else None
-            await asyncio.sleep(_BACKOFF.delay(failures, random.random()) if wait is None else min(wait, 10.0))
+            asked = error.retry_after if isinstance(error, ApiError) and error.retry_after else None
+            wait = _BACKOFF.delay(failures, random.random()) if asked is None else min(asked, 10.0)
+            if wait >= _WORTH_A_WORD:
+                _log.warning("%s; waiting %.0f s to try again (try %d of %d)", error, wait, failures + 1, _ATTEMPTS)
+            await asyncio.sleep(wait)
     return await request()

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+from restow.migrator.waits import Waits
 
 __all__ = ["Halt"]
 
@@ -10,11 +15,16 @@ __all__ = ["Halt"]
 class Halt:
     """A flag with a reason, and sleeps that end when it is raised.
 
+    Attributes:
+        waits: the sleeps under way, for whoever shows the run.
+
     Args:
         requested: set from outside to end the run: no new object is begun, writes in flight are finished.
+        clock: a monotonic clock, in seconds.
     """
 
-    def __init__(self, requested: asyncio.Event | None = None) -> None:
+    def __init__(self, requested: asyncio.Event | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.waits = Waits(clock)
         self._requested = requested or asyncio.Event()
         self._raised = asyncio.Event()
         self._why = ""
@@ -42,12 +52,18 @@ class Halt:
             for each in waits:
                 each.cancel()
 
-    async def sleep(self, seconds: float) -> None:
-        """Sleep, or return at once when the flag is raised."""
+    async def sleep(self, seconds: float, what: str = "") -> None:
+        """Sleep, or return at once when the flag is raised.
+
+        Args:
+            seconds: how long.
+            what: what for, as ``waits`` shows it; see ``restow.migrator.waits.again``.
+        """
         if seconds <= 0 or self:
             return
-        try:
-            async with asyncio.timeout(seconds):
-                await self.wait()
-        except TimeoutError:
-            return
+        with self.waits.on(what, seconds) if what else nullcontext():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.wait()
+            except TimeoutError:
+                return

@@ -41,7 +41,15 @@ def log_details(details: MigrationDetails) -> None:
         "failed": [asdict(each) for each in details.failed],
         "durationSeconds": round(details.duration_s, 3),
     }
-    _log.log(level, "%s: %s: %s%s", details.crd, details.happening, details.message, _again(details), extra={"migration": fields})
+    _log.log(
+        level,
+        "%s: %s: %s%s",
+        details.crd,
+        details.happening,
+        details.message,
+        _again(details),
+        extra={"migration": fields},
+    )
 
 
 def _again(details: MigrationDetails) -> str:

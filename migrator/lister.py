@@ -18,6 +18,7 @@ from restow.kube.resources import Resource
 from restow.migrator.halt import Halt
 from restow.migrator.outcome import ATTEMPTS, Action, of_list_error
 from restow.migrator.report import Requests
+from restow.migrator.waits import again
 from restow.migrator.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
 
 __all__ = ["FailedPage", "ListFailed", "Listed", "list_objects"]
@@ -105,7 +106,8 @@ async def list_objects(
                 requests.retried += 1
                 if outcome.action is Action.CONTINUE:
                     params["continue"] = outcome.token
-                await halt.sleep(jitter(outcome.wait))
+                what = again("list the objects", attempt, outcome.attempts, error.said)
+                await halt.sleep(jitter(outcome.wait), what)
                 if halt:
                     return
         yield page

@@ -22,7 +22,7 @@ class Metrics:
 
     ====================================================  ==================================================
     ``restow_migrator_runs_total{crd,result}``            finished, failed, stopped or refused
-    ``restow_migrator_objects_total{crd,outcome}``        rewritten, current, translated, stripped, …; grows during a run
+    ``restow_migrator_objects_total{crd,outcome}``        rewritten, current, stripped, …; grows during a run
     ``restow_migrator_requests_total{crd,kind}``          list, read, write, retried, review; grows during a run
     ``restow_migrator_prunes_total{crd}``                 times that storedVersions was trimmed
     ``restow_migrator_run_duration_seconds{crd}``         of runs that looked at objects

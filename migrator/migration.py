@@ -87,7 +87,8 @@ class Migration:
         self._options = options or Options()
         self._observer = observer or Silent()
         self._clock = clock
-        self._halt = Halt(stop)
+        self._stop = stop
+        self._halt = Halt(stop, clock)
         self._environment = Environment(cluster, self._halt, clock, chance or random.Random(), converters)
         self._sightings = sightings or Sightings()
 
@@ -117,7 +118,10 @@ class Migration:
             KubeError: the API server could not be reached before anything was written.
         """
         begun = self._clock()
-        report = CrdReport(name=name)
+        # What ends the run of one CRD (its webhook is down, say) is no reason not to begin the next one.
+        self._halt = Halt(self._stop, self._clock)
+        self._environment = replace(self._environment, halt=self._halt)
+        report = CrdReport(name=name, waits=self._halt.waits)
         error: KubeError | None = None
         try:
             async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:

@@ -7,7 +7,7 @@ that will be the same for ever; a refusal concerns one object and must not stop 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from restow.kube.errors import (
@@ -93,6 +93,7 @@ class Outcome:
         reason: a word for the report (``"Conflict"``, ``"Forbidden"``, …).
         message: a sentence for the report.
         token: the continue token to go on with.
+        attempts: how many tries there are in all.
     """
 
     action: Action
@@ -101,6 +102,7 @@ class Outcome:
     reason: str = ""
     message: str = ""
     token: str = ""
+    attempts: int = field(default=ATTEMPTS, compare=False)
 
 
 def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) -> Outcome:
@@ -153,7 +155,7 @@ def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool
     if isinstance(error, TimedOut) and not heard:
         return Outcome(Action.STOP if attempt > 1 else Action.RETRY, message=str(error))
     if isinstance(error, (BrokenOff, ServerError)) and attempt < REVIEW_ATTEMPTS:
-        return Outcome(Action.RETRY, wait=_backoff(attempt))
+        return Outcome(Action.RETRY, wait=_backoff(attempt), attempts=REVIEW_ATTEMPTS)
     if objects > 1:
         return Outcome(Action.SPLIT, slow_down=isinstance(error, (TimedOut, TooLarge)))
     return Outcome(Action.FAIL, message=str(error))
@@ -163,10 +165,11 @@ def _transient(error: KubeError, attempt: int) -> Outcome | None:
     """A row for errors that pass by themselves, as long as there are tries left."""
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
-            return Outcome(Action.RETRY, wait=min(error.retry_after or _backoff(attempt), _LONGEST_ASKED_FOR))
+            wait = min(error.retry_after or _backoff(attempt), _LONGEST_ASKED_FOR)
+            return Outcome(Action.RETRY, wait=wait, attempts=INITIALIZING_ATTEMPTS)
         return _fail(error, "StorageInitializing", _INITIALIZING)
     if isinstance(error, Forbidden) and denied_by_authorizer(error) and attempt < FORBIDDEN_ATTEMPTS:
-        return Outcome(Action.RETRY, wait=_backoff(attempt))
+        return Outcome(Action.RETRY, wait=_backoff(attempt), attempts=FORBIDDEN_ATTEMPTS)
     if attempt >= ATTEMPTS:
         return None
     if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from restow.migrator.waits import Waits
+
 __all__ = ["Counts", "CrdReport", "Failure", "Report", "Requests", "Result"]
 
 MOST_FAILURES = 10_000
@@ -126,6 +128,7 @@ class CrdReport:
         engine: who stored objects again, ``direct`` or ``native``.
         resumed_from: the watermark after which objects were left out, or empty.
         shard: which part this was; the others are known once it was done.
+        waits: what the run waits for, while it is under way.
     """
 
     name: str
@@ -155,6 +158,7 @@ class CrdReport:
     engine: str = "direct"
     resumed_from: str = ""
     shard: ShardReport | None = None
+    waits: Waits = field(default_factory=Waits, compare=False, repr=False)
 
     @property
     def complete(self) -> bool:

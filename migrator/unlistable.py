@@ -29,9 +29,7 @@ _OUT_OF_REACH = ("dial tcp", "x509: ", "tls: ", "no endpoints available", "no se
 _LONGEST = 300  # characters of an API server's message
 
 
-async def explained(
-    cluster: Cluster, crd: Crd, failure: ListFailed, requests: Requests | None = None
-) -> ListFailed:
+async def explained(cluster: Cluster, crd: Crd, failure: ListFailed, requests: Requests | None = None) -> ListFailed:
     """Return the failure of a list with the objects that cannot be converted, and what to do about it.
 
     Args:
@@ -109,8 +107,7 @@ class _Search:
                     break
                 continue
             if page.items:
-                last = page.items[-1].metadata
-                self.before = _key(last.namespace, last.name)
+                self.before = page.items[-1].metadata.key
             good, token = good + limit, page.metadata.continue_
             if not token:
                 return None, ""
@@ -128,7 +125,7 @@ class _Search:
                     raise
                 continue
             for item in page.items or ():
-                return _key(item.metadata.namespace, item.metadata.name), page.metadata.continue_
+                return item.metadata.key, page.metadata.continue_
         return "", ""
 
     async def _list(self, version: str, token: str, limit: int) -> ObjectPage:
@@ -153,11 +150,9 @@ class _Search:
             return f"{', '.join(names)}{more} cannot be converted to {storage}{because}{bound}"
         if self.names:
             after = f"the object after {self.before}" if self.before else "the first object"
-            return f"{after} in the list cannot be converted to {storage}{because}, and no served version shows its name"
+            return (
+                f"{after} in the list cannot be converted to {storage}{because}, and no served version shows its name"
+            )
         if self.ended:
             return "by now all objects of the page that failed can be converted: run again"
         return f"which object cannot be converted to {storage} was not found within {self.sent} requests"
-
-
-def _key(namespace: str, name: str) -> str:
-    return f"{namespace}/{name}" if namespace else name

@@ -41,6 +41,11 @@ class Meta(msgspec.Struct, frozen=True):
     managed_fields: tuple[Entry, ...] = msgspec.field(name="managedFields", default=())
     owner_references: tuple[OwnerReference, ...] = msgspec.field(name="ownerReferences", default=())
 
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name of a cluster-scoped object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class PartialObject(msgspec.Struct, frozen=True):
     """An object of which only the metadata was decoded."""

@@ -32,6 +32,7 @@ from restow.migrator.outcome import (
     of_write_error,
 )
 from restow.migrator.report import CrdReport, Failure
+from restow.migrator.waits import again
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
 __all__ = ["FIELD_MANAGER", "Writer"]
@@ -138,7 +139,7 @@ class Writer:
                 return
             except KubeError as error:
                 outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
-                if not await self._again(meta, error, outcome):
+                if not await self._again(meta, error, outcome, attempt):
                     return
                 read_again = read_again or not isinstance(error, TooManyRequests)
                 if not isinstance(error, (TooManyRequests, Conflict)):
@@ -150,7 +151,7 @@ class Writer:
     def _decide(self, meta: Meta, live: dict[str, Any] | None, translation: Translation | None) -> Decision:
         return decide(meta.managed_fields, self._rules.for_object(meta.resource_version), live, translation)
 
-    async def _again(self, meta: Meta, error: KubeError, outcome: Outcome) -> bool:
+    async def _again(self, meta: Meta, error: KubeError, outcome: Outcome, attempt: int) -> bool:
         """Act on an outcome; whether the object is to be tried once more."""
         if outcome.action is Action.GONE:
             self._report.objects.gone += 1
@@ -166,7 +167,8 @@ class Writer:
             return False
         if outcome.slow_down:
             self._limiter.slow_down()
-        await self._halt.sleep(self._jitter(outcome.wait))
+        what = again(f"write {meta.key}", attempt, outcome.attempts, error.said)
+        await self._halt.sleep(self._jitter(outcome.wait), what)
         if self._halt:
             self._fail(meta, "Interrupted", f"its last try ended with: {error}")
             return False
@@ -284,7 +286,8 @@ class Writer:
                     raise _Gone from error
                 if outcome.action is Action.FAIL:
                     raise _not_restored(before, now, f" ({outcome.message})") from error
-                await self._halt.sleep(self._jitter(outcome.wait))
+                what = again(f"restore the owners of {now.key}", attempt, outcome.attempts, error.said)
+                await self._halt.sleep(self._jitter(outcome.wait), what)
                 continue
             if same_ownership(entries, now.managed_fields):
                 self._report.objects.repaired += 1

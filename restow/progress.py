@@ -78,10 +78,13 @@ class _Track:
         return (total - self.report.done) / rate if rate and total else None
 
     def phase(self, now: float) -> str:
-        """What it is at, in a word or two."""
+        """What it is at, in a word or two, and what it waits for."""
         if self.moment is Moment.SETTLING:
             return f"settling {max(self.report.settle_s - (now - self.since), 0):.0f}s"
-        return _PHASES[self.moment]
+        wait = self.report.waits.sentence()
+        if self.moment is Moment.NATIVE and wait:
+            return wait
+        return f"{_PHASES[self.moment]}, {wait}" if wait else _PHASES[self.moment]
 
     def sentence(self, now: float) -> str:
         """All of it in one line, which says enough where it stands alone in a log."""
@@ -96,9 +99,10 @@ class _Track:
             return f"{name}: {_ending(report)}"
         if self.moment is not Moment.WRITING:
             return f"{name}: {self.phase(now)}"
+        wait = report.waits.sentence()
         if not report.done and not self.total:
-            return f"{name}: bringing objects to {report.storage_version}"
-        return f"{name}: " + ", ".join(self._figures())
+            return f"{name}: " + (wait or f"bringing objects to {report.storage_version}")
+        return f"{name}: " + ", ".join(self._figures()) + (f"; {wait}" if wait else "")
 
     def _figures(self) -> Iterator[str]:
         report, total, rate, left = self.report, self.total, self.rate, self.left
@@ -209,7 +213,7 @@ class Progress:
         if self._crds != 1 and self._ended:
             line += f"; {self._overall()}"
         with contextlib.suppress(OSError):
-            self._console.print(line, markup=False)
+            self._console.print(line, markup=False, soft_wrap=True)
 
     def _overall(self) -> str:
         of = f" of {self._crds}" if self._crds else ""

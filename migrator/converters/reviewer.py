@@ -20,6 +20,7 @@ from restow.migrator.converters.reviews import MOST_OBJECTS, ReviewFailed, read_
 from restow.migrator.halt import Halt
 from restow.migrator.outcome import Action, Outcome, of_review_error
 from restow.migrator.report import Requests
+from restow.migrator.waits import again
 
 __all__ = ["Reviewer", "Way"]
 
@@ -112,7 +113,8 @@ class Reviewer:
                 if outcome.action is not Action.RETRY:
                     return [self._give_up(outcome)]
                 self._requests.retried += 1
-                await self._halt.sleep(self._jitter(outcome.wait))
+                what = again("ask the conversion webhook", attempt, outcome.attempts, error.said)
+                await self._halt.sleep(self._jitter(outcome.wait), what)
             else:
                 self._hear()
                 return answers

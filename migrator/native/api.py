@@ -111,16 +111,17 @@ class NativeApi:
             KubeError: the API server cannot be reached.
         """
         until = clock() + patience_s
-        while not halt:
-            try:
-                found = await self._read(name)
-            except NotFound:
-                return None
-            if found.state.over:
-                return found
-            if clock() >= until:
-                raise NativeStuck(_STUCK.format(name=name, state=found.state.value, seconds=patience_s))
-            await halt.sleep(_EVERY)
+        with halt.waits.on(f"at most for the StorageVersionMigration {name} to end", patience_s):
+            while not halt:
+                try:
+                    found = await self._read(name)
+                except NotFound:
+                    return None
+                if found.state.over:
+                    return found
+                if clock() >= until:
+                    raise NativeStuck(_STUCK.format(name=name, state=found.state.value, seconds=patience_s))
+                await halt.sleep(_EVERY)
         return None
 
     async def delete(self, name: str) -> str:

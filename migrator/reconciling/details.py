@@ -60,7 +60,7 @@ class MigrationDetails:
         pruned: whether this run trimmed ``status.storedVersions``.
         duration_s: seconds since the run began.
         message: one sentence for a person.
-        failed: the first objects (by name) that failed in this run, with what the API server said, cut where it is long.
+        failed: the first objects (by name) that failed in this run, with what the API server said, cut if it is long.
         failures: how many times in a row it failed or was refused.
         requeue_after: seconds until it is looked at again without an event; None for never.
     """
@@ -128,8 +128,9 @@ def finding(report: CrdReport) -> str:
 
 
 def progress(report: CrdReport) -> str:
-    """Return a sentence on how far a run is."""
-    return "; ".join(filter(None, (f"{report.done} of {report.expected} objects are done", failures(report))))
+    """Return a sentence on how far a run is, and what it waits for."""
+    done = f"{report.done} of {report.expected} objects are done"
+    return "; ".join(filter(None, (done, failures(report), report.waits.sentence())))
 
 
 def outcome(report: CrdReport) -> str:

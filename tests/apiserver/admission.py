@@ -23,7 +23,9 @@ WEBHOOKS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconf
 
 
 @asynccontextmanager
-async def denying(kind: Kind, folder: Path, version: str, names: Sequence[str], status: dict[str, Any]) -> AsyncIterator[None]:
+async def denying(
+    kind: Kind, folder: Path, version: str, names: Sequence[str], status: dict[str, Any]
+) -> AsyncIterator[None]:
     """Deny updates of these objects in ``default`` with this ``status``; waits until that is in force."""
 
     async def answer(request: web.Request) -> web.Response:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,11 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, Migration, Options, look, read_crd, survey
+from restow.migrator import CrdReport, Migration, Moment, Options, look, read_crd, survey
 from restow.migrator.lister import ListFailed
 from tests.apiserver.kind import until
 from tests.apiserver.proxy import Proxy
 from tests.apiserver.webhook import ConvertedKind, Fails, Webhook, never
-from tests.restow.commandline import Cli
 
 COUNT = 20
 
@@ -67,7 +65,17 @@ def refusing(*names: str) -> Fails:
     return lambda found, desired: found["metadata"]["name"] in names and desired == "v2"
 
 
+class Watching:
+    """Observes a run: its report as it stands."""
+
+    report = CrdReport(name="")
+
+    def at(self, _moment: Moment, report: CrdReport) -> None:
+        self.report = report
+
+
 async def migrate(cluster: HttpCluster, kind: ConvertedKind, **options: object) -> CrdReport:
+    """Migrate without any wait."""
     chosen = Options(settle_s=0.0, **options)  # type: ignore[arg-type]
     return await Migration(cluster, chosen, chance=Impatient()).migrate(kind.name)
 
@@ -110,6 +118,23 @@ async def test_the_search_is_bounded(
     monkeypatch.setattr("restow.migrator.unlistable.MOST_REQUESTS", 3)
     report = await migrate(cluster, kind)
     assert "which object cannot be converted to v2 was not found within 3 requests" in report.unfinished
+
+
+async def test_a_run_that_waits_says_for_what(kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster) -> None:
+    """Half a minute without a word is taken for a run that hangs, and the reason is known all the time."""
+    await hide(kind, webhook, refusing("w07"))
+    watching = Watching()
+    migration = Migration(cluster, Options(settle_s=0.0), observer=watching)
+    async with asyncio.TaskGroup() as tasks:
+        run = tasks.create_task(migration.migrate(kind.name))
+
+        async def waits() -> str:
+            return watching.report.waits.sentence()
+
+        told = await until(waits, "it did not say that it waits")
+        webhook.fails = never
+    assert "s to list the objects again (try " in told and "out of order for w07" in told
+    assert run.result().pruned and not watching.report.waits.sentence()
 
 
 async def test_a_webhook_that_is_down_is_no_object_s_fault(

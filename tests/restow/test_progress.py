@@ -22,6 +22,7 @@ from rich.console import Console
 
 from restow.logs import log_to_stderr
 from restow.migrator import CrdReport, Moment
+from restow.migrator.waits import Waits, again
 from restow.progress import Progress
 
 NAME = "widgets.example.com"
@@ -101,6 +102,34 @@ class View:
 
 def _plain(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n")
+
+
+def test_a_log_says_what_is_waited_for():
+    """Seven lines of "bringing objects to v2", while a webhook is down, send nobody to the webhook."""
+    view, ran = View(terminal=False), report(total=0)
+    ran.waits = Waits(view.clock)
+    view.progress.at(Moment.WRITING, ran)
+    with ran.waits.on(again("list the objects", 4, 8, "conversion webhook failed:\n refused"), 12.0):
+        view.wait(6)
+    assert view.lines[-1] == (
+        f"{NAME}: waiting 7 s to list the objects again (try 5 of 8): conversion webhook failed: refused"
+    )
+    ran.expected = ran.objects.listed = 10
+    with ran.waits.on("to write a/b again (try 2 of 8): too many requests", 30.0), ran.waits.on("shortly", 1.0):
+        view.wait(6)
+        assert view.lines[-1].startswith(f"{NAME}: 0 of 10 objects at v1")
+        assert re.search(r"; waiting 2\d s to write a/b again \(try 2 of 8\): too many requests$", view.lines[-1])
+    view.wait(6)
+    assert "waiting" not in view.lines[-1]
+
+
+def test_a_terminal_shows_what_is_waited_for():
+    """A bar that stands still looks like a run that hangs."""
+    view, ran = View(120), report(done=10)
+    ran.waits = Waits(view.clock)
+    view.progress.at(Moment.WRITING, ran)
+    with ran.waits.on("to write a/b again (try 2 of 8): too many requests", 30.0):
+        assert "writing, waiting 30 s to write a/b again" in view.frame()[0]
 
 
 def test_a_wide_terminal_has_everything_in_one_line():
