@@ -34,9 +34,11 @@ from restow.migrator.preflight import Refused
 from restow.migrator.storedversions import Generations
 
 __all__ = [
+    "DELETED",
     "CrdWatch",
     "ReadCrd",
     "annotate",
+    "deleted",
     "list_crds",
     "patch_stored_versions",
     "patiently",
@@ -44,6 +46,8 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
+
+DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
 
 _ATTEMPTS = 6
 _CONNECT_ATTEMPTS = 2  # whoever runs a command against a server that is not there wants to hear it soon
@@ -76,6 +80,19 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
         msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
         raise Refused(msg) from error
     return ReadCrd(Crd.from_document(reply.json()), reply.date)
+
+
+async def deleted(cluster: Cluster, crd: Crd) -> str:
+    """Return a sentence where the CRD was deleted since it was read; empty where it was not, or where none can tell."""
+    try:
+        reply = await patiently(lambda: cluster.get(CRDS, crd.name))
+    except NotFound:
+        return DELETED.format(name=crd.name)
+    except KubeError:
+        return ""
+    if Crd.from_document(reply.json()).uid != crd.uid:
+        return f"{crd.name} was deleted during the run, and created again: run again to migrate its objects"
+    return ""
 
 
 async def list_crds(cluster: Cluster) -> list[Crd]:

@@ -17,6 +17,7 @@ class Halt:
 
     Attributes:
         waits: the sleeps under way, for whoever shows the run.
+        final: whether there is nothing to go on with.
 
     Args:
         requested: set from outside to end the run: no new object is begun, writes in flight are finished.
@@ -28,6 +29,7 @@ class Halt:
         self._requested = requested or asyncio.Event()
         self._raised = asyncio.Event()
         self._why = ""
+        self.final = False
 
     def __bool__(self) -> bool:
         return self._raised.is_set() or self._requested.is_set()
@@ -39,9 +41,10 @@ class Halt:
             return self._why
         return "the run was asked to stop"
 
-    def because(self, why: str) -> None:
+    def because(self, why: str, *, final: bool = False) -> None:
         """Raise the flag; the first reason stays."""
-        self._why = self._why or why
+        if not self._why:
+            self._why, self.final = why, final
         self._raised.set()
 
     async def wait(self) -> None:

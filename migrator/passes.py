@@ -17,8 +17,10 @@ from typing import TypeAlias
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
+from restow.kube.errors import NotFound
 from restow.migrator.converters.converter import Converter, ConverterDown
 from restow.migrator.converters.webhook import webhook_converter
+from restow.migrator.crdaccess import deleted
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.lister import ListFailed, list_objects
@@ -33,6 +35,10 @@ __all__ = ["Converters", "Environment", "open_converter", "own_webhook", "page_s
 
 Converters: TypeAlias = Callable[[Crd], Converter | None]
 """Gives the converter for a CRD, or None for its own webhook."""
+
+
+_MOST_ASKED = 5
+"""Times that a pass asks whether its CRD is gone."""
 
 
 def own_webhook(_crd: Crd) -> None:
@@ -154,7 +160,10 @@ class _Pass:
             clock=environment.clock,
             jitter=environment.jitter,
             dry_run=options.dry_run,
+            crd_deleted=self._crd_deleted,
         )
+        self._asking = asyncio.Lock()
+        self._asked = 0
 
     async def run(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
         """List and finish all objects, side by side."""
@@ -189,12 +198,22 @@ class _Pass:
                 for work in await self._translator.works(items):
                     await self._queue.put(work)
         except ListFailed as failure:
-            cause = await explained(self._environment.cluster, self._crd, failure, report.requests)
-            report.unfinished = str(cause)
+            if not (isinstance(failure.__cause__, NotFound) and await self._crd_deleted()):
+                cause = await explained(self._environment.cluster, self._crd, failure, report.requests)
+                report.unfinished = str(cause)
         except ConverterDown as down:
             self._halt.because(str(down))
         for _ in range(self._options.concurrency):
             await self._queue.put(None)
+
+    async def _crd_deleted(self) -> bool:
+        """Whether the CRD is gone, which ends the pass; asked a few times only, since it may be something else."""
+        async with self._asking:
+            if not self._halt and self._asked < _MOST_ASKED:
+                self._asked += 1
+                if why := await deleted(self._environment.cluster, self._crd):
+                    self._halt.because(why, final=True)
+        return self._halt.final
 
     async def _work(self) -> None:
         while (item := await self._queue.get()) is not None:
@@ -204,6 +223,8 @@ class _Pass:
 
 def unfinished(report: CrdReport, halt: Halt) -> str:
     """Say why a run ended before its end, and what it leaves."""
+    if halt.final:
+        return halt.why
     expected = max(report.expected, report.objects.listed)
     left = f"{expected - report.done} of {expected} objects were not begun" if expected else "no object was begun"
     return f"{halt.why}; {left}. Run again to go on"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError, Unreachable
+from restow.kube.errors import Conflict, KubeError, NotFound, Unreachable
 from restow.migrator import watermark as resuming
-from restow.migrator.crdaccess import CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
+from restow.migrator.crdaccess import DELETED, CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.model import Engine, Options, Phase
 from restow.migrator.passes import unfinished
@@ -61,6 +61,9 @@ class Conclusion:
                     return verdict
             return await self._prune(start, watching, share)
         except (KubeError, Refused, CrdError) as error:
+            if isinstance(error.__cause__, NotFound):  # of a refusal to read the CRD
+                report.pruned_reason = report.unfinished = DELETED.format(name=start.name)
+                return Verdict(prune=False)
             said = error.said if isinstance(error, KubeError) else str(error)
             report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
             report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"

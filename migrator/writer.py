@@ -6,7 +6,7 @@ tool notices; here it is repaired at once from the list in hand, counted, and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,16 @@ import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import Conflict, Forbidden, KubeError, ServerError, TooManyRequests, Unauthorized, Unreachable
+from restow.kube.errors import (
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from restow.migrator.converters.converter import ConverterDown
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.halt import Halt
@@ -41,6 +50,10 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 _SILENCE = 15.0  # seconds without any answer after which an unreachable server is not one object's trouble
 
 
+async def _never() -> bool:
+    return False
+
+
 class _NotDone(Exception):
     """An object cannot be finished; becomes a row of the report."""
 
@@ -64,6 +77,7 @@ class Writer:
         clock: a monotonic clock, in seconds.
         jitter: spreads a wait, ``seconds -> seconds``.
         dry_run: send every write with ``dryRun=All``.
+        crd_deleted: is asked where a 404 does not name the object, whether its CRD is gone; then the object is, too.
     """
 
     def __init__(
@@ -79,6 +93,7 @@ class Writer:
         clock: Callable[[], float],
         jitter: Callable[[float], float],
         dry_run: bool = False,
+        crd_deleted: Callable[[], Awaitable[bool]] = _never,
     ) -> None:
         self._cluster = cluster
         self._resource = crd.resource_at(crd.storage.name)
@@ -91,6 +106,7 @@ class Writer:
         self._clock = clock
         self._jitter = jitter
         self._dry_run = dry_run
+        self._crd_deleted = crd_deleted
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
         self._last_answer = clock()
 
@@ -162,6 +178,9 @@ class Writer:
             self._halt.because(f"{self._cluster.host} cannot be reached any more: {error}")
         elif isinstance(error, Forbidden) and outcome.action is Action.FAIL and denied_by_authorizer(error):
             self._halt.because(f"the permission was withdrawn: {outcome.message}")
+        elif isinstance(error, NotFound) and await self._crd_deleted():
+            self._report.objects.gone += 1
+            return False
         elif outcome.action is Action.FAIL:
             self._fail(meta, outcome.reason, outcome.message)
             return False
@@ -169,6 +188,9 @@ class Writer:
             self._limiter.slow_down()
         what = again(f"write {meta.key}", attempt, outcome.attempts, error.said)
         await self._halt.sleep(self._jitter(outcome.wait), what)
+        if self._halt.final:
+            self._report.objects.gone += 1
+            return False
         if self._halt:
             self._fail(meta, "Interrupted", f"its last try ended with: {error}")
             return False
