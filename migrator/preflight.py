@@ -54,7 +54,8 @@ def refusal(crd: Crd, namespace: str | None = None) -> str:
     if crd.storage_migrating:
         return (
             f"the cluster's own StorageVersionMigration is at work on {crd.name} (condition StorageMigrating). Wait "
-            "for it to end, then run again"
+            "for it to end, then run again, or run with --engine auto, which waits. If none of it is at work (kubectl get "
+            "storageversionmigrations), give this user the right to list them: restow then sees that, and goes on"
         )
     return ""
 

@@ -29,7 +29,8 @@ from restow.migrator.dependents.found import Dependents, Owner, against, not_loo
 from restow.migrator.dependents.search import find_dependents
 from restow.migrator.lister import ListFailed
 from restow.migrator.looking import look_through
-from restow.migrator.native.migration import failed_prune
+from restow.migrator.native.api import left_behind
+from restow.migrator.native.migration import failed_prune, without_condition
 from restow.migrator.planning.foretelling import StripCheck
 from restow.migrator.preflight import Refused, refusal
 from restow.migrator.proof import ANNOTATION, what_is_proved
@@ -208,7 +209,8 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
         ListFailed: a page could not be read.
         KubeError: the API server cannot be reached.
     """
-    if why := refusal(crd):
+    left = await left_behind(cluster, crd) if crd.storage_migrating else ""
+    if why := refusal(without_condition(crd) if left else crd):
         raise Refused(why)
     check = StripCheck(cluster, crd, version)
     try:
@@ -228,7 +230,7 @@ async def look(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequenc
         )
         raise Refused(msg)
     answer = judge(crd, version, objects=found.objects, owners=found.owners, dependents=dependents, servers=servers)
-    notes = (*answer.notes, *filter(None, [losses.note]))
+    notes = (*answer.notes, *filter(None, [losses.note, left]))
     return replace(answer, notes=notes, would_strip=losses.owners, tried=losses.tried)
 
 

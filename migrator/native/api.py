@@ -19,6 +19,7 @@ from restow.migrator.halt import Halt
 from restow.migrator.native.migration import (
     NATIVE_MIGRATIONS,
     NativeMigration,
+    active,
     native_decoder,
     native_list_decoder,
     native_manifest,
@@ -26,7 +27,7 @@ from restow.migrator.native.migration import (
 )
 from restow.migrator.preflight import Refused
 
-__all__ = ["NativeApi", "NativeStuck", "find_native"]
+__all__ = ["NativeApi", "NativeStuck", "find_native", "left_behind"]
 
 _EVERY = 1.0  # seconds
 
@@ -48,10 +49,44 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
         except NotFound:
             continue
         except Forbidden as error:
+            if not await _served(cluster):  # an API server asks for the right before it looks for the API
+                return None
             msg = f"no permission to list {resource.full_name}: {error.message}"
             raise Refused(msg) from error
         return NativeApi(cluster, resource, reply.decode(native_list_decoder).items or ())
     return None
+
+
+async def left_behind(cluster: Cluster, crd: Crd) -> str:
+    """Return a warning where a condition StorageMigrating of a CRD is left over; empty where a migration may be at work.
+
+    The condition is set, and taken back, by controllers in kube-controller-manager alone, and no API server acts on it.
+    They follow StorageVersionMigrations through their API. Where that API is not served they see none, write no object
+    and prune nothing, so that the condition speaks of nothing. While API servers restart with other settings, one that
+    does not serve the API may answer beside one that does. Then both may write, which costs load and no data: each
+    write only stores an object again as it is, and a prune of the cluster's own is never believed.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    try:
+        api = await find_native(cluster)
+    except Refused:
+        return ""
+    if api is None:
+        return "" if await _served(cluster) else _LEFT_BEHIND.format(name=crd.name, because=_NO_API)
+    return "" if active(api.migrations, crd) else _LEFT_BEHIND.format(name=crd.name, because=_NONE_AT_WORK)
+
+
+async def _served(cluster: Cluster) -> bool:
+    """Whether the API group is served, in whatever version; for certain only if it is not."""
+    try:
+        await patiently(lambda: cluster.discover(f"/apis/{NATIVE_MIGRATIONS[0].group}"))
+    except NotFound:
+        return False
+    except Forbidden:
+        return True
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +171,11 @@ class NativeApi:
 
 
 _CONNECTS = 6
+_LEFT_BEHIND = "{name} has the condition StorageMigrating although {because}; it was disregarded"
+_NO_API = (
+    "the API server does not serve StorageVersionMigrations (storagemigration.k8s.io) any more, so nothing is at work"
+)
+_NONE_AT_WORK = "no StorageVersionMigration of it is at work (one was deleted while it ran)"
 _STUCK = (
     "the StorageVersionMigration {name} is still {state} after {seconds:.0f} seconds. If it is pending, no controller "
     "manager acts on it (feature gate StorageVersionMigrator); if it is running, it may repeat for ever an object that "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "native_list_decoder",
     "native_manifest",
     "native_name",
+    "without_condition",
 ]
 
 NATIVE_MIGRATIONS = tuple(
@@ -150,6 +152,12 @@ def active(migrations: Iterable[NativeMigration], crd: Crd) -> tuple[NativeMigra
     """Return those of this CRD that are not over, by name."""
     found = (each for each in migrations if each.concerns(crd) and not each.state.over)
     return tuple(sorted(found, key=lambda each: each.name))
+
+
+def without_condition(crd: Crd) -> Crd:
+    """Return the CRD without the condition StorageMigrating, where that was left over."""
+    conditions = {kind: value for kind, value in crd.conditions.items() if kind != "StorageMigrating"}
+    return replace(crd, conditions=conditions)
 
 
 def failed_prune(crd: Crd) -> str:

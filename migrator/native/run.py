@@ -16,8 +16,8 @@ from restow.migrator.crdaccess import ReadCrd, patch_stored_versions, read_crd
 from restow.migrator.lister import ListFailed, list_objects
 from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.model import Engine, Options
-from restow.migrator.native.api import NativeApi, NativeStuck, find_native
-from restow.migrator.native.migration import NativeMigration, NativeState, active, native_name
+from restow.migrator.native.api import NativeApi, NativeStuck, find_native, left_behind
+from restow.migrator.native.migration import NativeMigration, NativeState, active, native_name, without_condition
 from restow.migrator.passes import Environment, page_size
 from restow.migrator.preflight import Refused
 from restow.migrator.report import CrdReport
@@ -33,29 +33,29 @@ async def beside_native(
     """Decide what a condition StorageMigrating of the CRD means for a run; return the CRD to go on with.
 
     It is waited for (``auto``), followed later (our own, ``native``), or left to be refused. A StorageVersionMigration
-    that was deleted while it ran leaves the condition for good: that is told, and no reason to wait.
+    that was deleted while it ran leaves the condition for good, as does one whose API is not served any more: that is
+    a warning, and no reason to wait.
 
     Raises:
         NativeStuck: it was waited for and does not end, or the run was asked to end before.
         KubeError: the API server cannot be reached.
     """
     crd, cluster = read.crd, environment.cluster
+    if warning := await left_behind(cluster, crd):
+        again = await read_crd(cluster, crd.name)
+        if not again.crd.storage_migrating:
+            return again
+        report.warnings.append(warning)
+        return replace(again, crd=without_condition(again.crd))
     try:
         api = await find_native(cluster)
     except Refused:
         return read
     running = active(api.migrations, crd) if api is not None else ()
     if api is None or not running:
-        again = await read_crd(cluster, crd.name)
-        if not again.crd.storage_migrating or api is None:
-            return again
-        report.warnings.append(
-            f"{crd.name} has the condition StorageMigrating although no StorageVersionMigration of it is at work (one "
-            "was deleted while it ran); it was disregarded"
-        )
-        return _without_condition(again)
+        return await read_crd(cluster, crd.name)
     if options.engine is Engine.NATIVE and all(each.name == native_name(crd, options.settle_s) for each in running):
-        return _without_condition(read)
+        return replace(read, crd=without_condition(read.crd))
     if options.engine is not Engine.AUTO:
         return read
     waiting()
@@ -69,11 +69,6 @@ async def beside_native(
         raise NativeStuck(msg)
     report.warnings.append(f"the cluster's StorageVersionMigration {names} was at work, and was waited for")
     return await read_crd(cluster, crd.name)
-
-
-def _without_condition(read: ReadCrd) -> ReadCrd:
-    conditions = {kind: value for kind, value in read.crd.conditions.items() if kind != "StorageMigrating"}
-    return replace(read, crd=replace(read.crd, conditions=conditions))
 
 
 class NativeRun:

@@ -27,6 +27,7 @@ class Check(StrEnum):
     - ``fields``: fields that a rewrite would prune.
     - ``webhook``: whether the conversion webhook answers, and what.
     - ``rehearsal``: writes that could not be tried.
+    - ``native``: the cluster's own migration.
     """
 
     PERMISSIONS = "permissions"
@@ -35,6 +36,7 @@ class Check(StrEnum):
     FIELDS = "fields"
     WEBHOOK = "webhook"
     REHEARSAL = "rehearsal"
+    NATIVE = "native"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,11 @@ from restow.migrator.looking import LONGEST_WAIT
 from restow.migrator.managedfields.translation import supposed
 from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import Options, Phase
+from restow.migrator.native.api import left_behind
+from restow.migrator.native.migration import without_condition
 from restow.migrator.passes import Converters, Environment, open_converter, own_webhook, page_size
 from restow.migrator.planning.cost import ride_along
-from restow.migrator.planning.findings import of_failure
+from restow.migrator.planning.findings import Check, Finding, of_failure
 from restow.migrator.planning.pruned import look_for_lost_fields
 from restow.migrator.planning.rehearsal import Rehearsal
 from restow.migrator.planning.sampling import Sample, detached
@@ -69,7 +71,11 @@ async def survey(
     Raises:
         KubeError: the API server cannot be reached.
     """
+    left = await left_behind(cluster, crd) if crd.storage_migrating else ""
+    crd = without_condition(crd) if left else crd
     found = Survey(crd=crd, refused=refusal(crd, options.namespace))
+    if left:
+        found.findings.add(Finding(check=Check.NATIVE, message=left))
     environment = Environment(cluster, Halt(), clock, chance or random.Random(), converters, longest_wait=LONGEST_WAIT)
     chosen: Converter | None = None
     try:
