@@ -31,7 +31,7 @@ from restow.migrator.native.api import NativeStuck
 from restow.migrator.native.run import NativeRun, beside_native
 from restow.migrator.observer import Moment, Observer, Silent
 from restow.migrator.passes import Converters, Environment, own_webhook, run_pass, unfinished
-from restow.migrator.preflight import Refused, missing_permissions, refusal
+from restow.migrator.preflight import Refused, missing_namespace, missing_permissions, refusal
 from restow.migrator.proof import ANNOTATION, UNFINISHED, nothing_due, reencoding_due, what_is_proved
 from restow.migrator.prune import Conclusion
 from restow.migrator.report import CrdReport, Report, ShardReport
@@ -185,6 +185,9 @@ class Migration:
             except KubeError as error:
                 report.unfinished = f"the CRD could not be read for another pass: {error}"
                 break
+        namespace = self._options.namespace
+        if namespace and not report.objects.listed and (why := await missing_namespace(self._cluster, namespace)):
+            report.warnings.append(why)
         return verdict
 
     async def _already_done(self, read: ReadCrd, why: str, report: CrdReport) -> Verdict:

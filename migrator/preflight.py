@@ -12,8 +12,8 @@ import msgspec
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Forbidden, NotFound
-from restow.kube.resources import CRDS, SELF_SUBJECT_ACCESS_REVIEWS, Resource
+from restow.kube.errors import Forbidden, KubeError, NotFound
+from restow.kube.resources import CRDS, NAMESPACES, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from restow.migrator.lister import ListFailed
 from restow.migrator.model import Options, Phase
 from restow.migrator.planning.findings import Check, Finding
@@ -24,6 +24,7 @@ __all__ = [
     "conversion_failed",
     "help_to_list",
     "missing",
+    "missing_namespace",
     "missing_permissions",
     "of_missing",
     "permissions",
@@ -54,8 +55,8 @@ def refusal(crd: Crd, namespace: str | None = None) -> str:
     if crd.storage_migrating:
         return (
             f"the cluster's own StorageVersionMigration is at work on {crd.name} (condition StorageMigrating). Wait "
-            "for it to end, then run again, or run with --engine auto, which waits. If none of it is at work (kubectl get "
-            "storageversionmigrations), give this user the right to list them: restow then sees that, and goes on"
+            "for it to end, then run again, or run with --engine auto, which waits. If none of it is at work (kubectl "
+            "get storageversionmigrations), give this user the right to list them: restow then sees that, and goes on"
         )
     return ""
 
@@ -137,6 +138,17 @@ async def _allowed(cluster: Cluster, asked: Permission) -> bool:
     except (Forbidden, NotFound):
         return True  # the server does not let us ask; the requests themselves will tell
     return bool(reply.json().get("status", {}).get("allowed"))
+
+
+async def missing_namespace(cluster: Cluster, namespace: str) -> str:
+    """Return a sentence where a namespace does not exist; empty where it does, or where none can tell."""
+    try:
+        await cluster.get(NAMESPACES, namespace, metadata_only=True)
+    except NotFound:
+        return f"there is no namespace {namespace} on {cluster.host}, so no object was looked at: check --namespace"
+    except KubeError:
+        return ""
+    return ""
 
 
 def of_missing(permission: Permission) -> Finding:

@@ -58,7 +58,7 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
 
 
 async def left_behind(cluster: Cluster, crd: Crd) -> str:
-    """Return a warning where a condition StorageMigrating of a CRD is left over; empty where a migration may be at work.
+    """Return a warning where a condition StorageMigrating is left over; empty where a migration may be at work.
 
     The condition is set, and taken back, by controllers in kube-controller-manager alone, and no API server acts on it.
     They follow StorageVersionMigrations through their API. Where that API is not served they see none, write no object

@@ -36,7 +36,7 @@ from restow.migrator.planning.pruned import look_for_lost_fields
 from restow.migrator.planning.rehearsal import Rehearsal
 from restow.migrator.planning.sampling import Sample, detached
 from restow.migrator.planning.survey import Survey
-from restow.migrator.preflight import Refused, missing, of_missing, permissions, refusal
+from restow.migrator.preflight import Refused, missing, missing_namespace, of_missing, permissions, refusal
 from restow.migrator.proof import may_be_stored, what_is_proved
 from restow.migrator.report import Failure, Requests
 from restow.migrator.unlistable import explained
@@ -96,6 +96,8 @@ async def survey(
             await surveyor.look(converter)
         except ListFailed as failure:
             found.unfinished = str(await explained(cluster, crd, failure))
+        if options.namespace and not found.objects and (why := await missing_namespace(cluster, options.namespace)):
+            found.findings.add(Finding(check=Check.OBJECTS, message=why))
         if crd.strategy == "Webhook" and not found.in_process and sample != 0:
             await surveyor.probe(converter)
     return found

@@ -29,7 +29,7 @@ async def left(kind: Kind) -> AsyncIterator[Kind]:
     condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
     body = json.dumps({"status": {"conditions": [*now, condition]}}).encode()
     await kind.cluster.patch(CRDS, kind.name, body, patch_type=PatchType.MERGE, subresource="status")
-    yield kind
+    return kind
 
 
 @pytest.mark.parametrize("engine", [Engine.DIRECT, Engine.AUTO])
@@ -67,7 +67,7 @@ async def test_plan_and_ready_go_on_too(left: Kind, cli: Cli) -> None:
     plan = await cli("plan", left.name, "-o", "json")
     assert plan.code == 3, (plan.out, plan.err)
     (crd,) = plan.json["crds"]
-    assert ["native"] == [each["check"] for each in crd["findings"]]
+    assert [each["check"] for each in crd["findings"]] == ["native"]
     ready = await cli("ready", left.name, "--drop", "v1alpha1", "-o", "json")
     assert ready.code == 3 and any("StorageMigrating" in note for note in ready.json["notes"])
     every = await cli("migrate", "--all", "--settle", "0", "-o", "json")
