@@ -20,10 +20,10 @@ from functools import partial
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError
+from restow.kube.errors import Conflict, KubeError, NotFound
 from restow.migrator import watermark as resuming
 from restow.migrator.apiservers import ApiServers
-from restow.migrator.crdaccess import CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
+from restow.migrator.crdaccess import DELETED, CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Engine, Options
@@ -179,12 +179,17 @@ class Migration:
             verdict = await self._pass(read, servers, report)
             if report.unfinished or not verdict.again or number == self._options.passes or self._halt:
                 break
-            report.warnings.append(f"{verdict.reason}; all objects were looked at again")
             try:
                 read = await self._begin(servers, report)
             except KubeError as error:
                 report.unfinished = f"the CRD could not be read for another pass: {error}"
                 break
+            except Refused as refused:
+                if not isinstance(refused.__cause__, NotFound):
+                    raise
+                report.unfinished = report.pruned_reason = DELETED.format(name=report.name)
+                return Verdict(prune=False)
+            report.warnings.append(f"{verdict.reason}; all objects were looked at again")
         namespace = self._options.namespace
         if namespace and not report.objects.listed and (why := await missing_namespace(self._cluster, namespace)):
             report.warnings.append(why)

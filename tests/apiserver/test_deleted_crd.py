@@ -62,7 +62,7 @@ async def test_a_crd_that_is_deleted_in_mid_run_is_one_sentence(
     proxy.hook = hook
     options = Options(settle_s=0.0, concurrency=2, page_size=6)
     report = await Migration(through_proxy, options).migrate(kind.name)
-    assert deleted
+    assert deleted, report
     assert report.unfinished == (
         f"{kind.name} was deleted during the run, and its objects with it: there is nothing left to migrate"
     )
