@@ -281,7 +281,7 @@ async def test_a_failed_run_is_left_alone_for_a_while_whoever_writes_the_crd(
     migrator = Migrator(through_proxy, [kind.name], SOON, hooks=[story], lease=None, backoff=backoff)
     async with running(migrator):
         failed = await story.comes_to(lambda each: each.happening is Happening.FAILED)
-        assert failed.message == f"1 of {COUNT} objects failed; the first: default/w07 (Invalid)"
+        assert failed.message.endswith("default/w07 (Invalid): the API server says that it is invalid")
         assert (failed.failures, failed.remaining) == (1, 1) and 300 <= (failed.requeue_after or 0) <= 600
         assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
         proxy.seen.clear()
@@ -513,7 +513,7 @@ async def test_events_tell_the_story_on_the_crd(settled: Kind, through_proxy: Ht
         ("Normal", "MigrationFinished"),
     ]
     assert found[0]["note"] == ("due: storage, managed-fields, prune; stored at v1alpha1, v1beta1, to be at v1beta1")
-    assert found[1]["note"] == f"1 of {COUNT} objects failed; the first: default/w07 (Invalid)"
+    assert found[1]["note"].startswith(f"1 of {COUNT} objects failed, the first: default/w07 (Invalid): ")
     assert found[2]["note"].startswith(f"{COUNT} objects: 1 rewritten, 1 translated, ")
     crd = (await kind.cluster.get(CRDS, kind.name)).json()
     assert {each["regarding"]["uid"] for each in found} == {crd["metadata"]["uid"]}
