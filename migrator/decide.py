@@ -242,7 +242,8 @@ def _translate(
     if treatment is Treatment.RESHAPE:
         old = rules.schemas[entry.api_version]
     else:
-        old = Unknown(_owned_at(entry.api_version, entries))
+        others = [other for other in entries if other is not entry] if entry.operation == "Update" else []
+        old = Unknown(_owned_at(entry.api_version, entries), _union(others))
         if not whole_owners(fields, old, new):
             return msgspec.structs.replace(entry, api_version=rules.storage)
     if live is None:
@@ -253,5 +254,8 @@ def _translate(
 
 def _owned_at(api_version: str, entries: Sequence[Entry]) -> FieldSet:
     """What all managers of one version own together."""
-    sets = (fieldset.decode(entry.fields) for entry in entries if entry.api_version == api_version)
-    return functools.reduce(fieldset.union, sets)
+    return _union([entry for entry in entries if entry.api_version == api_version])
+
+
+def _union(entries: Sequence[Entry]) -> FieldSet:
+    return functools.reduce(fieldset.union, (fieldset.decode(entry.fields) for entry in entries), {})

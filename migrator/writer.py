@@ -17,6 +17,7 @@ from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import (
     Conflict,
     Forbidden,
+    Invalid,
     KubeError,
     NotFound,
     ServerError,
@@ -225,26 +226,49 @@ class Writer:
         return found, reply.decode(whole_object_decoder) if whole else None
 
     async def _carry_out(self, meta: Meta, decision: Decision) -> bool:
-        """Send a decision's requests; whether they changed what is stored."""
+        """Send a decision's requests; whether they changed what is stored, in a dry run whether they may."""
         if decision.refusal:
             raise _NotDone(decision.reason, decision.refusal)
         if not decision.steps:
             return False
-        now = meta
+        now = await self._write(meta, decision)
+        if self._dry_run:
+            _check_shown(now, decision.entries, _WOULD_BE_LOST)
+            return True
+        if not same_ownership(decision.entries, now.managed_fields):
+            now = await self._repair(now, decision.entries, before=meta.managed_fields)
+        return now.resource_version != meta.resource_version
+
+    async def _write(self, meta: Meta, decision: Decision) -> Meta:
+        """Send a decision's requests; return what the last one left.
+
+        An identity apply is validated before the server puts defaults in, every other write after that. So a rule that
+        reads a new default refuses the apply of each object that lacks it (422). A patch gets through, and owns the
+        default; the check of its answer takes that off again.
+        """
+        now, entries, refused = meta, decision.entries, False
         for step in decision.steps[:-1]:
             try:
-                now = await self._send(now, step, decision.entries)
+                now = await self._send(now, step, entries)
+            except Invalid:
+                refused = True
             except ServerError as error:
                 # The default is stored already (another writer, or a run that was killed between the two), and the
                 # entries' old version does not declare it: nothing is left to persist, the patch alone will do.
                 if not cannot_convert(error):
                     raise
-        if decision.rehearse:
-            await self._rehearse(now, decision)
-        now = await self._send(now, decision.steps[-1], decision.entries)
-        if not same_ownership(decision.entries, now.managed_fields) and not self._dry_run:
-            now = await self._repair(now, decision.entries, before=meta.managed_fields)
-        return now.resource_version != meta.resource_version
+        last, rehearse = decision.steps[-1], decision.rehearse
+        if last is Step.IDENTITY_APPLY:
+            try:
+                return await self._send(now, last, entries)
+            except Invalid:
+                last, rehearse = Step.COMBINED_PATCH, any(each.api_version != self._rules.storage for each in entries)
+        elif refused and not entries:
+            last = Step.EMPTY_PATCH  # the apply would have begun to track the object, and has not
+        if rehearse:
+            # The server would empty managedFields if it cannot convert one of the entries that ride along.
+            _check_shown(await self._send(now, last, entries, rehearsal=True), entries, _RIDES_ALONG)
+        return await self._send(now, last, entries)
 
     async def _send(self, meta: Meta, step: Step, entries: Sequence[Entry], *, rehearsal: bool = False) -> Meta:
         patch_type = PatchType.MERGE
@@ -269,13 +293,6 @@ class Writer:
         self._last_answer = self._clock()
         self._limiter.succeeded()
         return reply.decode(object_decoder).metadata
-
-    async def _rehearse(self, meta: Meta, decision: Decision) -> None:
-        """Make sure that the server can convert the entries that ride along, or else leave the object alone."""
-        shown = await self._send(meta, decision.steps[-1], decision.entries, rehearsal=True)
-        others = [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER]
-        if not same_ownership(decision.entries, others):
-            raise _NotDone("OwnershipWouldBeLost", _RIDES_ALONG)
 
     async def _repair(self, after: Meta, meant: Sequence[Entry], *, before: Sequence[Entry]) -> Meta:
         """Give an object the owners that it was meant to have after the server gave it others.
@@ -331,6 +348,15 @@ class Writer:
         return entries if decision.refusal else decision.entries
 
 
+def _check_shown(shown: Meta, meant: Sequence[Entry], why: str) -> None:
+    """Make sure that a dry run gave an object the owners that it is meant to have.
+
+    An entry of ours is no harm: a real write's is taken off at once.
+    """
+    if not same_ownership(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER]):
+        raise _NotDone("OwnershipWouldBeLost", why)
+
+
 def _lost_owners(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
     """Whether an object that was written without a legible answer shows what a lossy write leaves.
 
@@ -363,6 +389,12 @@ _RIDES_ALONG = (
     "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of "
     "them: any write would lose its field owners, so nothing was written. With a conversion webhook, see that it is "
     "healthy and run again; without one, run with --managed-fields translate and --scope not-storage"
+)
+
+_WOULD_BE_LOST = (
+    "a dry run shows that the API server would store it with other managedFields than it is given, so field owners "
+    "would be lost. Look at the API server's log for 'failed to update managedFields'; reset or repair the object's "
+    "managedFields before it is migrated"
 )
 
 _MALFORMED = (

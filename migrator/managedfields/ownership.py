@@ -8,11 +8,11 @@ owns (``typed/tofieldset.go`` of structured-merge-diff 6.3). Pure.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from restow.crds import Schema
-from restow.migrator.managedfields.fieldset import FieldSet, Path, is_leaf
+from restow.migrator.managedfields.fieldset import FieldSet, Path, is_leaf, normal
 from restow.migrator.managedfields.shapes import Shape, keys_of, shape_of
 
 __all__ = ["Members", "Unknown", "owned", "was_whole"]
@@ -27,14 +27,26 @@ class Unknown:
     """Stands for the schema of a version that is no longer in the CRD.
 
     What it was can be told in part: where any manager of that version owns something *below* a list or map, that one
-    was granular. ``owned`` is the union of what all managers of the version own here.
+    was granular.
+
+    Attributes:
+        owned: the union of what all managers of the version own here.
+        others: the union of what all other entries own here, of whatever version, where a leaf may stand for an empty
+            keyed list. That is so in an Update entry only: an apply of an empty keyed list owns nothing. The leaf then
+            stands for the items that no other entry owns.
     """
 
     owned: FieldSet
+    others: FieldSet = field(default_factory=dict)
 
     def below(self, name: str) -> Unknown:
         """What is known of the child at this path element."""
-        return Unknown(self.owned.get(name, {}))
+        return Unknown(self.owned.get(name, {}), self.others.get(name, {}))
+
+    def left_to(self, items: FieldSet) -> FieldSet:
+        """Return the items, by their path elements, that no other entry owns."""
+        taken = {normal(name) for name in self.others}
+        return {name: node for name, node in items.items() if normal(name) not in taken}
 
 
 def was_whole(shape: Shape | Unknown, value: Any = None) -> bool:

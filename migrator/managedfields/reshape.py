@@ -81,7 +81,8 @@ def _node(node: FieldSet, old: Shape | Unknown | None, new: Shape | None, live: 
     if new.is_whole(None if live is _ABSENT else live):
         return {}
     if is_leaf(node) and live is not _ABSENT and was_whole(old, live):
-        return from_paths(owned(live, new, empty_lists=True))
+        everything = from_paths(owned(live, new, empty_lists=True))
+        return old.left_to(everything) if isinstance(old, Unknown) else everything
     return _reshape(node, old, new, live)
 
 

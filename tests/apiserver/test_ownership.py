@@ -183,6 +183,29 @@ async def test_a_removed_version_is_translated_too(kind: Kind, cluster: HttpClus
         await kind.apply(kind.manifest("v1beta1", name, namespace, spec=ALICE), "alice")
 
 
+async def test_an_updater_of_an_empty_list_does_not_come_to_own_its_items(kind: Kind, cluster: HttpCluster) -> None:
+    """An applier could never again remove an item that the migration gave a second owner."""
+    versions = ("v1alpha1", "v1alpha2", "v1beta1")
+    await kind.change(kind.document(storage="v1alpha2", versions=versions[:2]))
+    await kind.apply(kind.manifest("v1alpha2", "w", spec={"size": 1}), "alice")
+    await kind.merge("v1alpha2", "w", {"status": {"conditions": []}}, "controller", subresource="status")
+    await kind.change(kind.document(storage="v1beta1", versions=versions))
+    conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "Old")]
+    manifest = kind.manifest("v1beta1", "w", status={"conditions": conditions})
+    await kind.apply(manifest, "reporter", subresource="status")
+    await migrate(cluster, kind, skip=frozenset({Phase.MANAGED_FIELDS}))
+    await kind.change(kind.document(storage="v1beta1", versions=("v1beta1",)))
+    report = await migrate(cluster, kind)
+    assert report.objects.translated == 1
+    assert owners((await kind.stored())["default/w"])["controller", "Update", "status"] == {
+        "/f:status",
+        "/f:status/f:conditions",
+    }
+    manifest = kind.manifest("v1beta1", "w", status={"conditions": conditions[:1]})
+    applied = await kind.apply(manifest, "reporter", subresource="status")
+    assert applied["status"]["conditions"] == conditions[:1]
+
+
 async def test_entries_that_become_identical_are_merged(kind: Kind, cluster: HttpCluster) -> None:
     """The server keeps the last of two entries with one identity: a field of the first would lose its owner."""
     await kind.apply(kind.manifest("v1alpha1", "w", spec=ALICE), "alice")

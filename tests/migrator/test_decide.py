@@ -388,6 +388,31 @@ def test_a_whole_list_that_is_keyed_now_is_expanded_from_the_object(version: str
     assert members(fields_of(decision.entries[0])) == members(EXPANDED)
 
 
+@pytest.mark.parametrize("version", ["v2", "removed"])
+def test_an_update_of_a_removed_version_takes_no_items_of_others(version: str) -> None:
+    """An Update entry has a leaf for a keyed list that was empty: expanded, it would own what others added since."""
+    rules = treatments(b.crd(schemas=LISTS), Options())
+    found = [
+        entry("controller", "removed", OWNS_CONDITIONS, operation="Update"),
+        entry("reporter", version, EXPANDED),
+    ]
+    controller, _reporter = decide(found, rules, LIVE).entries
+    assert fields_of(controller) == OWNS_CONDITIONS
+
+
+def test_an_update_of_a_removed_version_keeps_the_items_that_are_nobody_elses() -> None:
+    """Where the list was atomic its writer owned every item; renamed only, nobody would own those that it wrote."""
+    rules = treatments(b.crd(schemas=LISTS), Options())
+    live = {"status": {"conditions": [*LIVE["status"]["conditions"], {"type": "Old", "status": "True"}]}}
+    found = [
+        entry("controller", "removed", OWNS_CONDITIONS, operation="Update"),
+        entry("reporter", "v2", EXPANDED),
+    ]
+    controller, _reporter = decide(found, rules, live).entries
+    old = {'k:{"type":"Old"}': {".": {}, "f:type": {}, "f:status": {}}}
+    assert members(fields_of(controller)) == members({"f:status": {"f:conditions": old}})
+
+
 def test_a_removed_versions_other_managers_tell_that_a_list_was_keyed() -> None:
     """Where one manager of the version owns an item, another one's leaf was never the whole list: no read is needed."""
     rules = treatments(b.crd(schemas=LISTS), Options())
