@@ -25,7 +25,7 @@ import msgspec
 from restow.crds import Schema
 from restow.migrator.managedfields import fieldset
 from restow.migrator.managedfields.carrying import Carried
-from restow.migrator.managedfields.entries import Entry, left_behind, merge, seed
+from restow.migrator.managedfields.entries import Entry, corrupt, left_behind, merge, readable, seed
 from restow.migrator.managedfields.fieldset import FieldSet
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
@@ -50,7 +50,8 @@ class Decision:
     Attributes:
         steps: the requests to send, in order; empty where nothing is due.
         entries: the managedFields that the object is meant to have afterwards, which every answer is checked against.
-        translated, stripped: entries moved to the storage version, and (manager, version) of those dropped or cut.
+        translated, stripped: entries moved to the storage version, and (manager, version) of those dropped or cut;
+            among these, entries that the API server cannot read, which would cost all others.
         remaining: entries of other versions that stay.
         not_carried: (manager, version) of those among them that the storage version cannot say all of.
         rehearse: send the last step as a dry run first, since entries of other versions ride along in it and
@@ -88,19 +89,26 @@ def decide(
         rules: the CRD's treatments.
         live: the whole object at the storage version, needed where an entry is reshaped.
         translation: what became of entries that had to be converted, needed where there is one.
-
-    Raises:
-        msgspec.MsgspecError: an entry's field set is no JSON object.
     """
     storage = rules.storage
     ours = left_behind(entries)
-    if not ours and all(entry.api_version == storage for entry in entries):
+    current = not ours and all(entry.api_version == storage for entry in entries)
+    if current and not rules.reencode:
+        return Decision(entries=tuple(entries))
+    unreadable = corrupt(entries)
+    if current and not unreadable:
         return _reencode_only(entries, rules)
     if translation is not None and translation.failure:
         return Decision(refusal=translation.failure, reason="CannotConvert")
     fates: list[_Fate] = []
     for place, entry in enumerate(entries):
-        fate = _Fate(entry, None, _How.OURS) if place in ours else _fate(place, entries, rules, live, translation)
+        fate: _Fate | None
+        if place in ours:
+            fate = _Fate(entry, None, _How.OURS)
+        elif place in unreadable:
+            fate = _Fate(entry, None, _How.CORRUPT)
+        else:
+            fate = _fate(place, entries, rules, live, translation)
         if fate is None:
             return _NEEDS_OBJECT
         fates.append(fate)
@@ -108,7 +116,7 @@ def decide(
     stripped = tuple(fate.owner for fate in fates if fate.how is _How.STRIPPED)
     not_carried = tuple(fate.owner for fate in fates if fate.how is _How.NOT_CARRIED)
     remaining = sum(fate.how is _How.KEPT for fate in fates) + len(not_carried)
-    if not translated and not stripped and not ours:
+    if not translated and not stripped and not ours and not (unreadable and rules.reencode):
         return replace(_with_kept(entries, rules, remaining), not_carried=not_carried)
     if live is not None and (path := misfit(live | {"metadata": None}, rules.schemas[storage])):
         return Decision(refusal=_MISFIT.format(path=path), remaining=remaining)
@@ -117,14 +125,14 @@ def decide(
         after = (seed(next(fate.before for fate in fates if fate.how is not _How.OURS), storage),)
     if any(entry.api_version not in rules.present for entry in after):
         return Decision(refusal=_KEPT_REMOVED, remaining=remaining)
-    # An apply cannot get past an entry of a removed version; the patch alone then persists the default, and the
+    # An apply cannot get past an entry of a removed version, or one that the server cannot read; the patch alone then persists the default, and the
     # check of its answer takes our name off again.
-    two = bool(rules.new_defaults) and all(entry.api_version in rules.present for entry in entries)
+    two = bool(rules.new_defaults) and all(entry.api_version in rules.present for entry in entries) and not unreadable
     return Decision(
         steps=(Step.IDENTITY_APPLY, Step.COMBINED_PATCH) if two else (Step.COMBINED_PATCH,),
         entries=after,
         translated=translated,
-        stripped=stripped,
+        stripped=stripped + tuple(fate.owner for fate in fates if fate.how is _How.CORRUPT),
         remaining=remaining,
         not_carried=not_carried,
         rehearse=remaining > 0,
@@ -144,8 +152,6 @@ _MISFIT = (
 
 
 def _reencode_only(entries: Sequence[Entry], rules: Treatments) -> Decision:
-    if not rules.reencode:
-        return Decision(entries=tuple(entries))
     if entries:
         return Decision(steps=(Step.IDENTITY_APPLY,), entries=tuple(entries))
     if rules.new_defaults:
@@ -163,6 +169,7 @@ def _with_kept(entries: Sequence[Entry], rules: Treatments, remaining: int) -> D
 
 
 class _How(StrEnum):
+    CORRUPT = "corrupt"
     CURRENT = "current"
     KEPT = "kept"
     NOT_CARRIED = "not-carried"
@@ -242,7 +249,7 @@ def _translate(
     if treatment is Treatment.RESHAPE:
         old = rules.schemas[entry.api_version]
     else:
-        others = [other for other in entries if other is not entry] if entry.operation == "Update" else []
+        others = [other for other in entries if other is not entry] if entry.operation == "Update" else ()
         old = Unknown(_owned_at(entry.api_version, entries), _union(others))
         if not whole_owners(fields, old, new):
             return msgspec.structs.replace(entry, api_version=rules.storage)
@@ -258,4 +265,4 @@ def _owned_at(api_version: str, entries: Sequence[Entry]) -> FieldSet:
 
 
 def _union(entries: Sequence[Entry]) -> FieldSet:
-    return functools.reduce(fieldset.union, (fieldset.decode(entry.fields) for entry in entries), {})
+    return functools.reduce(fieldset.union, (fieldset.decode(entry.fields) for entry in readable(entries)), {})

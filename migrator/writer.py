@@ -29,7 +29,7 @@ from restow.migrator.converters.converter import ConverterDown
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
-from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry, merge, same_ownership
+from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry, corrupt, merge, readable, same_ownership
 from restow.migrator.managedfields.translation import Translation
 from restow.migrator.managedfields.translator import Translator
 from restow.migrator.managedfields.treatment import Treatments
@@ -151,9 +151,6 @@ class Writer:
                 self._halt.because(str(down))
                 self._fail(meta, "Interrupted", "it was not translated")
                 return
-            except msgspec.MsgspecError:
-                self._fail(meta, "MalformedManagedFields", _MALFORMED)
-                return
             except KubeError as error:
                 outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
                 if not await self._again(meta, error, outcome, attempt):
@@ -233,7 +230,10 @@ class Writer:
             return False
         now = await self._write(meta, decision)
         if self._dry_run:
-            _check_shown(now, decision.entries, _WOULD_BE_LOST)
+            # Where the server cannot even parse the list that is stored, it empties it whatever it is sent, and takes
+            # the next write as it is: the repair, which a dry run cannot show.
+            if not corrupt(meta.managed_fields):
+                _check_shown(now, decision.entries, _WOULD_BE_LOST)
             return True
         if not same_ownership(decision.entries, now.managed_fields):
             now = await self._repair(now, decision.entries, before=meta.managed_fields)
@@ -370,7 +370,7 @@ def _lost_owners(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
 
 def _not_restored(before: Sequence[Entry], now: Meta, said: str = "") -> _NotDone:
     """Say what an object's owners are now that could not be given what they were meant to have."""
-    if before and same_ownership(before, now.managed_fields):
+    if before and same_ownership(readable(before), readable(now.managed_fields)):
         return _NotDone("OwnershipNotTranslated", f"{_LEFT}{said}")
     return _NotDone("OwnershipLost", f"{_LOST}{said}")
 
@@ -381,7 +381,7 @@ class _Gone(Exception):
 
 def _restored(meant: Sequence[Entry], found: Sequence[Entry]) -> tuple[Entry, ...]:
     """The owners meant, and those that wrote since."""
-    since = (entry for entry in found if entry.manager not in (FIELD_MANAGER, _BEFORE_FIRST_APPLY))
+    since = (entry for entry in readable(found) if entry.manager not in (FIELD_MANAGER, _BEFORE_FIRST_APPLY))
     return merge((*meant, *since))
 
 
@@ -395,11 +395,6 @@ _WOULD_BE_LOST = (
     "a dry run shows that the API server would store it with other managedFields than it is given, so field owners "
     "would be lost. Look at the API server's log for 'failed to update managedFields'; reset or repair the object's "
     "managedFields before it is migrated"
-)
-
-_MALFORMED = (
-    "one of its managedFields entries has a field set that is no JSON object, so it was left alone; reset its "
-    "managedFields, or remove that entry, then run again"
 )
 
 _LEFT = (

@@ -12,7 +12,18 @@ import msgspec
 
 from restow.migrator.managedfields import fieldset
 
-__all__ = ["FIELD_MANAGER", "Entry", "Identity", "identity", "left_behind", "merge", "same_ownership", "seed"]
+__all__ = [
+    "FIELD_MANAGER",
+    "Entry",
+    "Identity",
+    "corrupt",
+    "identity",
+    "left_behind",
+    "merge",
+    "readable",
+    "same_ownership",
+    "seed",
+]
 
 FIELD_MANAGER = "restow-migrator"
 """Of writes to objects. Not what an API server makes of restow's User-Agent: an embedder may write under that name."""
@@ -22,6 +33,7 @@ _LEAVE = {FIELD_MANAGER, _BEFORE_FIRST_APPLY}
 
 Identity = tuple[str, str, str, str]
 
+_OPERATIONS = ("Apply", "Update")
 _NOTHING = msgspec.Raw(b"{}")
 
 
@@ -44,6 +56,26 @@ def identity(entry: Entry) -> Identity:
     """Return what makes an entry one and the same for the server."""
     version = entry.api_version if entry.operation == "Update" else ""
     return (entry.manager, entry.operation, entry.subresource, version)
+
+
+def corrupt(entries: Sequence[Entry]) -> frozenset[int]:
+    """Return the places of entries that the API server cannot read; one of them costs all others at the next write.
+
+    API servers write no such entries; a restored or edited etcd may hold them. Source: ``decodeManagedFields`` of
+    apimachinery's ``managedfields``.
+    """
+    return frozenset(place for place, entry in enumerate(entries) if not _is_readable(entry))
+
+
+def _is_readable(entry: Entry) -> bool:
+    told = entry.operation in _OPERATIONS and entry.fields_type == "FieldsV1" and entry.api_version
+    return bool(told) and fieldset.is_readable(entry.fields)
+
+
+def readable(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries that the API server can read."""
+    unreadable = corrupt(entries)
+    return tuple(entry for place, entry in enumerate(entries) if place not in unreadable)
 
 
 def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
@@ -105,5 +137,9 @@ def seed(like: Entry, api_version: str) -> Entry:
     next apply replaces it.
     """
     return msgspec.structs.replace(
-        like, api_version=api_version, fields_type="FieldsV1", fields=fieldset.encode(fieldset.METADATA_NAME)
+        like,
+        operation=like.operation if like.operation in _OPERATIONS else "Update",
+        api_version=api_version,
+        fields_type="FieldsV1",
+        fields=fieldset.encode(fieldset.METADATA_NAME),
     )

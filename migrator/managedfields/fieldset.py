@@ -22,6 +22,7 @@ __all__ = [
     "equal",
     "from_paths",
     "is_leaf",
+    "is_readable",
     "normal",
     "only",
     "union",
@@ -41,6 +42,34 @@ _encoder = msgspec.json.Encoder()
 def decode(raw: bytes | msgspec.Raw) -> FieldSet:
     """Decode a set from the wire. Raises msgspec.MsgspecError where it is not a JSON object."""
     return _decoder.decode(raw)
+
+
+def is_readable(raw: bytes | msgspec.Raw) -> bool:
+    """Whether the API server can read a set: objects throughout, and keys, values and indices that it can parse.
+
+    Elements of kinds that it does not know are no fault, it skips them. Source: structured-merge-diff
+    ``fieldpath/serialize.go`` and ``serialize-pe.go``.
+    """
+    try:
+        return _is_readable(_decoder.decode(raw))
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+
+
+def _is_readable(node: FieldSet) -> bool:
+    for key, child in node.items():
+        if not isinstance(child, dict):
+            return False
+        kind = key[:2]
+        if kind in ("k:", "v:"):
+            value = msgspec.json.decode(key[2:])
+            if kind == "k:" and not isinstance(value, dict):
+                return False
+        elif kind == "i:" and not key[2:].removeprefix("-").isdecimal():
+            return False
+        if child and not _is_readable(child):
+            return False
+    return True
 
 
 def encode(fields: FieldSet) -> msgspec.Raw:

@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import msgspec
-
 from restow.crds import Schema
 from restow.migrator.converters.converter import Answer, Json, Unconverted
 from restow.migrator.managedfields import fieldset
 from restow.migrator.managedfields.carrying import METADATA, Carried, Conversion, Live, Passage, Steps, carry
-from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.entries import Entry, corrupt
 from restow.migrator.managedfields.fieldset import FieldSet, without
 from restow.migrator.managedfields.leaveout import Lacking, leave_one_out
 from restow.migrator.managedfields.ownership import Unknown
@@ -48,10 +46,7 @@ def translate(entries: Sequence[Entry], live: Json, rules: Treatments) -> Steps[
         live: the object at the storage version.
         rules: the CRD's treatments.
     """
-    try:
-        due = _due(entries, rules)
-    except msgspec.MsgspecError:
-        return Translation()  # whoever decides the object decodes them again, and says so
+    due = _due(entries, rules)
     versions = {entries[place].api_version: None for place in due}
     if not versions:
         return Translation()
@@ -149,8 +144,9 @@ def together(steps: Sequence[Steps[_T]]) -> Steps[list[_T]]:
 def _due(entries: Sequence[Entry], rules: Treatments) -> dict[int, FieldSet]:
     """What has to be converted, by the entry's place: labels, finalizers and the like are the same in every version."""
     found = {}
+    unreadable = corrupt(entries)
     for place, entry in enumerate(entries):
-        if rules.of(entry.api_version) is Treatment.TRANSLATE and rules.may_convert(entry.api_version):
+        if place not in unreadable and rules.of(entry.api_version) is Treatment.TRANSLATE and rules.may_convert(entry.api_version):
             fields = fieldset.decode(entry.fields)
             if without(fields, METADATA):
                 found[place] = fields

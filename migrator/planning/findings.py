@@ -152,7 +152,7 @@ _POLICIES = (
     "denied the request",
     "denied request",
 )
-_ADVISED = ("OwnershipWouldBeLost", "OwnershipLost", "OwnershipNotTranslated", "MalformedManagedFields", "NotFound")
+_ADVISED = ("OwnershipWouldBeLost", "OwnershipLost", "OwnershipNotTranslated", "NotFound")
 _PASSING = (
     "Conflict",
     "Interrupted",

@@ -196,11 +196,7 @@ class _Surveyor:
         for owner in {(entry.manager, entry.api_version) for entry in meta.managed_fields}:
             if owner[1] != rules.storage:
                 found.owners[owner] += 1
-        try:
-            decision = self._decided(meta, live)
-        except msgspec.MsgspecError:
-            self._blocked(meta, "MalformedManagedFields", _MALFORMED)
-            return False
+        decision = self._decided(meta, live)
         found.steps[tuple(step.value for step in decision.steps)] += 1
         found.stripped.update(decision.stripped)
         found.remaining += decision.remaining > 0
@@ -280,8 +276,3 @@ def _detached(item: Item) -> Item:
     """Without this, a few picked objects would keep as many pages in memory."""
     return detached(item[0]), item[1]
 
-
-_MALFORMED = (
-    "one of its managedFields entries has a field set that is no JSON object, so it would be left alone; reset its "
-    "managedFields, or remove that entry, then plan again"
-)

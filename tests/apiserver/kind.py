@@ -14,6 +14,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import aiohttp
+
 from restow.controlplane.errors import UnavailableError
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
@@ -248,6 +250,15 @@ class Kind:
             f"{found['metadata']['namespace']}/{found['metadata']['name']}": found
             async for found in self.etcd.stored_objects(self.group, self.plural)
         }
+
+    async def store(self, document: Document) -> None:
+        """Put an object into etcd past every API server, as a restored or edited etcd may hold it."""
+        metadata = document["metadata"]
+        key = f"/registry/{self.group}/{self.plural}/{metadata['namespace']}/{metadata['name']}"
+        pair = {"key": key.encode(), "value": json.dumps(document).encode()}
+        body = {name: base64.b64encode(value).decode() for name, value in pair.items()}
+        async with aiohttp.ClientSession() as session, session.post(f"{self.etcd.url}/v3/kv/put", json=body) as answer:
+            answer.raise_for_status()
 
     async def namespace(self, name: str) -> None:
         """Make sure that a namespace exists."""

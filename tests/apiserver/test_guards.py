@@ -264,6 +264,26 @@ async def test_a_write_that_emptied_managed_fields_is_repaired(
     await assert_all_done(kind)
 
 
+async def test_a_dry_run_foretells_a_write_that_would_empty_managed_fields(
+    stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """A rehearsal that reports success where owners would be lost is worse than none."""
+    kind = stored_old
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and seen.path.endswith("/w11"):
+            body = json.loads(seen.body)
+            return Body(json.dumps({"metadata": body["metadata"] | {"managedFields": [{}]}}).encode())
+        return None
+
+    proxy.hook = hook
+    before = await kind.stored()
+    report = await migrate(through_proxy, kind, dry_run=True)
+    assert [(each.name, each.reason) for each in report.failures] == [("w11", "OwnershipWouldBeLost")]
+    assert report.objects.rewritten == COUNT - 1 and report.objects.repaired == 0
+    assert await kind.stored() == before
+
+
 async def test_a_wipe_whose_answer_was_lost_is_repaired(
     stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster, cluster: HttpCluster
 ) -> None:

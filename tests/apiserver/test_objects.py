@@ -310,8 +310,10 @@ async def test_a_dry_run_stores_nothing_and_finds_refusals(kind: Kind, cluster: 
         before = await kind.stored()
         report = await migrate(cluster, kind, dry_run=True)
         assert [failure.name for failure in report.failures] == ["w2"]
+        assert (report.objects.rewritten, report.objects.current) == (3, 0)
         assert await kind.stored() == before
     report = await migrate(cluster, kind, dry_run=True)
+    assert (report.objects.rewritten, report.objects.translated) == (4, 4)
     assert Report((report,), dry_run=True).result is Result.DRY_RUN and not report.pruned
     assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
 

@@ -226,3 +226,35 @@ async def test_the_owner_of_a_field_still_defends_it(kind: Kind, cluster: HttpCl
     await migrate(cluster, kind)
     with pytest.raises(Conflict, match="alice"):
         await kind.apply(kind.manifest("v1beta1", "w0", "other", spec={"size": 4}), "mallory")
+
+
+CORRUPT = [
+    {"fieldsType": ""},
+    {"operation": "Patch"},
+    {"fieldsV1": [1]},
+    {"fieldsV1": {"f:spec": {"f:notes": 1}}},
+]
+
+
+@pytest.mark.parametrize("old", ["v1alpha1", "v1beta1"], ids=["to translate", "to store again only"])
+@pytest.mark.parametrize("spoilt", CORRUPT, ids=["no type", "unknown operation", "no object", "no object below"])
+async def test_a_corrupt_entry_costs_its_co_owners_nothing(
+    kind: Kind, cluster: HttpCluster, spoilt: Document, old: str
+) -> None:
+    """The server empties managedFields for one such entry: everybody would lose all."""
+    await kind.change(kind.document(storage="v1alpha1", keyed_conditions=False))
+    for spec, manager in ((ALICE, "alice"), (BOB, "bob")):
+        await kind.apply(kind.manifest(old, "w", spec=spec), manager)
+    [stored] = (await kind.stored()).values()
+    before = owners(stored)
+    mallory = stored["metadata"]["managedFields"][0] | {"manager": "mallory"} | spoilt
+    stored["metadata"]["managedFields"].insert(1, mallory)
+    await kind.store(stored)
+    await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+    rehearsed = await migrate(cluster, kind, dry_run=True)
+    assert not rehearsed.failures
+    report = await migrate(cluster, kind)
+    assert report.pruned and not report.failures, report.to_json()
+    assert report.stripped_owners == {("mallory", f"{kind.group}/{old}"): 1}
+    [after] = (await kind.stored()).values()
+    assert owners(after) == before and entry_versions(after) == {"v1beta1"}

@@ -367,6 +367,7 @@ def test_an_entry_of_nothing_but_metadata_is_translated_not_stripped() -> None:
     assert fields_of(decision.entries[0]) == fields_of(found[0])
 
 
+LABEL = {"f:metadata": {"f:labels": {"f:x": {}}}}
 CONDITION = b.struct(type=b.STRING, status=b.STRING)
 LISTS = {
     "v1": b.struct(status=b.struct(conditions=b.atomic_list(CONDITION))),
@@ -443,15 +444,45 @@ def test_an_object_that_the_server_cannot_type_is_refused() -> None:
     assert decide([ALICE_V1, BOB_V2], rules, live | {"spec": {"size": 7}}).steps == (COMBINED,)
 
 
-def test_renamed_entries_are_not_even_decoded() -> None:
-    """Field sets are most of an object's metadata; one that only changes its version is passed on as it is."""
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"fields_type": ""},
+        {"operation": "Patch"},
+        {"api_version": ""},
+        {"fields": msgspec.Raw(b"[1]")},
+        {"fields": b.raw({"f:spec": {"f:size": 1}})},
+        {"fields": b.raw({"f:spec": {"k:name": {}}})},
+        {"fields": b.raw({"f:spec": {"i:x": {}}})},
+    ],
+    ids=["no type", "no operation", "no version", "no object", "no object below", "no key", "no index"],
+)
+@pytest.mark.parametrize("webhook", [False, True], ids=["None", "Webhook"])
+def test_an_entry_that_the_server_cannot_read_does_not_cost_the_others(spoilt: dict[str, Any], webhook: bool) -> None:
+    """The server empties the whole list for the sake of one such entry, whatever else is sent with it."""
+    found = [ALICE_V2, msgspec.structs.replace(entry("mallory", "v1"), **spoilt), entry("carol", "v1", LABEL)]
+    decision = decide(found, rules_for(reencode=True, webhook=webhook))
+    assert decision.steps == (COMBINED,)
+    assert [(one.manager, one.api_version) for one in decision.entries] == [("alice", V2), ("carol", V2)]
+    assert [manager for manager, _version in decision.stripped] == ["mallory"]
+    assert decide(found[:2], rules_for()).steps == (), "it is no reason by itself to write an object"
+
+
+def test_a_seed_that_the_server_can_read_stays_where_no_entry_can_be() -> None:
+    """Where all entries are corrupt, the next apply would otherwise begin with before-first-apply."""
+    found = [msgspec.structs.replace(entry("mallory", "v1"), operation="Patch", fields_type="")]
+    [left] = decide(found, rules_for(reencode=True)).entries
+    assert (left.operation, left.fields_type, left.api_version) == ("Update", "FieldsV1", V2)
+
+
+def test_renamed_entries_are_passed_on_as_they_are() -> None:
+    """Field sets are most of an object's metadata; to encode each once more would cost as much as the rest."""
     odd = b.raw({"f:spec": {"f:b": {}, "f:a": {}}})
     found = [Entry(manager="a", operation="Apply", api_version=api_version("v1"), fields_type="FieldsV1", fields=odd)]
     assert bytes(decide(found, rules_for()).entries[0].fields) == bytes(odd)
 
 
 ALICE_WEBHOOK = rules_for(webhook=True)
-LABEL = {"f:metadata": {"f:labels": {"f:x": {}}}}
 
 
 def test_an_entry_that_has_to_be_converted_waits_for_the_answer() -> None:
