@@ -25,6 +25,7 @@ from restow.migrator import watermark as resuming
 from restow.migrator.apiservers import ApiServers
 from restow.migrator.crdaccess import DELETED, CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
+from restow.migrator.lostowners import remember, still_lost
 from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Engine, Options
 from restow.migrator.native.api import NativeStuck
@@ -163,6 +164,8 @@ class Migration:
         async with ApiServers(self._cluster, self._options.api_servers) as servers:
             verdict = await self._passes(servers, report)
             report.not_seen += servers.unseen
+        if report.owners_lost and (said := await remember(self._cluster, report.name, report.owners_lost)):
+            report.warn([f"the objects that lost their owners could not be noted on the CRD ({said})"])
         if report.objects.failed and not self._options.dry_run:
             await self._void_proof(report.name)
         if verdict.again and not report.pruned:
@@ -171,6 +174,7 @@ class Migration:
     async def _passes(self, servers: ApiServers, report: CrdReport) -> Verdict:
         """Pass over all objects until the result is beyond doubt, but not for ever."""
         read = await self._begin(servers, report, first=True)
+        report.warn([(await still_lost(self._cluster, read.crd, forget=not self._options.dry_run)).sentence])
         if why := nothing_due(read.crd, self._options):
             return await self._already_done(read, why, report)
         for number in range(1, self._options.passes + 1):

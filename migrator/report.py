@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from restow.migrator.waits import Waits
 
-__all__ = ["Counts", "CrdReport", "Failure", "Report", "Requests", "Result"]
+__all__ = ["OWNERS_LOST", "Counts", "CrdReport", "Failure", "Report", "Requests", "Result"]
+
+OWNERS_LOST = "OwnershipLost"
+"""The reason of the one failure that a later run cannot see: the object is stored, and has no owner to translate."""
 
 MOST_FAILURES = 10_000
 """Failures listed one by one; beyond that only counted, so that memory stays bounded."""
@@ -32,13 +36,19 @@ class Failure:
     reason: str
     message: str
 
+    @property
+    def where(self) -> str:
+        """``namespace/name``, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 @dataclass(slots=True)
 class Counts:
     """Objects, by what became of them.
 
     - ``listed``: seen in the lists (of the last pass, where the CRD changed and it took several).
-    - ``rewritten``: a write changed what is stored; ``current``: nothing was due, or the write found it current.
+    - ``rewritten``: a write changed what is stored; ``current``: nothing was due, or the write found it current. A dry
+      run cannot see what a write would find, so it counts every object that it would write as rewritten.
     - ``translated``, ``stripped``: objects with entries moved to the storage version, or dropped.
     - ``gone``: deleted meanwhile. ``failed``: see the failures.
     - ``remaining``: objects that keep entries of other versions (of clients of versions that are still served).
@@ -117,6 +127,7 @@ class CrdReport:
         kept_owners: entries that stay, since the storage version cannot say all that they own; likewise.
         conversions: objects, and parts of objects, that were sent through the converter.
         warnings: sentences for the user.
+        owners_lost: objects, as ``namespace/name``, that were left without owners in any pass.
         passes: how often the objects were listed.
         rewritten_before: objects that earlier passes rewrote.
         expected: how many objects there are, as far as the lists told yet.
@@ -144,6 +155,7 @@ class CrdReport:
     kept_owners: dict[tuple[str, str], int] = field(default_factory=dict)
     conversions: int = 0
     warnings: list[str] = field(default_factory=list)
+    owners_lost: list[str] = field(default_factory=list)
     refused: str = ""
     unfinished: str = ""
     passes: int = 0
@@ -187,6 +199,12 @@ class CrdReport:
         self.objects.failed += 1
         if len(self.failures) < MOST_FAILURES:
             self.failures.append(failure)
+        if failure.reason == OWNERS_LOST and len(self.owners_lost) < MOST_FAILURES:
+            self.owners_lost.append(failure.where)
+
+    def warn(self, sentences: Iterable[str]) -> None:
+        """Add warnings, each once and none that is empty: a pass that is made again finds most of them again."""
+        self.warnings.extend(each for each in sentences if each and each not in self.warnings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the element of ``crds`` in the JSON report."""

@@ -41,7 +41,7 @@ from restow.migrator.outcome import (
     denied_by_authorizer,
     of_write_error,
 )
-from restow.migrator.report import CrdReport, Failure
+from restow.migrator.report import OWNERS_LOST, CrdReport, Failure
 from restow.migrator.waits import again
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
@@ -372,7 +372,7 @@ def _not_restored(before: Sequence[Entry], now: Meta, said: str = "") -> _NotDon
     """Say what an object's owners are now that could not be given what they were meant to have."""
     if before and same_ownership(readable(before), readable(now.managed_fields)):
         return _NotDone("OwnershipNotTranslated", f"{_LEFT}{said}")
-    return _NotDone("OwnershipLost", f"{_LOST}{said}")
+    return _NotDone(OWNERS_LOST, f"{_LOST}{said}")
 
 
 class _Gone(Exception):

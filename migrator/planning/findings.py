@@ -99,8 +99,7 @@ class Findings:
 
 def of_failure(failure: Failure) -> Finding:
     """Return what a write that failed in a rehearsal means for a migration."""
-    where = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
-    said = failure.message.rstrip(".")
+    where, said = failure.where, failure.message.rstrip(".")
     check = Check.REHEARSAL
     if _NO_DRY_RUN in said:
         message = (

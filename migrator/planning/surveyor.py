@@ -24,6 +24,7 @@ from restow.migrator.decide import Decision, decide
 from restow.migrator.halt import Halt
 from restow.migrator.lister import Item, Listed, ListFailed, list_objects
 from restow.migrator.looking import LONGEST_WAIT
+from restow.migrator.lostowners import still_lost
 from restow.migrator.managedfields.translation import supposed
 from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import Options, Phase
@@ -38,7 +39,7 @@ from restow.migrator.planning.sampling import Sample, detached
 from restow.migrator.planning.survey import Survey
 from restow.migrator.preflight import Refused, missing, missing_namespace, of_missing, permissions, refusal
 from restow.migrator.proof import may_be_stored, what_is_proved
-from restow.migrator.report import Failure, Requests
+from restow.migrator.report import OWNERS_LOST, Failure, Requests
 from restow.migrator.unlistable import explained
 from restow.migrator.wire import Meta
 
@@ -90,6 +91,8 @@ async def survey(
     found.new_defaults = rules.new_defaults
     found.reencode = rules.reencode
     found.prune = rules.reencode and options.does(Phase.PRUNE) and not options.partial
+    if said := (await still_lost(cluster, crd, forget=False)).sentence:
+        found.findings.add(Finding(check=Check.OBJECTS, message=said, reason=OWNERS_LOST))
     surveyor = _Surveyor(environment, found, rules, options, sample, observe)
     async with open_converter(chosen, environment, crd, options, Requests()) as converter:
         try:

@@ -12,7 +12,8 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Result
+from restow.migrator import CrdReport, Migration, Options, Result, read_crd, survey
+from restow.migrator.lostowners import ANNOTATION
 from restow.migrator.report import Report
 from tests.apiserver.kind import Kind, entry_versions, owners
 from tests.apiserver.proxy import Answer, Body, Fault, Proxy, Reset, Seen, Truncate, proxy_before
@@ -282,6 +283,41 @@ async def test_a_dry_run_foretells_a_write_that_would_empty_managed_fields(
     assert [(each.name, each.reason) for each in report.failures] == [("w11", "OwnershipWouldBeLost")]
     assert report.objects.rewritten == COUNT - 1 and report.objects.repaired == 0
     assert await kind.stored() == before
+
+
+async def test_owners_that_were_lost_are_told_until_there_are_some_again(
+    stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster, cluster: HttpCluster
+) -> None:
+    """The next run finds such an object stored and without entries: it would succeed, and nobody would ever know."""
+    kind = stored_old
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and seen.path.endswith(("/w11", "/w12")):
+            body = json.loads(seen.body)
+            return Body(json.dumps({"metadata": body["metadata"] | {"managedFields": [{}]}}).encode())
+        return None
+
+    proxy.hook = hook
+    report = await migrate(through_proxy, kind)
+    assert {each.name: each.reason for each in report.failures} == dict.fromkeys(("w11", "w12"), "OwnershipLost")
+
+    async def warnings(**options: object) -> list[str]:
+        ran = await migrate(cluster, kind, **options)
+        assert not ran.failures
+        planned = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=0)
+        assert not planned.findings.fail and planned.warnings == ran.warnings
+        return ran.warnings
+
+    [said] = await warnings(dry_run=True)
+    assert "default/w11, default/w12" in said
+    assert await warnings() == [said]
+    assert await warnings() == [said], "a run to which nothing is due has to say so, too"
+    await kind.apply(kind.manifest("v1beta1", "w11", spec={"size": 11}), "alice")
+    [said] = await warnings()
+    assert "default/w12" in said and "w11" not in said
+    await kind.delete("v1beta1", "w12")
+    assert await warnings() == []
+    assert ANNOTATION not in (await read_crd(cluster, kind.name)).crd.annotations
 
 
 async def test_a_wipe_whose_answer_was_lost_is_repaired(
