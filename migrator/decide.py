@@ -27,6 +27,7 @@ from restow.migrator.managedfields import fieldset
 from restow.migrator.managedfields.carrying import Carried
 from restow.migrator.managedfields.entries import Entry, corrupt, left_behind, merge, readable, seed
 from restow.migrator.managedfields.fieldset import FieldSet
+from restow.migrator.managedfields.fitting import ETCD_TAKES, LARGE, fitted, growth
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
 from restow.migrator.managedfields.translation import Translation
@@ -73,6 +74,7 @@ class Decision:
     reason: str = "OwnershipWouldBeLost"
 
 
+_encoder = msgspec.json.Encoder()
 _NEEDS_OBJECT = Decision(needs_object=True)
 
 
@@ -123,10 +125,19 @@ def decide(
     after = merge(fate.after for fate in fates if fate.after is not None)
     if not after and len(ours) < len(entries):
         after = (seed(next(fate.before for fate in fates if fate.how is not _How.OURS), storage),)
+    elif (grows := growth(entries, after) + rules.grows) > 0:
+        # The list of a large object is not to grow. How large it is only the whole object tells.
+        if live is None:
+            return _NEEDS_OBJECT
+        size = len(_encoder.encode(live))
+        if size >= LARGE:
+            after = fitted(entries, after, -rules.grows)
+            if size <= ETCD_TAKES < size + growth(entries, after) + rules.grows:
+                return Decision(refusal=_TOO_LARGE.format(size=size), reason="TooLarge", remaining=remaining)
     if any(entry.api_version not in rules.present for entry in after):
         return Decision(refusal=_KEPT_REMOVED, remaining=remaining)
-    # An apply cannot get past an entry of a removed version, or one that the server cannot read; the patch alone then persists the default, and the
-    # check of its answer takes our name off again.
+    # An apply cannot get past an entry of a removed version, or one that the server cannot read. The patch alone then
+    # persists the default, and the check of its answer takes our name off again.
     two = bool(rules.new_defaults) and all(entry.api_version in rules.present for entry in entries) and not unreadable
     return Decision(
         steps=(Step.IDENTITY_APPLY, Step.COMBINED_PATCH) if two else (Step.COMBINED_PATCH,),
@@ -142,6 +153,13 @@ def decide(
 _KEPT_REMOVED = (
     "it has managedFields entries of a version that is no longer in the CRD and that were asked to be kept; any write "
     "would lose its field owners. Run with --managed-fields translate"
+)
+
+
+_TOO_LARGE = (
+    "it has {size} bytes, and would be larger than etcd takes (1.5 MiB, unless configured otherwise) with its "
+    "managedFields translated; the API server would then store it without any owner, so nothing was written. Make the "
+    "object smaller, then run again"
 )
 
 

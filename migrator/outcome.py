@@ -123,6 +123,8 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
     if cannot_convert(error):
         return _fail(error, "CannotConvert", _CANNOT_CONVERT_SAID.format(message=_said_briefly(error)))
+    if isinstance(error, ServerError) and any(text in error.message for text in _TOO_LARGE):
+        return _fail(error, "TooLarge", _TOO_LARGE_SAID.format(message=error.message))
     return _transient(error, attempt) or _fail(error)
 
 
@@ -212,6 +214,14 @@ def _said_briefly(error: KubeError) -> str:
 def _backoff(attempt: int) -> float:
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
 
+
+_TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""Source: ``isTooLargeError`` of apiserver's ``endpoints/handlers``."""
+
+_TOO_LARGE_SAID = (
+    "etcd does not take an object of this size ({message}); nothing was stored, and its owners are as they were. Make "
+    "the object smaller, then run again"
+)
 
 _CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
 

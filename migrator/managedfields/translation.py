@@ -146,7 +146,11 @@ def _due(entries: Sequence[Entry], rules: Treatments) -> dict[int, FieldSet]:
     found = {}
     unreadable = corrupt(entries)
     for place, entry in enumerate(entries):
-        if place not in unreadable and rules.of(entry.api_version) is Treatment.TRANSLATE and rules.may_convert(entry.api_version):
+        if (
+            place not in unreadable
+            and rules.of(entry.api_version) is Treatment.TRANSLATE
+            and rules.may_convert(entry.api_version)
+        ):
             fields = fieldset.decode(entry.fields)
             if without(fields, METADATA):
                 found[place] = fields

@@ -56,7 +56,9 @@ class Treatments:
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
         schemas: schema by apiVersion, for reshaping.
         whole_objects: whether objects have to be listed whole to be decided: entries are reshaped by what is there, or
-            values may be of a type that the storage version does not admit.
+            values may be of a type that the storage version does not admit, or entries grow by a longer name of the
+            version (``fitting``).
+        grows: bytes by which an object grows, since the name of the storage version is longer.
     """
 
     storage: str
@@ -69,6 +71,7 @@ class Treatments:
     schemas: Mapping[str, Schema]
     whole_objects: bool
     written_since: str = ""
+    grows: int = 0
 
     def of(self, api_version: str) -> Treatment:
         """Return the treatment of an entry at this apiVersion."""
@@ -114,8 +117,11 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
         new_defaults=_persisted_defaults(crd, options),
         schemas={version.api_version: version.schema for version in crd.versions},
         whole_objects=any(
-            _needs_objects(by_version[version.api_version], version.schema, storage.schema) for version in crd.versions
+            _needs_objects(by_version[version.api_version], version.schema, storage.schema)
+            or (by_version[version.api_version] is Treatment.RENAME and len(version.name) < len(storage.name))
+            for version in crd.versions
         ),
+        grows=max(0, len(storage.name) - min(map(len, (storage.name, *crd.stored_versions)))),
     )
 
 

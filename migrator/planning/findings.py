@@ -151,7 +151,7 @@ _POLICIES = (
     "denied the request",
     "denied request",
 )
-_ADVISED = ("OwnershipWouldBeLost", "OwnershipLost", "OwnershipNotTranslated", "NotFound")
+_ADVISED = ("OwnershipWouldBeLost", "OwnershipLost", "OwnershipNotTranslated", "TooLarge", "NotFound")
 _PASSING = (
     "Conflict",
     "Interrupted",

@@ -285,6 +285,24 @@ async def test_a_dry_run_foretells_a_write_that_would_empty_managed_fields(
     assert await kind.stored() == before
 
 
+async def test_a_repair_that_is_emptied_too_is_tried_without_times(
+    stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """Where etcd finds the object too large the server empties each list that does not fit: the next has to be less."""
+    kind = stored_old
+
+    async def hook(seen: Seen) -> Fault | None:
+        if seen.is_write and seen.path.endswith("/w11") and b'"time"' in seen.body:
+            body = json.loads(seen.body)
+            return Body(json.dumps({"metadata": body["metadata"] | {"managedFields": [{}]}}).encode())
+        return None
+
+    proxy.hook = hook
+    report = await migrate(through_proxy, kind)
+    assert report.pruned and report.objects.repaired == 1, report.failures
+    await assert_all_done(kind)
+
+
 async def test_owners_that_were_lost_are_told_until_there_are_some_again(
     stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster, cluster: HttpCluster
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.managedfields.carrying import Carried
 from restow.migrator.managedfields.entries import Entry, identity
+from restow.migrator.managedfields.fitting import LARGE
 from restow.migrator.managedfields.translation import Translation
 from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
@@ -428,6 +429,31 @@ def test_entries_of_the_old_version_say_nothing_about_a_removed_one() -> None:
     rules = treatments(b.crd(schemas=LISTS), Options())
     found = [entry("alice", "removed", OWNS_CONDITIONS), entry("bob", "v2", EXPANDED)]
     assert decide(found, rules).needs_object
+
+
+LONGER = b.crd(("v1", "v10"), storage="v10", stored=("v1", "v10"))
+
+
+def test_a_list_that_grows_needs_the_object_to_see_how_large_it_is() -> None:
+    """Metadata says nothing of an object's size, and one that etcd refuses is stored without owners."""
+    rules = treatments(LONGER, Options())
+    assert rules.whole_objects
+    assert decide([ALICE_V1], rules).needs_object
+    small, large = ({"metadata": {}, "spec": {"color": "x" * size}} for size in (10, LARGE))
+    assert decide([ALICE_V1], rules, small).entries[0].time == ALICE_V1.time
+    assert decide([ALICE_V1], rules, large).entries[0].time == ""
+    assert not decide([entry("alice", "v1"), entry("bob", "longer")], rules_for()).needs_object
+
+
+def test_a_large_object_whose_list_cannot_be_made_to_fit_is_refused() -> None:
+    """An atomic list that is owned item by item now may grow by more than all times take."""
+    conditions = [{"type": f"T{number:05}", "status": "True"} for number in range(34_000)]
+    rules = treatments(b.crd(schemas=LISTS), Options())
+    live: dict[str, Any] = {"metadata": {}, "status": {"conditions": conditions}}
+    decision = decide([entry("alice", "v1", OWNS_CONDITIONS)], rules, live)
+    assert (decision.steps, decision.reason) == ((), "TooLarge") and "1.5 MiB" in decision.refusal
+    live["status"]["conditions"] = conditions * 2  # more than etcd takes by default: it is configured otherwise
+    assert decide([entry("alice", "v1", OWNS_CONDITIONS)], rules, live).steps
 
 
 SIZES = {"v1": b.struct(spec=b.struct(size=b.STRING)), "v2": b.struct(spec=b.struct(size=b.INTEGER))}

@@ -71,6 +71,7 @@ INITIALIZING_FOR_A_DAY = answered(429, "storage is (re)initializing", retry_afte
 BROKEN = answered(500, "conversion webhook failed", reason="InternalError")
 CANNOT_CONVERT = answered(500, "request to convert CR to an invalid group/version: example.com/v0")
 NOT_DECLARED = answered(500, ".spec.size: field not declared in schema", reason="InternalError")
+TOO_LARGE_FOR_ETCD = answered(500, "etcdserver: request is too large")
 BAD_GATEWAY = answered(502, text="bad gateway")
 UNAVAILABLE = answered(503, "apiserver not ready", reason="ServiceUnavailable")
 UNAVAILABLE_FOR_3S = answered(503, "shutting down", retry_after="3")
@@ -150,6 +151,7 @@ def test_a_first_write_that_may_yet_succeed(name: str, outcome: Outcome) -> None
         ("DENIED", "Forbidden", "not now"),
         ("DENIED_BY_NAME", "Forbidden", "cannot change widgets"),
         ("TOO_LARGE", "RequestEntityTooLarge", "too large"),
+        ("TOO_LARGE_FOR_ETCD", "TooLarge", "Make the object smaller"),
         ("INVALID", "Invalid", "it is invalid"),
         ("NO_CONFIG", "ConfigError", "no kubeconfig"),
     ],
