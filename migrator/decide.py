@@ -125,7 +125,7 @@ def decide(
     after = merge(fate.after for fate in fates if fate.after is not None)
     if not after and len(ours) < len(entries):
         after = (seed(next(fate.before for fate in fates if fate.how is not _How.OURS), storage),)
-    elif (grows := growth(entries, after) + rules.grows) > 0:
+    elif growth(entries, after) + rules.grows > 0:
         # The list of a large object is not to grow. How large it is only the whole object tells.
         if live is None:
             return _NEEDS_OBJECT

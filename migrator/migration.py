@@ -32,6 +32,7 @@ from restow.migrator.native.api import NativeStuck
 from restow.migrator.native.run import NativeRun, beside_native
 from restow.migrator.observer import Moment, Observer, Silent
 from restow.migrator.passes import Converters, Environment, own_webhook, run_pass, unfinished
+from restow.migrator.planning.pruned import warn_of_lost_fields
 from restow.migrator.preflight import Refused, missing_namespace, missing_permissions, refusal
 from restow.migrator.proof import ANNOTATION, UNFINISHED, nothing_due, reencoding_due, what_is_proved
 from restow.migrator.prune import Conclusion
@@ -300,6 +301,8 @@ class Migration:
         """Finish all objects, or the shard's, then prune if that is safe."""
         crd, options = read.crd, self._options
         rules = treatments(crd, options, completed=what_is_proved(crd).managed_fields_done(options))
+        if rules.reencode:
+            await warn_of_lost_fields(self._environment, crd, options, report)
         share = await Share.of(self._cluster, crd, options)
         native = NativeRun(self._environment, crd, rules, options, report) if options.engine is Engine.NATIVE else None
         if native is not None and rules.reencode:

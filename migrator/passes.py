@@ -24,6 +24,7 @@ from restow.migrator.crdaccess import deleted
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.lister import ListFailed, list_objects
+from restow.migrator.managedfields.hazards import warnings
 from restow.migrator.managedfields.translator import Translator, Work
 from restow.migrator.managedfields.treatment import Treatments
 from restow.migrator.model import Options
@@ -31,7 +32,19 @@ from restow.migrator.report import CrdReport, Requests
 from restow.migrator.unlistable import explained
 from restow.migrator.writer import Writer
 
-__all__ = ["Converters", "Environment", "open_converter", "own_webhook", "page_size", "run_pass", "unfinished"]
+__all__ = [
+    "WHOLE_OBJECTS",
+    "Converters",
+    "Environment",
+    "open_converter",
+    "own_webhook",
+    "page_size",
+    "run_pass",
+    "unfinished",
+]
+
+WHOLE_OBJECTS = 100
+"""Objects per LIST where each costs a conversion, or is read whole."""
 
 Converters: TypeAlias = Callable[[Crd], Converter | None]
 """Gives the converter for a CRD, or None for its own webhook."""
@@ -82,7 +95,7 @@ def page_size(options: Options, crd: Crd, rules: Treatments) -> int:
     """Objects per LIST: fewer where each costs a conversion, or is read whole."""
     if options.page_size is not None:
         return options.page_size
-    return 100 if crd.strategy != "None" or rules.whole_objects else 500
+    return WHOLE_OBJECTS if crd.strategy != "None" or rules.whole_objects else 500
 
 
 async def run_pass(
@@ -107,6 +120,7 @@ async def run_pass(
     chosen = environment.converter(crd)
     async with open_converter(chosen, environment, crd, options, report.requests) as converter:
         await _Pass(environment, crd, rules, options, report, Translator(converter, rules, report)).run(listed)
+    report.warn(warnings(rules.hazards, report.hazards, rules.storage))
     if environment.halt:
         report.unfinished = unfinished(report, environment.halt)
 

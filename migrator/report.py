@@ -125,6 +125,7 @@ class CrdReport:
         pruned_reason: why storedVersions was or was not pruned.
         stripped_owners: entries that were stripped, counted by (manager, apiVersion).
         kept_owners: entries that stay, since the storage version cannot say all that they own; likewise.
+        hazards: entries that stay and may cost their objects all owners, see ``managedfields.hazards``; the same.
         conversions: objects, and parts of objects, that were sent through the converter.
         warnings: sentences for the user.
         owners_lost: objects, as ``namespace/name``, that were left without owners in any pass.
@@ -153,6 +154,7 @@ class CrdReport:
     failures: list[Failure] = field(default_factory=list)
     stripped_owners: dict[tuple[str, str], int] = field(default_factory=dict)
     kept_owners: dict[tuple[str, str], int] = field(default_factory=dict)
+    hazards: dict[tuple[str, str], int] = field(default_factory=dict)
     conversions: int = 0
     warnings: list[str] = field(default_factory=list)
     owners_lost: list[str] = field(default_factory=list)
@@ -191,6 +193,7 @@ class CrdReport:
         )
         self.rewritten_before = done.rewritten
         self.failures.clear()
+        self.hazards.clear()
         self.unfinished = ""
         self.passes += 1
 

@@ -211,6 +211,10 @@ class Writer:
         counts.remaining += decision.remaining > 0
         for owner in decision.stripped:
             self._report.stripped_owners[owner] = self._report.stripped_owners.get(owner, 0) + 1
+        for entry in decision.entries:
+            if entry.api_version in self._rules.hazards:
+                hazard = entry.manager, entry.api_version
+                self._report.hazards[hazard] = self._report.hazards.get(hazard, 0) + 1
         for owner in decision.not_carried:
             self._report.kept_owners[owner] = self._report.kept_owners.get(owner, 0) + 1
 

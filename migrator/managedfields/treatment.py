@@ -9,10 +9,11 @@ say where a field went. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from restow.crds import Crd, Schema, added_defaults, retyped_fields, topology_differences
+from restow.migrator.managedfields.hazards import undeclared_defaults
 from restow.migrator.model import ManagedFields, Options, Phase, Scope
 from restow.migrator.proof import may_be_stored, reencoding_due
 from restow.migrator.watermark import is_newer
@@ -58,6 +59,7 @@ class Treatments:
         whole_objects: whether objects have to be listed whole to be decided: entries are reshaped by what is there, or
             values may be of a type that the storage version does not admit, or entries grow by a longer name of the
             version (``fitting``).
+        hazards: defaults that an older version does not declare, by its apiVersion; see ``hazards``.
         grows: bytes by which an object grows, since the name of the storage version is longer.
     """
 
@@ -72,6 +74,7 @@ class Treatments:
     whole_objects: bool
     written_since: str = ""
     grows: int = 0
+    hazards: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, api_version: str) -> Treatment:
         """Return the treatment of an entry at this apiVersion."""
@@ -121,7 +124,12 @@ def treatments(crd: Crd, options: Options, *, completed: bool = False) -> Treatm
             or (by_version[version.api_version] is Treatment.RENAME and len(version.name) < len(storage.name))
             for version in crd.versions
         ),
-        grows=max(0, len(storage.name) - min(map(len, (storage.name, *crd.stored_versions)))),
+        hazards={
+            version.api_version: paths
+            for version in crd.versions
+            if crd.strategy == "None" and (paths := undeclared_defaults(version.schema, storage.schema))
+        },
+        grows=max(0, len(storage.name) - min(map(len, (storage.name, *may_be_stored(crd))))),
     )
 
 

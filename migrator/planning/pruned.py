@@ -15,11 +15,14 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from restow.crds import Crd, dropped_fields, pruned_paths
-from restow.migrator.lister import Item
+from restow.migrator.lister import Item, ListFailed, list_objects
+from restow.migrator.model import Options
+from restow.migrator.passes import WHOLE_OBJECTS, Environment
 from restow.migrator.planning.findings import Check, Finding
 from restow.migrator.proof import may_be_stored
+from restow.migrator.report import CrdReport
 
-__all__ = ["LostFields", "look_for_lost_fields"]
+__all__ = ["LostFields", "look_for_lost_fields", "warn_of_lost_fields"]
 
 MOST_PATHS = 200
 """Fields told apart: below a map that was open, every object may bring names of its own."""
@@ -43,21 +46,64 @@ class LostFields:
         self.examples.setdefault(path, where)
 
     def findings(self, crd: Crd) -> list[Finding]:
-        """Say it: one sentence a field."""
+        """Say what a migration would prune: one sentence a field."""
         storage = crd.storage.name
-        said = [
-            f"{name} is not served, so it cannot be seen whether objects of {crd.name} use fields that {storage} does "
-            f"not have and a rewrite would prune: {', '.join(paths)}. Serve {name} for the time of the plan to see"
-            for name, paths in self.unseen.items()
-        ]
-        said += [
-            f"rewriting would prune {path} of {count} objects for good ({self.examples[path]} among them): {storage} "
-            "does not declare it. Declare it there, or move its value first"
-            for path, count in sorted(self.objects.items())
-        ]
+        advice = "Declare it there, or move its value first"
+        unseen = "Serve {name} for the time of the plan to see"
+        said = self._sentences(crd, prunes="would prune", advice=f". {advice}", unseen=f". {unseen}")
         if self.beyond:
             said.append(f"rewriting would prune {self.beyond} fields more: look at what {storage} keeps of maps")
         return [Finding(check=Check.FIELDS, message=each) for each in said]
+
+    def warnings(self, crd: Crd) -> list[str]:
+        """Say what the migration that looked prunes."""
+        said = self._sentences(crd, prunes="prunes")
+        if self.beyond:
+            said.append(f"rewriting prunes {self.beyond} fields more")
+        return said
+
+    def _sentences(self, crd: Crd, *, prunes: str, advice: str = "", unseen: str = "") -> list[str]:
+        storage = crd.storage.name
+        said = [
+            f"{name} is not served, so it cannot be seen whether objects of {crd.name} use fields that {storage} does "
+            f"not have and a rewrite {prunes}: {', '.join(paths)}{unseen.format(name=name)}"
+            for name, paths in self.unseen.items()
+        ]
+        said += [
+            f"rewriting {prunes} {path} of {count} objects for good ({self.examples[path]} among them): {storage} "
+            f"does not declare it{advice}"
+            for path, count in sorted(self.objects.items())
+        ]
+        return said
+
+
+async def warn_of_lost_fields(environment: Environment, crd: Crd, options: Options, report: CrdReport) -> None:
+    """Have a run say which fields it prunes, before it does: afterwards nobody can see them.
+
+    Costs a list of whole objects at each older version that declares more, and nothing where none does.
+    """
+
+    async def objects_at(version: str) -> AsyncIterator[Item]:
+        async for page in list_objects(
+            environment.cluster,
+            crd.resource_at(version),
+            page_size=options.page_size or WHOLE_OBJECTS,
+            requests=report.requests,
+            halt=environment.halt,
+            jitter=environment.jitter,
+            namespace=options.namespace,
+            selector=options.selector,
+            whole=True,
+        ):
+            for item in page.items:
+                yield item
+
+    try:
+        found = await look_for_lost_fields(crd, objects_at)
+    except ListFailed as failure:
+        report.warn([f"whether fields are pruned could not be seen: {failure}"])
+    else:
+        report.warn(found.warnings(crd))
 
 
 async def look_for_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[Item]]) -> LostFields:

@@ -39,6 +39,7 @@ class Survey:
         riding_along: conversions that entries of other versions cost which stay on objects to be written.
         rehearsals: objects whose write is tried as a dry run first, since such entries ride along.
         new_defaults: paths of defaults that a write would persist: two writes an object.
+        hazards: entries that would stay and may cost their objects all owners, by (manager, apiVersion).
         lost: fields that would be pruned for good (strategy None).
         findings: what stands in the way, and what else should be known.
         foretold: what could not be carried over of the entries that were converted.
@@ -66,6 +67,7 @@ class Survey:
     riding_along: int = 0
     rehearsals: int = 0
     new_defaults: tuple[str, ...] = ()
+    hazards: Counter[tuple[str, str]] = field(default_factory=Counter)
     lost: LostFields = field(default_factory=LostFields)
     findings: Findings = field(default_factory=Findings)
     foretold: Foretold = field(default_factory=Foretold)

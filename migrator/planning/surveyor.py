@@ -25,6 +25,7 @@ from restow.migrator.halt import Halt
 from restow.migrator.lister import Item, Listed, ListFailed, list_objects
 from restow.migrator.looking import LONGEST_WAIT
 from restow.migrator.lostowners import still_lost
+from restow.migrator.managedfields.hazards import warnings
 from restow.migrator.managedfields.translation import supposed
 from restow.migrator.managedfields.treatment import Treatment, Treatments, treatments
 from restow.migrator.model import Options, Phase
@@ -167,6 +168,8 @@ class _Surveyor:
         found.remaining += found.foretold.remaining
         for finding in found.foretold.findings(self._crd):
             found.findings.add(finding)
+        for said in warnings(self._rules.hazards, found.hazards, self._rules.storage):
+            found.findings.add(Finding(check=Check.OBJECTS, message=said))
         if found.writes and may_be_stored(self._crd) != (self._crd.storage.name,):
             found.lost = await look_for_lost_fields(self._crd, self._objects_at)
             for finding in found.lost.findings(self._crd):
@@ -203,6 +206,9 @@ class _Surveyor:
         found.steps[tuple(step.value for step in decision.steps)] += 1
         found.stripped.update(decision.stripped)
         found.remaining += decision.remaining > 0
+        found.hazards.update(
+            (entry.manager, entry.api_version) for entry in decision.entries if entry.api_version in rules.hazards
+        )
         if decision.refusal:
             self._blocked(meta, decision.reason, decision.refusal)
             return False
@@ -254,7 +260,7 @@ class _Surveyor:
             begun = self._environment.clock()
 
     async def _objects_at(self, version: str) -> AsyncIterator[Item]:
-        async for page in self._pages(version, Requests(), whole=True):
+        async for page in self._pages(version, self._found.requests, whole=True):
             for item in page.items:
                 yield item
 

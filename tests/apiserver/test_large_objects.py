@@ -25,8 +25,7 @@ async def fill_up(kind: Kind, at: str = "v1alpha1") -> Document:
         length = (fits + too_large) // 2
         try:
             await kind.apply(kind.manifest(at, "w", spec={"notes": ["x" * length]}), "alice")
-        except ServerError as error:
-            assert "too large" in error.message
+        except ServerError:
             too_large = length
         else:
             fits = length

@@ -12,7 +12,7 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict
-from restow.migrator import CrdReport, Migration, Options, Phase
+from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Scope, read_crd, survey
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until, without_bookkeeping
 
 
@@ -226,6 +226,29 @@ async def test_the_owner_of_a_field_still_defends_it(kind: Kind, cluster: HttpCl
     await migrate(cluster, kind)
     with pytest.raises(Conflict, match="alice"):
         await kind.apply(kind.manifest("v1beta1", "w0", "other", spec={"size": 4}), "mallory")
+
+
+@pytest.mark.parametrize(
+    "options", [{"scope": Scope.UNSERVED}, {"managed_fields": ManagedFields.KEEP}], ids=["scope unserved", "keep"]
+)
+async def test_entries_that_the_next_write_will_empty_are_told(
+    kind: Kind, cluster: HttpCluster, options: dict[str, object], keeps_owners: bool
+) -> None:
+    """A run that succeeds and leaves such objects behind is the cause of a loss that somebody meets weeks later."""
+    await populate(kind, 3)
+    await kind.change(kind.document(storage="v1beta1", keyed_conditions=False, default=True))
+    crd = (await read_crd(cluster, kind.name)).crd
+    [foretold] = (await survey(cluster, crd, Options(**options), sample=None)).warnings  # type: ignore[arg-type]
+    report = await migrate(cluster, kind, **options)
+    assert report.warnings == [foretold]
+    assert (
+        foretold.startswith("12 managedFields entries of alice, bob, ctl, editor stay at")
+        and ".spec.policy" in foretold
+    )
+    written = await kind.merge("v1beta1", "w1", {"metadata": {"labels": {"any": "write"}}}, "editor")
+    assert keeps_owners or not owners(written), "the server is as it was found"
+    await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+    assert not (await migrate(cluster, kind, **options)).warnings
 
 
 CORRUPT = [
