@@ -27,7 +27,7 @@ from restow.migrator.managedfields import fieldset
 from restow.migrator.managedfields.carrying import Carried
 from restow.migrator.managedfields.entries import Entry, corrupt, left_behind, merge, readable, seed
 from restow.migrator.managedfields.fieldset import FieldSet
-from restow.migrator.managedfields.fitting import ETCD_TAKES, LARGE, fitted, growth
+from restow.migrator.managedfields.fitting import ETCD_TAKES, LARGE, fitted, growth, size_of
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
 from restow.migrator.managedfields.translation import Translation
@@ -74,7 +74,6 @@ class Decision:
     reason: str = "OwnershipWouldBeLost"
 
 
-_encoder = msgspec.json.Encoder()
 _NEEDS_OBJECT = Decision(needs_object=True)
 
 
@@ -129,7 +128,7 @@ def decide(
         # The list of a large object is not to grow. How large it is only the whole object tells.
         if live is None:
             return _NEEDS_OBJECT
-        size = len(_encoder.encode(live))
+        size = size_of(live)
         if size >= LARGE:
             after = fitted(entries, after, -rules.grows)
             if size <= ETCD_TAKES < size + growth(entries, after) + rules.grows:

@@ -30,7 +30,7 @@ from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
 from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry, corrupt, merge, readable, same_ownership
-from restow.migrator.managedfields.fitting import without_times
+from restow.migrator.managedfields.fitting import LARGE, size_of, without_times
 from restow.migrator.managedfields.translation import Translation
 from restow.migrator.managedfields.translator import Translator
 from restow.migrator.managedfields.treatment import Treatments
@@ -323,8 +323,8 @@ class Writer:
                     # What others wrote since is remembered from try to try: the next write may lose it again.
                     entries = _restored(entries, now.managed_fields)
                     entries = await self._moved(now, live or {}, entries)
-                if attempt > 1 and not now.managed_fields:
-                    entries = without_times(entries)  # emptied once more: perhaps etcd finds the object too large
+                    if not now.managed_fields and (attempt > ATTEMPTS // 2 or size_of(live or {}) >= LARGE):
+                        entries = without_times(entries)  # emptied again: perhaps etcd finds the object too large
                 now = await self._send(now, Step.COMBINED_PATCH, entries)
             except KubeError as error:
                 outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=attempt)

@@ -8,13 +8,14 @@ an entry's time is the one part of it that nobody's ownership rests on. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from restow.migrator.managedfields.entries import Entry
 
-__all__ = ["ETCD_TAKES", "LARGE", "fitted", "growth", "without_times"]
+__all__ = ["ETCD_TAKES", "LARGE", "fitted", "growth", "size_of", "without_times"]
 
 LARGE = 1 << 20
 """Bytes from which an object is large: two thirds of what etcd takes unless configured otherwise. A list of a smaller
@@ -25,6 +26,11 @@ ETCD_TAKES = 1_572_864 - 2048
 request left out."""
 
 _TIME = len('"time":"",')
+
+
+def size_of(obj: Mapping[str, Any]) -> int:
+    """Return how many bytes an object takes, as the server stores it."""
+    return len(_encoder.encode(obj))
 
 
 def growth(before: Sequence[Entry], after: Sequence[Entry]) -> int:
