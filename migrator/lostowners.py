@@ -58,7 +58,7 @@ class LostOwners:
 
     def joined(self, names: Iterable[str], more: int = 0) -> LostOwners:
         """Return this record with more objects; names beyond the bound are counted."""
-        known = tuple(dict.fromkeys((*self.names, *names)))
+        known = tuple(dict.fromkeys((*self.names, *sorted(names))))
         return LostOwners(known[:MOST_NAMED], self.more + more + len(known[MOST_NAMED:]))
 
     def encode(self) -> str | None:
