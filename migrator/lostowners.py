@@ -49,7 +49,7 @@ class LostOwners:
 
     @classmethod
     def noted_on(cls, crd: Crd) -> LostOwners:
-        """Return what the CRD's annotation says; nothing where there is none, or somebody else wrote it."""
+        """Return what the CRD's annotation says; nothing where there is none, or another client wrote it."""
         try:
             record = msgspec.json.decode(crd.annotations.get(ANNOTATION, ""), type=_Record)
         except msgspec.MsgspecError:
@@ -120,7 +120,7 @@ async def _without_owners(cluster: Cluster, crd: Crd, where: str) -> bool:
 
 
 async def _note(cluster: Cluster, name: str, change: Callable[[LostOwners], LostOwners]) -> str:
-    """Change the record, as often as somebody else writes the CRD in between: shards do so side by side."""
+    """Change the record, as often as another client writes the CRD in between: shards do so side by side."""
     for _ in range(_ATTEMPTS):
         try:
             crd = (await read_crd(cluster, name)).crd

@@ -3,7 +3,7 @@
 An object that etcd refuses as too large the API server stores all the same, without any of its managedFields, unless
 the write is a server-side apply (``finishRequest`` of its ``handlers``, on "request is too large"). The answer says
 nothing of that, and a dry run does not reach etcd. So the list of a large object is sent in no more bytes than it had:
-an entry's time is the one part of it that nobody's ownership rests on. Pure.
+an entry's time is the one part of it that no ownership rests on. Pure.
 """
 
 from __future__ import annotations
