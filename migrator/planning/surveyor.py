@@ -13,8 +13,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-import msgspec
-
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
@@ -284,4 +282,3 @@ class _Surveyor:
 def _detached(item: Item) -> Item:
     """Without this, a few picked objects would keep as many pages in memory."""
     return detached(item[0]), item[1]
-
