@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -12,6 +13,8 @@ import yaml
 
 from restow.crds import Crd
 from restow.migrator.managedfields.entries import Entry
+from restow.migrator.model import Options
+from restow.migrator.proof import ANNOTATION, proof_of_run
 from restow.migrator.timeline import check, observe, parse_policy, schedule
 from restow.report import Document, Plan, Run, parse_run
 from restow.report.lifecycles import profile
@@ -35,9 +38,9 @@ def crd(
     group: str = "example.com",
     established: bool = True,
 ) -> Crd:
-    """A CRD as an API server shows it."""
+    """A CRD as an API server shows it, with the proof of a complete run where storedVersions names one version."""
     names = list(versions)
-    return Crd.from_document(
+    made = Crd.from_document(
         {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -57,6 +60,10 @@ def crd(
             },
         }
     )
+    proof = proof_of_run(made, made, Options(), None)
+    if proof is None or made.stored_versions != (storage,):
+        return made
+    return dataclasses.replace(made, annotations={ANNOTATION: proof.encode()})
 
 
 def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> Tally:
