@@ -1,12 +1,14 @@
-"""A validating admission webhook that denies updates of some objects, in its own words."""
+"""Validating admission webhooks of tests: one that denies some objects in its own words, and one that holds one."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,18 +23,19 @@ from tests.apiserver.kind import Kind, until
 
 WEBHOOKS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", namespaced=False)
 
+Judge = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]]
+"""Is given the request of a review, and returns the ``status`` of a denial, or None."""
+
 
 @asynccontextmanager
-async def denying(
-    kind: Kind, folder: Path, version: str, names: Sequence[str], status: dict[str, Any]
-) -> AsyncIterator[None]:
-    """Deny updates of these objects in ``default`` with this ``status``; waits until that is in force."""
+async def asking(kind: Kind, folder: Path, operation: str, judge: Judge) -> AsyncIterator[None]:
+    """Have API servers ask ``judge`` about each object of the kind; they take a moment to begin."""
 
     async def answer(request: web.Request) -> web.Response:
         review = await request.json()
-        asked = review["request"]
-        allowed = asked["name"] not in names
-        response = {"uid": asked["uid"], "allowed": allowed} | ({} if allowed else {"status": status})
+        status = await judge(review["request"])
+        response = {"uid": review["request"]["uid"], "allowed": status is None}
+        response |= {} if status is None else {"status": status}
         return web.json_response({key: review[key] for key in ("apiVersion", "kind")} | {"response": response})
 
     authority = CertificateAuthority.create("admission")
@@ -50,11 +53,26 @@ async def denying(
         "url": f"https://127.0.0.1:{runner.addresses[0][1]}/",
         "caBundle": base64.b64encode(authority.certificate).decode(),
     }
-    rule = {"apiGroups": [kind.group], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": [kind.plural]}
-    name = f"deny.{kind.group}"
-    webhook = {"name": name, "clientConfig": client, "rules": [rule], "sideEffects": "None"}
+    rule = {"apiGroups": [kind.group], "apiVersions": ["*"], "operations": [operation], "resources": [kind.plural]}
+    name = f"asks.{kind.group}"
+    webhook = {"name": name, "clientConfig": client, "rules": [rule], "sideEffects": "None", "timeoutSeconds": 30}
     body = {"metadata": {"name": name}, "webhooks": [webhook | {"admissionReviewVersions": ["v1"]}]}
     await kind.cluster.create(WEBHOOKS, json.dumps(body).encode())
+    try:
+        yield
+    finally:
+        await kind.cluster.delete(WEBHOOKS, name)
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def denying(
+    kind: Kind, folder: Path, version: str, names: Sequence[str], status: dict[str, Any]
+) -> AsyncIterator[None]:
+    """Deny updates of these objects in ``default`` with this ``status``; waits until that is in force."""
+
+    async def judge(asked: dict[str, Any]) -> dict[str, Any] | None:
+        return status if asked["name"] in names else None
 
     async def denied() -> bool:
         labelled = b'{"metadata": {"labels": {"probe": "yes"}}}'
@@ -66,9 +84,39 @@ async def denying(
             return True
         return False
 
-    try:
+    async with asking(kind, folder, "UPDATE", judge):
         await until(denied, "the admission webhook is not in force")
         yield
-    finally:
-        await kind.cluster.delete(WEBHOOKS, name)
-        await runner.cleanup()
+
+
+@dataclass
+class Held:
+    """A create that an admission webhook holds: ``came`` once it does, until ``free`` is set."""
+
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@asynccontextmanager
+async def holding(kind: Kind, folder: Path, version: str, name: str) -> AsyncIterator[Held]:
+    """Hold the create of one object; waits until that is in force."""
+    held, asked_before = Held(), asyncio.Event()
+
+    async def judge(asked: dict[str, Any]) -> dict[str, Any] | None:
+        asked_before.set()
+        if asked["name"] == name:
+            held.came.set()
+            await held.free.wait()
+        return None
+
+    async def is_asked() -> bool:
+        probe = json.dumps(kind.manifest(version, "probe", spec={"size": 1})).encode()
+        await kind.cluster.create(kind.at(version), probe, "default", params={"dryRun": "All"})
+        return asked_before.is_set()
+
+    async with asking(kind, folder, "CREATE", judge):
+        await until(is_asked, "the admission webhook is not in force")
+        try:
+            yield held
+        finally:
+            held.free.set()

@@ -74,7 +74,7 @@ async def test_what_the_api_server_said_about_the_first_failures_is_passed_on(
     async with denying(due, tmp_path, "v1beta1", denied, status):
         with caplog.at_level(logging.INFO, "restow.migrator.journal"):
             await Migrator(cluster, [due.name], SOON, hooks=hooks).reconcile(due.name)
-    said = f'admission webhook "deny.{due.group}" denied the request: frozen until Friday'
+    said = f'admission webhook "asks.{due.group}" denied the request: frozen until Friday'
     failed = next(each for each in told if each.happening is Happening.FAILED)
     assert [each.name for each in failed.failed] == denied[:3]
     assert all(said in each.message for each in failed.failed)

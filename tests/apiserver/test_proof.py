@@ -18,6 +18,7 @@ from restow.kube.cluster import PatchType
 from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, look, read_crd, what_is_proved
 from restow.migrator.apiservers import ApiServers
+from tests.apiserver.admission import holding
 from tests.apiserver.balancer import balancing
 from tests.apiserver.kind import Kind
 from tests.apiserver.lag import LateLine, late_apiserver
@@ -216,3 +217,23 @@ async def test_behind_a_balancer_each_server_is_asked(
             assert {view.generation for view in views} == {crd.generation - 1, crd.generation}
             assert await servers.behind(crd)
         line.release()
+
+
+async def test_a_write_that_a_webhook_holds_over_the_flip_is_waited_for(
+    kind: Kind, cluster: HttpCluster, tmp_path: Path
+) -> None:
+    """An API server chooses the version to store at when a request arrives, so the object comes after the last look."""
+    async with holding(kind, tmp_path, "v1beta1", "held") as held, asyncio.TaskGroup() as group:
+
+        class Watcher:
+            def at(self, moment: Moment, _report: CrdReport) -> None:
+                if moment is Moment.SETTLING:
+                    held.free.set()
+
+        group.create_task(kind.apply(kind.manifest("v1beta1", "held", spec={"size": 1}), "alice"))
+        await held.came.wait()
+        await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+        report = await Migration(cluster, Options(settle_s=10.0), observer=Watcher()).migrate(kind.name)
+    assert report.objects.rewritten == 1, report.to_json()
+    assert await stored_at(kind) == {"v1beta1"}
+    assert (await ready(cluster, kind)).ready
