@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, help="rounds of each comparison")
     parser.add_argument("--objects", type=int, help="objects of the main comparison")
     parser.add_argument("--repeats", type=int, help="how often a run that others on this machine disturbed is repeated")
-    parser.add_argument("--sections", default=",".join(BY_DEFAULT), help="some of: %(default)s,scale")
+    parser.add_argument("--sections", default=",".join(BY_DEFAULT), help="some of: %(default)s,scale,proof")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and all results here too")
     flags = parser.parse_args()
     names = flags.sections.split(",")

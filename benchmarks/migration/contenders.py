@@ -31,6 +31,7 @@ __all__ = [
     "measure",
     "restow_command",
     "restow_library",
+    "restow_proof",
     "restow_shard",
     "rewrite",
 ]
@@ -134,6 +135,19 @@ def restow_command(*arguments: str) -> Contender:
         return Act(seconds, usage.seconds, usage.cpu_seconds, None, usage.peak_kib)
 
     return Contender(" ".join(["restow migrate", *arguments]), act)
+
+
+def restow_proof() -> Contender:
+    """Return the ``restow`` command on objects that are current, on a CRD without a proof."""
+
+    async def act(stage: Stage, subject: Subject) -> Act:
+        output, usage = await run(_restow_migrate(stage, subject))
+        (crd,) = msgspec.json.decode(output)["crds"]
+        if (crd["objects"]["rewritten"], crd["objects"]["current"]) != (0, subject.count):
+            raise RunFailedError(f"restow did not find every object of {subject.name} current: {crd['objects']}")
+        return Act(float(crd["durationSeconds"]), usage.seconds, usage.cpu_seconds, None, usage.peak_kib)
+
+    return Contender("restow migrate, without a proof", act)
 
 
 async def restow_shard(stage: Stage, subject: Subject, index: int, count: int) -> Act:

@@ -18,6 +18,7 @@ from benchmarks.migration.course import Course, Herd, say
 from benchmarks.migration.manifests import Variant
 from benchmarks.migration.native import native
 from benchmarks.migration.neighbour import NEIGHBOUR
+from benchmarks.migration.proof import PROOF
 from benchmarks.migration.results import Run, busiest, fastest, summary
 from benchmarks.migration.scale import SCALE
 from benchmarks.migration.section import Section
@@ -162,8 +163,9 @@ SECTIONS = {
     "webhook": WEBHOOK,
     "shards": SHARDS,
     "scale": SCALE,
+    "proof": PROOF,
 }
 """The sections by name, in the order in which they are measured."""
 
-BY_DEFAULT = tuple(name for name in SECTIONS if name != "scale")
+BY_DEFAULT = tuple(name for name in SECTIONS if name not in ("scale", "proof"))
 """What is measured unless somebody asks for something else: what takes minutes."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -24,6 +24,7 @@ from benchmarks.migration.admin import APPLY, MERGE, Admin
 from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Json, Variant, applied_by, crd, versions
 from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
+from restow.migrator.proof import ANNOTATION
 
 __all__ = ["Entries", "Herd", "Subject", "WrongStateError"]
 
@@ -141,6 +142,22 @@ class Subject:
         """Whether ``status.storedVersions`` names the storage version alone."""
         found = await self._admin.call("GET", f"{_CRDS}/{self.name}")
         return bool(found["status"]["storedVersions"] == [self.storage])
+
+    async def unprove(self) -> None:
+        """Take away the proof that a complete run of restow has left."""
+        body = {"metadata": {"annotations": {ANNOTATION: None}}}
+        await self._admin.call("PATCH", f"{_CRDS}/{self.name}", body, content_type=MERGE)
+
+    async def resource_versions(self) -> AsyncIterator[tuple[str, str]]:
+        """Yield name and resourceVersion of every object, page by page."""
+        path, more = f"/apis/{GROUP}/{self.storage}/{self.plural}?limit=500", ""
+        while True:
+            page = await self._admin.call("GET", path + more)
+            for item in page["items"]:
+                yield item["metadata"]["name"], item["metadata"]["resourceVersion"]
+            if not (token := page["metadata"].get("continue")):
+                return
+            more = f"&continue={token}"
 
     async def touch(self) -> None:
         """Write to the resource, but to none of its objects."""

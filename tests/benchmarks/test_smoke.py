@@ -18,7 +18,7 @@ _ROOT = Path(__file__).parent.parent.parent
 def test_quick_run(tmp_path):
     """A broken section, a contender that leaves its work undone, or more writes than claimed would show here."""
     file = tmp_path / "results.json"
-    sections = ["startup", "writes", "memory", "throughput", "neighbour", "webhook", "shards", "scale"]
+    sections = ["startup", "writes", "memory", "throughput", "neighbour", "webhook", "shards", "scale", "proof"]
     command = [sys.executable, "-m", "benchmarks.migration", "--quick", "--json", str(file)]
     command += ["--sections", ",".join(sections)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
@@ -39,7 +39,10 @@ def test_quick_run(tmp_path):
         "identity apply: writes per object": 1.0,
         "empty patch: writes per object": 1.0,
         "identity apply, then combined patch: writes per object": 2.0,
+        "writes per object of a run that proves": 1.0,
     }
+    stored = [claim["figure"] for claim in claims if "changed what is stored" in claim["claim"]]
+    assert stored == [0.0]
     contenders = {run["contender"] for run in found["runs"]}
     assert {"restow migrate", "restow, as a library", "native StorageVersionMigration"} <= contenders
     assert all(run["seconds"] > 0 and run["server_cpu"] > 0 for run in found["runs"])
