@@ -21,7 +21,10 @@ from restow.controlplane.plane import ControlPlane
 
 @dataclass(frozen=True)
 class Seen:
-    """A request as it arrived; ``number`` counts the requests of its method from 1."""
+    """A request as it arrived.
+
+    ``number`` counts the requests of its method from 1; ``peer`` tells its connection from others.
+    """
 
     method: str
     path: str
@@ -30,6 +33,7 @@ class Seen:
     number: int
     content_type: str
     accept: str = ""
+    peer: int = 0
 
     @property
     def of_crd(self) -> bool:
@@ -155,7 +159,9 @@ class Proxy:
         body = await request.read()
         self._numbers[request.method] = number = self.count(request.method) + 1
         accept = request.headers.get("Accept", "")
-        seen = Seen(request.method, request.path, dict(request.query), body, number, request.content_type, accept)
+        peer = request.transport.get_extra_info("peername")[1] if request.transport is not None else 0
+        about = (request.method, request.path, dict(request.query), body, number, request.content_type)
+        seen = Seen(*about, accept, peer)
         self.seen.append(seen)
         self.in_flight += seen.is_write
         self.most_in_flight = max(self.most_in_flight, self.in_flight)

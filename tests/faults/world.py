@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
-import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,8 +14,7 @@ from restow.controlplane.apiserver import ApiServer
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.kube.errors import Conflict
-from restow.kube.resources import CRDS
+from tests.apiserver.anchor import keep_group
 from tests.apiserver.lag import LateLine, late_apiserver
 from tests.faults.conversion import ConversionWebhook, conversion_webhook
 from tests.faults.widgets import GROUP, NEW, OLD, REMOVED
@@ -66,21 +63,5 @@ async def world(plane: ControlPlane, folder: Path) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(connect(plane.kubeconfig))
         webhook = await stack.enter_async_context(conversion_webhook(folder))
-        await _keep_group(cluster)
+        await keep_group(cluster, GROUP, (REMOVED, OLD, NEW))
         yield World(plane, cluster, webhook, folder, stack)
-
-
-async def _keep_group(cluster: HttpCluster) -> None:
-    """Have a kind in the group all the time, so that the group does not come and go with each run's kind."""
-    names = {"plural": "anchors", "singular": "anchor", "kind": "Anchor", "listKind": "AnchorList"}
-    schema = {"openAPIV3Schema": {"type": "object"}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
-    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
-    document = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"anchors.{GROUP}"},
-        "spec": spec | {"versions": [version | {"name": name, "storage": name == OLD} for name in (REMOVED, OLD, NEW)]},
-    }
-    with contextlib.suppress(Conflict):
-        await cluster.create(CRDS, json.dumps(document).encode())

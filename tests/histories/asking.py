@@ -1,0 +1,51 @@
+"""``restow ready``, asked as the command asks, and its answer judged by etcd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
+from restow.migrator import ListFailed, Refused, look, read_crd
+from tests.histories.reasons import Facts, untrue
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A yes, or the reasons of a no. ``failed``: there was no answer, for that reason."""
+
+    yes: bool
+    reasons: tuple[str, ...] = ()
+    failed: str = ""
+
+    def __str__(self) -> str:
+        return "yes" if self.yes else f"no: {' | '.join(self.reasons) or self.failed}"
+
+
+async def ask(cluster: Cluster, name: str, version: str) -> Answer:
+    """Ask whether a version may be removed."""
+    try:
+        found = await look(cluster, (await read_crd(cluster, name)).crd, version)
+    except Refused as refused:
+        return Answer(yes=False, reasons=(str(refused),))
+    except (KubeError, ListFailed) as error:
+        return Answer(yes=False, failed=str(error))
+    return Answer(found.ready, found.against_removal)
+
+
+def false_yes(facts: Facts) -> str:
+    """Say what a yes overlooks; an empty string where it is right."""
+    if facts.version in facts.stored_versions:
+        return f"status.storedVersions names {facts.version}, so the API server refuses the removal"
+    if facts.stored_at:
+        return f"{', '.join(facts.stored_at)} are stored at {facts.version}"
+    if facts.owned_at:
+        return f"{', '.join(facts.owned_at)} have managedFields entries at {facts.version}"
+    return ""
+
+
+def untrue_no(answer: Answer, facts: Facts) -> list[str]:
+    """Return what is not true of the reasons of a no."""
+    if answer.failed:
+        return [] if facts.lagging else [f"there was no answer: {answer.failed}"]
+    return [f"{said}: {reason}" for reason in answer.reasons if (said := untrue(reason, facts))]

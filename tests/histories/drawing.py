@@ -1,0 +1,311 @@
+"""What one seed means: the life of one CRD, step by step. ``draw`` is a function of the seed alone. Pure.
+
+What is drawn is always possible: the draft knows which version is stored and which are served after each step. Only how
+far a run gets before it is killed, and so what it leaves, depends on the code under test.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+LAG_EVERY = 6
+"""Of so many seeds one has times in which the second API server does not hear of changes of the CRD."""
+
+VERSIONS = ("v1", "v2", "v3")
+
+
+class Act(StrEnum):
+    """What happens in a step, and who does it."""
+
+    WRITE = "a client writes an object"
+    DELETE = "a client deletes an object"
+    FLIP = "another version becomes the storage version"
+    THERE_AND_BACK = "another version becomes the storage version, objects are written, and it is the old one again"
+    DESCRIBE = "the schema gets another description"
+    ANNOTATE = "the CRD gets an annotation"
+    UNSERVE = "a version is no longer served"
+    SERVE = "a version is served again"
+    TRIM = "another tool trims status.storedVersions"
+    NATIVE_BEGINS = "a StorageVersionMigration of the cluster is at work"
+    NATIVE_SUCCEEDED = "a StorageVersionMigration of the cluster succeeds"
+    NATIVE_FAILED = "a StorageVersionMigration of the cluster fails"
+    NATIVE_LEFT = "a StorageVersionMigration of the cluster is deleted while it runs"
+    LOSE_MARK = "the CRD loses restow's annotations"
+    STALE_MARK = "restow's annotations of an earlier day come back"
+    ROLL_BACK = "the CRD of an earlier day is applied again, annotations and all"
+    RECREATE = "CRD and objects are deleted, and created again from a copy"
+    HOLD = "the second API server begins to lag"
+    RELEASE = "the second API server catches up"
+    MIGRATE = "restow migrate"
+    PRUNE = "restow prune"
+    RECONCILE = "an operator that embeds restow reconciles"
+
+
+class Way(StrEnum):
+    """How a client writes."""
+
+    APPLY = "apply"
+    UPDATE = "update"
+    UNTRACKED = "without managedFields"
+
+
+class Route(StrEnum):
+    """Which API server restow reaches."""
+
+    BALANCED = "balanced"
+    FIRST = "first"
+    SECOND = "second"
+
+
+RUNS = (Act.MIGRATE, Act.PRUNE, Act.RECONCILE)
+WITHIN = (Act.TRIM, Act.TRIM, Act.FLIP, Act.THERE_AND_BACK, Act.DESCRIBE, Act.NATIVE_FAILED, Act.WRITE, Act.UNSERVE)
+"""What can happen between two requests of a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step.
+
+    Attributes:
+        act: what happens.
+        version: the version concerned, or at which a client writes.
+        names: the objects concerned.
+        way, second: how a client writes, and whether through the second API server.
+        back: for what comes back, after which step it was so.
+        route: which API server the run reaches.
+        skip: phases that are switched off.
+        resume: ``--resume``.
+        shards: the shards that run, one after the other, of how many; none for a run over everything.
+        killed: before which of its requests the run is killed; 0 where it is not.
+        within: what happens just before request ``at``, or after the run if it has fewer.
+        fresh: the operator's process is a new one.
+        asked: ``ready`` is asked afterwards.
+        remove: if it says yes then, the version is removed.
+    """
+
+    act: Act
+    version: str = ""
+    names: tuple[str, ...] = ()
+    way: Way = Way.APPLY
+    second: bool = False
+    back: int = 0
+    route: Route = Route.BALANCED
+    skip: tuple[str, ...] = ()
+    resume: bool = False
+    shards: tuple[int, ...] = ()
+    count: int = 0
+    killed: int = 0
+    within: Step | None = None
+    at: int = 0
+    fresh: bool = False
+    asked: bool = True
+    remove: bool = False
+
+    def __str__(self) -> str:
+        if self.act in RUNS:
+            return self._run()
+        parts = [self.act.value, self.version, ", ".join(self.names)]
+        if self.act is Act.WRITE:
+            parts += [self.way.value]
+        if self.act in (Act.STALE_MARK, Act.ROLL_BACK):
+            parts += [f"(of step {self.back})"]
+        return " ".join(part for part in (*parts, "through the second server" if self.second else "") if part)
+
+    def _run(self) -> str:
+        parts = [self.act.value, *(f"--skip-phase {phase}" for phase in self.skip)]
+        parts += ["--resume"] if self.resume else []
+        parts += [f"--shard {index}/{self.count}" for index in self.shards]
+        parts += [f"({self.route})"] + (["a new process"] if self.fresh else [])
+        parts += [f"killed at request {self.killed}"] if self.killed else []
+        parts += [f"and at request {self.at}: {self.within}"] if self.within else []
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One seed: the versions that the CRD begins with (the first one stored), and what happens."""
+
+    seed: int
+    versions: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def lags(self) -> bool:
+        """Whether it needs the second API server for itself."""
+        return any(step.act is Act.HOLD for step in self.steps)
+
+
+_LIKELY = {
+    Act.WRITE: 18,
+    Act.DELETE: 1,
+    Act.FLIP: 14,
+    Act.THERE_AND_BACK: 5,
+    Act.DESCRIBE: 6,
+    Act.ANNOTATE: 2,
+    Act.UNSERVE: 5,
+    Act.SERVE: 2,
+    Act.TRIM: 9,
+    Act.NATIVE_BEGINS: 2,
+    Act.NATIVE_SUCCEEDED: 5,
+    Act.NATIVE_FAILED: 5,
+    Act.NATIVE_LEFT: 2,
+    Act.LOSE_MARK: 2,
+    Act.STALE_MARK: 3,
+    Act.ROLL_BACK: 2,
+    Act.RECREATE: 1,
+    Act.MIGRATE: 22,
+    Act.PRUNE: 5,
+    Act.RECONCILE: 9,
+}
+_SHORTEST, _LONGEST = 5, 11
+_REMOVE = 0.25
+_FLIPPED_SOON = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """What a step can depend on."""
+
+    storage: str
+    served: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The life as drawn so far."""
+
+    chance: random.Random
+    versions: tuple[str, ...]
+    lag: bool
+    spec: _Spec
+    names: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    past: list[_Spec] = field(default_factory=list)
+    seen_by_second: _Spec | None = None
+    _made: int = 0
+
+    def add(self, step: Step) -> None:
+        """Let a step happen."""
+        self._happens(step)
+        if step.within is not None:
+            self._happens(step.within)
+        remove = step.act is not Act.HOLD and self.chance.random() < _REMOVE
+        self.steps.append(replace(step, remove=remove))
+        self.past.append(self.spec)
+
+    def _happens(self, step: Step) -> None:
+        spec = self.spec
+        if step.act is Act.FLIP:
+            self.spec = replace(spec, storage=step.version)
+        elif step.act is Act.UNSERVE:
+            self.spec = replace(spec, served=spec.served - {step.version})
+        elif step.act is Act.SERVE:
+            self.spec = replace(spec, served=spec.served | {step.version})
+        elif step.act is Act.ROLL_BACK:
+            self.spec = self.past[step.back]
+        elif step.act is Act.HOLD:
+            self.seen_by_second = spec
+        elif step.act is Act.RELEASE:
+            self.seen_by_second = None
+        elif step.act is Act.DELETE:
+            self.names.remove(step.names[0])
+        elif step.act is Act.WRITE:
+            self.names = list(dict.fromkeys((*self.names, *step.names)))
+
+    def step(self, act: Act) -> Step | None:
+        """Draw the particulars of an act; None where it is impossible now."""
+        if act in RUNS:
+            return self._run(act)
+        if act is Act.WRITE:
+            return self._write()
+        chance, spec = self.chance, self.spec
+        others = sorted(spec.served - {spec.storage})
+        if act in (Act.FLIP, Act.THERE_AND_BACK):
+            if not others or (act is Act.THERE_AND_BACK and not self.names):
+                return None
+            names = tuple(chance.sample(self.names, min(2, len(self.names)))) if act is Act.THERE_AND_BACK else ()
+            return Step(act=act, version=chance.choice(others), names=names, second=self._second())
+        if act is Act.UNSERVE:
+            return Step(act=act, version=chance.choice(others)) if others else None
+        if act is Act.SERVE:
+            gone = sorted(set(self.versions) - spec.served)
+            return Step(act=act, version=chance.choice(gone)) if gone else None
+        if act is Act.DELETE:
+            return Step(act=act, names=(chance.choice(self.names),)) if len(self.names) > 1 else None
+        if act in (Act.STALE_MARK, Act.ROLL_BACK):
+            return Step(act=act, back=chance.randrange(len(self.past)))
+        if act is Act.RECREATE and self.seen_by_second is not None:
+            return None
+        failing = tuple(chance.sample(self.names, 1)) if act is Act.NATIVE_FAILED and self.names else ()
+        return Step(act=act, names=failing, second=self._second())
+
+    def _second(self) -> bool:
+        return self.chance.random() < (0.5 if self.lag else 0.3)
+
+    def _write(self) -> Step:
+        chance, second = self.chance, self._second()
+        served = self.seen_by_second.served if second and self.seen_by_second else self.spec.served
+        # Most clients have moved to the newest version before it is stored: their objects have no old entries.
+        version = max(served) if chance.random() < 0.7 else chance.choice(sorted(served))
+        if not self.names or chance.random() < 0.3:
+            self._made += 1
+            name = f"w{self._made:02}"
+        else:
+            name = chance.choice(self.names)
+        way = chance.choices(list(Way), (6, 2, 2))[0]
+        return Step(act=Act.WRITE, version=version, names=(name,), way=way, second=second)
+
+    def _run(self, act: Act) -> Step:
+        chance = self.chance
+        route = chance.choices(list(Route), (6, 2, 2) if self.lag else (6, 1, 1))[0]
+        step = Step(act=act, route=route, fresh=chance.random() < 0.5)
+        if act is Act.MIGRATE:
+            if chance.random() < 0.3:
+                step = replace(step, skip=(chance.choice(("prune", "prune", "storage", "managed-fields")),))
+            elif chance.random() < 0.15:
+                shards = chance.choice(((0, 1), (1, 0), (0,), (1,)))
+                step = replace(step, shards=shards, count=2)
+            step = replace(step, resume=chance.random() < 0.3)
+        elif act is Act.RECONCILE and chance.random() < 0.3:
+            step = replace(step, skip=("prune",))
+        if chance.random() < 0.2:
+            step = replace(step, killed=chance.randrange(2, 30))
+        elif chance.random() < 0.3:
+            within = self.step(chance.choice(WITHIN))
+            step = replace(step, within=within, at=chance.randrange(1, 30)) if within else step
+        return step
+
+
+def draw(seed: int) -> Story:
+    """Draw the life that a seed means."""
+    chance = random.Random(f"history {seed}")
+    versions = VERSIONS if chance.random() < 0.25 else VERSIONS[:2]
+    lag = seed % LAG_EVERY == 0
+    draft = _Draft(chance, versions, lag, _Spec(versions[0], frozenset(versions)))
+    for _ in range(chance.randrange(2, 5)):
+        draft.add(replace(draft._write(), asked=False))
+    if chance.random() < _FLIPPED_SOON:
+        draft.add(_possible(draft, (Act.FLIP,)))
+    length = chance.randrange(_SHORTEST, _LONGEST + 1)
+    begins = chance.randrange(0, 2) if lag else -1
+    ends = begins + chance.randrange(3, length + 2) if lag else -1
+    for number in range(length):
+        if number == begins:
+            draft.add(Step(act=Act.HOLD))
+            draft.add(_possible(draft, (Act.FLIP,)))
+        if number == ends:
+            draft.add(Step(act=Act.RELEASE))
+        draft.add(_possible(draft, tuple(_LIKELY)))
+    if lag and draft.seen_by_second is not None:
+        draft.add(Step(act=Act.RELEASE))
+    return Story(seed, versions, tuple(draft.steps))
+
+
+def _possible(draft: _Draft, acts: Sequence[Act]) -> Step:
+    while True:
+        step = draft.step(draft.chance.choices(acts, [_LIKELY[act] for act in acts])[0])
+        if step is not None:
+            return step

@@ -1,0 +1,400 @@
+"""One CRD, and everybody but restow who has to do with it: its clients, its authors, other tools, the cluster.
+
+Each waits until what it did is in force on every API server that hears of it, so that what happens next is what the
+history says. Nothing here uses the migrator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from restow.controlplane.errors import NotStoredError
+from restow.kube.client import HttpCluster
+from restow.kube.cluster import PatchType
+from restow.kube.errors import ApiError, Conflict, NotFound
+from restow.kube.resources import CRDS, Resource
+from tests.apiserver.kind import CANARY, Document, Kind, until
+from tests.faults.history import History
+from tests.histories.drawing import Act, Step, Way
+from tests.histories.world import GROUP, World
+
+_RESTOWS = "restow.dev/"
+_CONTROLLER = "migration-runner-controller"
+NATIVE = Resource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", namespaced=False)
+_NOBODY = {"metadata": {"managedFields": [{}]}}
+
+
+class Life(Kind):
+    """The CRD of one history.
+
+    Attributes:
+        second: a session to the second API server.
+        past: the CRD after each step.
+    """
+
+    def __init__(self, world: World, number: int, versions: Sequence[str]) -> None:
+        self.plural = f"lives{number:05}"  # of one length: none is the beginning of another
+        super().__init__(world.first, world.plane.etcd, GROUP)
+        self.second = world.second
+        self.past: list[Document] = []
+        self._world = world
+        self._versions = tuple(versions)
+        self._kind = self.plural.capitalize()
+        self._edits = 0
+        self._size = 0
+        self._running = ""
+
+    def manifest(self, version: str, name: str, namespace: str = "default", **parts: Any) -> Document:
+        """As in the base, of a kind of its own."""
+        return super().manifest(version, name, namespace, **parts) | {"kind": self._kind}
+
+    async def begin(self) -> None:
+        """Create the CRD."""
+        spec = {"type": "object", "properties": {"size": {"type": "integer"}, "color": {"type": "string"}}}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        names = {"plural": self.plural, "singular": self.plural, "kind": self._kind, "listKind": f"{self._kind}List"}
+        versions = [
+            {"name": each, "served": True, "storage": each == self._versions[0], "schema": schema}
+            for each in self._versions
+        ]
+        document = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.name},
+            "spec": {"group": self.group, "scope": "Namespaced", "names": names, "versions": versions},
+        }
+        await self.cluster.create(CRDS, json.dumps(document).encode())
+        await self.in_force()
+
+    async def happens(self, step: Step) -> None:
+        """Let something happen that restow does not do."""
+        through = self.second if step.second else self.cluster
+        match step.act:
+            case Act.WRITE:
+                await self._write(through, step.version, step.names[0], step.way)
+            case Act.DELETE:
+                await self.delete(await self._served(), step.names[0])
+            case Act.FLIP:
+                await self._store_at(step.version)
+            case Act.THERE_AND_BACK:
+                before = storage_of(await self.crd())
+                await self._store_at(step.version)
+                for name in step.names:
+                    await self._write(self.cluster, step.version, name, Way.APPLY)
+                await self._store_at(before)
+            case Act.DESCRIBE:
+                self._edits += 1
+                await self._edit(lambda crd: _describe(crd, f"edited {self._edits} times"))
+            case Act.UNSERVE | Act.SERVE:
+                await self._edit(lambda crd: _serve(crd, step.version, served=step.act is Act.SERVE))
+            case Act.ANNOTATE:
+                self._edits += 1
+                await self._annotate({"example.com/edited": str(self._edits)})
+            case Act.LOSE_MARK:
+                await self._annotate(dict.fromkeys(_restows(await self.crd())))
+            case Act.STALE_MARK:
+                await self._annotate(_restows(self.past[step.back]))
+            case Act.ROLL_BACK:
+                await self._edit(lambda crd: _roll_back(crd, self.past[step.back]))
+            case Act.RECREATE:
+                await self._recreate()
+            case Act.TRIM:
+                await self.set_stored_versions([storage_of(await self.crd())])
+            case Act.NATIVE_BEGINS | Act.NATIVE_SUCCEEDED | Act.NATIVE_FAILED | Act.NATIVE_LEFT:
+                await self._native(through, step)
+            case Act.HOLD:
+                self._world.hold()
+            case Act.RELEASE:
+                self._world.release()
+                await self.in_force()
+            case _:
+                raise AssertionError(step)
+
+    async def crd(self) -> Document:
+        """The CRD as it is now; every API server reads one from etcd."""
+        found: Document = (await self.cluster.get(CRDS, self.name)).json()
+        return found
+
+    async def stored(self) -> dict[str, Document]:
+        """The objects as etcd holds them, by name."""
+        return {key.partition("/")[2]: found for key, found in (await super().stored()).items()}
+
+    async def set_stored_versions(self, versions: Sequence[str]) -> None:
+        """Write ``status.storedVersions``, as kubectl would."""
+        body = json.dumps({"status": {"storedVersions": list(versions)}}).encode()
+        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE, subresource="status")
+
+    async def unserve_all_but_storage(self) -> None:
+        """Serve the storage version, and no other."""
+        await self._edit(_serve_storage_only)
+
+    async def without(self, versions: Sequence[str]) -> None:
+        """Take versions out of the CRD, and wait until no API server serves them."""
+
+        def change(crd: Document) -> None:
+            crd["spec"]["versions"] = [each for each in crd["spec"]["versions"] if each["name"] not in versions]
+
+        await self._replace(change)
+        for cluster in self._hearing:
+            for version in versions:
+                await until(lambda c=cluster, v=version: self._unserved(c, v), f"{cluster.host} still serves {version}")
+
+    async def _unserved(self, cluster: HttpCluster, version: str) -> bool:
+        try:
+            await cluster.list_page(self.at(version), params={"limit": "1"})
+        except NotFound:
+            return True
+        except ApiError:
+            return False
+        return False
+
+    async def in_force(self) -> None:
+        """Wait until every API server that hears of changes serves and stores what the CRD says."""
+        crd = await self.crd()
+        for cluster in self._hearing:
+            await until(lambda c=cluster: self._serves(c, crd), f"{self.name} is not in force on {cluster.host}")
+
+    @property
+    def _hearing(self) -> tuple[HttpCluster, ...]:
+        return (self.cluster,) if self._world.holding else (self.cluster, self.second)
+
+    async def _serves(self, cluster: HttpCluster, crd: Document) -> bool:
+        served = {each["name"]: each["served"] for each in crd["spec"]["versions"]}
+        for version, wanted in served.items():
+            try:
+                await cluster.list_page(self.at(version), params={"limit": "1"})
+            except NotFound:
+                if wanted:
+                    return False
+            except ApiError:
+                return False
+            else:
+                if not wanted:
+                    return False
+        writable = next((version for version, is_served in served.items() if is_served), None)
+        return writable is None or await self._stores(cluster, writable, storage_of(crd))
+
+    async def _stores(self, cluster: HttpCluster, version: str, storage: str) -> bool:
+        body = self.manifest(version, CANARY, spec={"size": 1})
+        try:
+            await cluster.create(self.at(version), json.dumps(body).encode(), "default")
+            stored = await self.etcd.stored_object(self.group, self.plural, "default", CANARY)
+            await cluster.delete(self.at(version), CANARY, "default")
+        except (ApiError, NotStoredError):
+            with contextlib.suppress(ApiError):
+                await cluster.delete(self.at(version), CANARY, "default")
+            return False
+        return bool(stored["apiVersion"] == f"{self.group}/{storage}")
+
+    async def _served(self) -> str:
+        return next(each["name"] for each in (await self.crd())["spec"]["versions"] if each["served"])
+
+    async def _store_at(self, version: str) -> None:
+        await self._edit(lambda crd: _store_at(crd, version))
+
+    async def _edit(self, change: Any) -> None:
+        """Change the CRD, and wait until that is in force."""
+        await self._replace(change)
+        await self.in_force()
+
+    async def _replace(self, change: Any) -> None:
+
+        async def replaced() -> bool:
+            crd = (await self.cluster.get(CRDS, self.name)).json()
+            change(crd)
+            try:
+                await self.cluster.replace(CRDS, self.name, json.dumps(crd).encode())
+            except Conflict:
+                return False
+            return True
+
+        await until(replaced, f"{self.name} could not be changed")
+
+    async def _annotate(self, annotations: dict[str, str | None]) -> None:
+        body = json.dumps({"metadata": {"annotations": annotations}}).encode()
+        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE)
+
+    async def _write(self, cluster: HttpCluster, version: str, name: str, way: Way) -> None:
+        self._size += 1
+        body = self.manifest(version, name, spec={"size": self._size, "color": "red"})
+        if way is Way.APPLY:
+            await self._apply(cluster, body, "alice")
+            return
+        target, color = self.at(version), json.dumps({"spec": {"color": f"c{self._size}"}}).encode()
+        manager = {"fieldManager": "erin"}
+        try:
+            await cluster.patch(target, name, color, "default", patch_type=PatchType.MERGE, params=manager)
+        except NotFound:
+            await cluster.create(target, json.dumps(body).encode(), "default", params=manager)
+        if way is Way.UNTRACKED:
+            await cluster.patch(
+                target, name, json.dumps(_NOBODY).encode(), "default", patch_type=PatchType.MERGE, params=manager
+            )
+
+    async def _apply(self, cluster: HttpCluster, body: Document, manager: str) -> None:
+        version, name = body["apiVersion"].split("/")[1], body["metadata"]["name"]
+        await cluster.patch(
+            self.at(version),
+            name,
+            json.dumps(body).encode(),
+            "default",
+            patch_type=PatchType.APPLY,
+            params={"fieldManager": manager, "force": "true"},
+        )
+
+    async def _recreate(self) -> None:
+        """Delete the CRD with its objects, and create both again from a copy without uids, as a backup tool does."""
+        crd, version = await self.crd(), await self._served()
+        objects = (await self.cluster.list_page(self.at(version))).json()["items"]
+        await self.cluster.delete(CRDS, self.name)
+        await until(self.gone, f"{self.name} is not gone")
+        kept = {"name": self.name, "annotations": crd["metadata"].get("annotations") or {}}
+        copy = {key: crd[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": kept}
+        await self.cluster.create(CRDS, json.dumps(copy).encode())
+        await self.in_force()
+        for each in objects:
+            metadata = {key: each["metadata"][key] for key in ("name", "namespace")}
+            body = json.dumps(each | {"metadata": metadata}).encode()
+            await self.cluster.create(self.at(version), body, "default", params={"fieldManager": "backup"})
+
+    async def gone(self) -> bool:
+        """Whether the CRD is gone."""
+        try:
+            await self.crd()
+        except NotFound:
+            return True
+        return False
+
+    async def forget(self) -> None:
+        """Delete every object in etcd, also those that no API server can read any more."""
+        await History(self.etcd.url, self.group, self.plural).forget()
+
+    async def end_native(self) -> None:
+        """Let a StorageVersionMigration that is at work succeed."""
+        if self._running:
+            await self._native(self.cluster, Step(act=Act.NATIVE_SUCCEEDED))
+
+    @property
+    def native_at_work(self) -> bool:
+        """Whether there is a StorageVersionMigration that is not over."""
+        return bool(self._running)
+
+    async def _native(self, through: HttpCluster, step: Step) -> None:
+        """A StorageVersionMigration, or the end of one that is at work, as the controllers of Kubernetes 1.36 do it.
+
+        Its first refused object fails it. It prunes if the CRD's generation is still the one that it began with.
+        """
+        if not self._running:
+            self._running = await self._native_begins()
+        running, began = self._running, (await self.crd())["status"]
+        if step.act is Act.NATIVE_BEGINS:
+            return
+        self._running = ""
+        if step.act is Act.NATIVE_LEFT:
+            await self.cluster.delete(NATIVE, running)
+            return
+        failed = step.act is Act.NATIVE_FAILED
+        for name, stored in sorted((await self.stored()).items()):
+            if failed and (name in step.names or not step.names):
+                break
+            await self._native_writes(through, name, stored["metadata"]["uid"])
+        crd = await self.crd()
+        at_work = next(each for each in began["conditions"] if each["type"] == "StorageMigrating")
+        same = at_work["observedGeneration"] == crd["metadata"]["generation"]
+        ended, reason = ("Failed", "MigrationFailed") if failed else ("Succeeded", "MigrationSucceeded")
+        await self._native_is(running, {"Running": "True", ended: "True"})
+        await self._condition(crd, "False", reason, "The migration has ended", [storage_of(crd)] if same else [])
+        await self._native_is(running, {"Running": "False", ended: "True"})
+
+    async def _native_begins(self) -> str:
+        self._edits += 1
+        name = f"{self.plural}-{self._edits}"
+        body = {"apiVersion": NATIVE.api_version, "kind": "StorageVersionMigration", "metadata": {"name": name}}
+        resource = {"group": self.group, "resource": self.plural}
+        await self.cluster.create(NATIVE, json.dumps(body | {"spec": {"resource": resource}}).encode())
+        await self._condition(await self.crd(), "True", "MigrationRunning", f"Migration {name} is running")
+        await self._native_is(name, {"Running": "True"})
+        return name
+
+    async def _native_is(self, name: str, conditions: dict[str, str]) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        said = [
+            {"type": kind, "status": status, "reason": kind, "message": kind, "lastTransitionTime": now}
+            for kind, status in conditions.items()
+        ]
+        body = json.dumps({"status": {"conditions": said, "resourceVersion": "1"}}).encode()
+        await self.cluster.patch(NATIVE, name, body, patch_type=PatchType.MERGE, subresource="status")
+
+    async def _native_writes(self, through: HttpCluster, name: str, uid: str) -> None:
+        """Apply nothing but an object's identity."""
+        revision = await self._revision(name)
+        identity = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": revision}
+        version = storage_of(await self.crd())
+        body = {"apiVersion": f"{self.group}/{version}", "kind": self._kind, "metadata": identity}
+        with contextlib.suppress(ApiError):
+            await self._apply(through, body, "storage-version-migrator-controller")
+
+    async def _revision(self, name: str) -> str:
+        found = await self.cluster.get(self.at(await self._served()), name, "default")
+        return str(found.json()["metadata"]["resourceVersion"])
+
+    async def _condition(
+        self, crd: Document, status: str, reason: str, message: str, pruned: Sequence[str] = ()
+    ) -> None:
+        condition = {
+            "type": "StorageMigrating",
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "observedGeneration": crd["metadata"]["generation"],
+        }
+        said = {"conditions": [condition]} | ({"storedVersions": list(pruned)} if pruned else {})
+        body = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition", "metadata": {"name": self.name}}
+        await self.cluster.patch(
+            CRDS,
+            self.name,
+            json.dumps(body | {"status": said}).encode(),
+            patch_type=PatchType.APPLY,
+            subresource="status",
+            params={"fieldManager": _CONTROLLER, "force": "true"},
+        )
+
+
+def storage_of(crd: Document) -> str:
+    """The storage version of a CRD."""
+    return str(next(each["name"] for each in crd["spec"]["versions"] if each["storage"]))
+
+
+def _store_at(crd: Document, version: str) -> None:
+    for each in crd["spec"]["versions"]:
+        each["storage"] = each["name"] == version
+
+
+def _serve(crd: Document, version: str, *, served: bool) -> None:
+    for each in crd["spec"]["versions"]:
+        each["served"] = served if each["name"] == version else each["served"]
+
+
+def _serve_storage_only(crd: Document) -> None:
+    for each in crd["spec"]["versions"]:
+        each["served"] = each["storage"]
+
+
+def _describe(crd: Document, text: str) -> None:
+    for each in crd["spec"]["versions"]:
+        each["schema"]["openAPIV3Schema"]["description"] = text
+
+
+def _restows(crd: Document) -> dict[str, str | None]:
+    found: dict[str, str | None] = crd["metadata"].get("annotations") or {}
+    return {name: value for name, value in found.items() if name.startswith(_RESTOWS)}
+
+
+def _roll_back(crd: Document, past: Document) -> None:
+    crd["spec"] = past["spec"]
+    crd["metadata"]["annotations"] = past["metadata"].get("annotations") or {}

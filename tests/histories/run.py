@@ -1,0 +1,207 @@
+"""One seed: let its history happen, ask ``ready`` after every step, and judge each answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from restow.kube.errors import ApiError
+from restow.kube.resources import CRDS
+from restow.migrator import Result
+from tests.histories.asking import Answer, ask, false_yes, untrue_no
+from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
+from tests.histories.life import Life, storage_of
+from tests.histories.reasons import Facts
+from tests.histories.removal import remove
+from tests.histories.running import Runner, runner
+from tests.histories.world import World
+
+_LIMIT = 180.0
+_LAST = Step(act=Act.MIGRATE)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one seed.
+
+    Attributes:
+        log: what happened, and the answers.
+        wrong: false yeses, untrue noes, and whatever did not end well.
+        unseen: false yeses that were asked for, or migrated for, through one API server while another one lagged.
+            restow reaches that one only, and cannot know.
+        asked: answers, by kind.
+        removed: after how many yeses a version was removed.
+    """
+
+    seed: int
+    story: Story
+    log: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    asked: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        verdict = "FAILED" if self.wrong else "ok"
+        unseen = f"  {len(self.unseen)} out of sight" if self.unseen else ""
+        lag = "  lag" if self.story.lags else ""
+        return (
+            f"seed {self.seed:5}  {len(self.story.steps)} steps  {self.asked['yes']} yes  {self.asked['no']} no"
+            f"{lag}{unseen}  {verdict}  {self.seconds:.2f} s"
+        )
+
+
+async def run_seed(world: World, seed: int) -> Outcome:
+    """Run one seed to its verdict."""
+    begun = time.monotonic()
+    outcome = Outcome(seed, draw(seed))
+    history = _History(world, outcome)
+    try:
+        async with asyncio.timeout(_LIMIT):
+            await history.happen()
+    except TimeoutError:
+        outcome.wrong.append(f"it took more than {_LIMIT:.0f} s")
+    except Exception as error:  # noqa: BLE001 - one seed that cannot be judged must not end the others
+        outcome.wrong.append(f"it could not be judged: {_innermost(error)!r}")
+    outcome.seconds = time.monotonic() - begun
+    return outcome
+
+
+async def run_seeds(world: World, seeds: Iterable[int], jobs: int, show: Callable[[Outcome], None]) -> None:
+    """Run seeds side by side, and after them, one by one, those in which the second API server lags."""
+    drawn = list(seeds)
+    waiting = iter([seed for seed in drawn if not draw(seed).lags])
+
+    async def work(some: Iterable[int]) -> None:
+        for seed in some:
+            show(await run_seed(world, seed))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(jobs):
+            group.create_task(work(waiting))
+    await work([seed for seed in drawn if draw(seed).lags])
+
+
+class _History:
+    def __init__(self, world: World, outcome: Outcome) -> None:
+        self._world = world
+        self._outcome = outcome
+        self._story = outcome.story
+        self._life = Life(world, next(world.numbers), outcome.story.versions)
+        self._blind = False
+        self._number = 0
+
+    async def happen(self) -> None:
+        """Let everything happen, and leave nothing."""
+        life = self._life
+        try:
+            await life.begin()
+            async with runner(self._world, life.name) as restow:
+                for step in self._story.steps:
+                    if await self._step(restow, step):
+                        return
+                await self._end(restow)
+        finally:
+            self._world.release()
+            await self._forget()
+
+    async def _step(self, restow: Runner, step: Step) -> bool:
+        """Let one step happen and ask; return whether the history is over."""
+        self._number += 1
+        ended = ""
+        if step.act in RUNS:
+            ended = await restow.run(step, self._life.happens)
+            self._blind |= self._world.holding and step.route is Route.FIRST
+        else:
+            await self._life.happens(step)
+        self._life.past.append(await self._life.crd())
+        self._note(f"{step}{f': {ended}' if ended else ''}")
+        self._outcome.asked[step.act.name.lower()] += 1
+        yes = await self._ask(restow) if step.asked else []
+        if self._outcome.wrong:
+            return True
+        once = {storage_of(crd) for crd in self._life.past}
+        if step.remove and once & set(yes) and not self._world.holding and not self._outcome.unseen:
+            return await self._remove(sorted(once & set(yes)))
+        return False
+
+    async def _ask(self, restow: Runner) -> list[str]:
+        """Ask for each version that is not stored, through each route; return those with a yes only."""
+        yes = []
+        crd = await self._life.crd()
+        for version in [each["name"] for each in crd["spec"]["versions"] if not each["storage"]]:
+            answers = {}
+            for route in Route if self._story.lags else (Route.BALANCED, Route.SECOND)[: 1 + self._number % 2]:
+                restow.route = route
+                answers[route] = answer = await ask(restow.cluster, self._life.name, version)
+                await self._judge(version, route, answer)
+            said = {f"{version}: {answer}" for answer in answers.values()}
+            for each in sorted(said):
+                routes = (
+                    [] if len(said) == 1 else [route for route in answers if f"{version}: {answers[route]}" == each]
+                )
+                self._note(f"    ready --drop {each} {', '.join(routes)}")
+            if all(answer.yes for answer in answers.values()):
+                yes.append(version)
+        return yes
+
+    async def _judge(self, version: str, route: Route, answer: Answer) -> None:
+        lagging = await self._lagging() and route is not Route.FIRST
+        facts = Facts(await self._life.crd(), await self._life.stored(), version, lagging, self._life.native_at_work)
+        self._outcome.asked["yes" if answer.yes else "no"] += 1
+        where = f"step {self._number}, ready --drop {version} ({route})"
+        if not answer.yes:
+            self._outcome.wrong += [f"{where}: an untrue no: {said}" for said in untrue_no(answer, facts)]
+        elif said := false_yes(facts):
+            blind = self._blind or (self._world.holding and route is Route.FIRST)
+            (self._outcome.unseen if blind else self._outcome.wrong).append(f"{where}: a false yes: {said}")
+
+    async def _lagging(self) -> bool:
+        return self._world.holding
+
+    async def _end(self, restow: Runner) -> None:
+        """Whatever happened: one complete migration, and every other version may go."""
+        if self._world.holding:
+            await self._life.happens(Step(act=Act.RELEASE))
+        self._blind = False
+        await self._life.end_native()
+        await self._life.unserve_all_but_storage()
+        self._number += 1
+        ended = await restow.run(_LAST, self._life.happens)
+        self._note(f"every other version is unserved, and {_LAST}: {ended}")
+        if not ended.startswith(Result.SUCCEEDED.value):
+            self._outcome.wrong.append(f"the last migration ended as {ended}")
+        yes = await self._ask(restow)
+        others = [each["name"] for each in (await self._life.crd())["spec"]["versions"] if not each["storage"]]
+        for version in others:
+            if version not in yes:
+                self._outcome.wrong.append(f"after a complete migration ready --drop {version} still says no")
+        if not self._outcome.wrong:
+            await self._remove(others)
+
+    async def _remove(self, versions: list[str]) -> bool:
+        self._note(f"{', '.join(versions)} removed")
+        self._outcome.removed += 1
+        self._outcome.wrong += await remove(self._life, versions, (self._world.first, self._world.second))
+        return True
+
+    async def _forget(self) -> None:
+        """Delete the CRD, and its objects even where the API server cannot."""
+        life = self._life
+        await life.forget()
+        with contextlib.suppress(ApiError):
+            await life.cluster.delete(CRDS, life.name)
+
+    def _note(self, line: str) -> None:
+        self._outcome.log.append(line if line.startswith(" ") else f"{self._number:3} {line}")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
