@@ -68,6 +68,18 @@ class History:
         for keys in (_range(self._objects), {"key": _encode(self._end)}):
             await self._call("kv/deleterange", keys)
 
+    async def backup(self) -> dict[str, str]:
+        """Return everything as it is stored, the CRD and the objects."""
+        pairs = (await self._call("kv/range", _range(self._objects))).get("kvs", [])
+        pairs += (await self._call("kv/range", {"key": _encode(self._crd)})).get("kvs", [])
+        return {pair["key"]: pair["value"] for pair in pairs}
+
+    async def restore(self, backup: dict[str, str]) -> None:
+        """Put back what was stored, at new revisions, in one transaction; what was not there then goes."""
+        gone = [{"requestDeleteRange": {"key": key}} for key in await self.backup() if key not in backup]
+        puts = [{"requestPut": {"key": key, "value": value}} for key, value in backup.items()]
+        await self._call("kv/txn", {"success": [*gone, *puts]})
+
     async def now(self) -> tuple[int, list[Change]]:
         """Return the revision, and the state of every key then."""
         answer = await self._call("kv/range", _range(self._objects))

@@ -29,6 +29,7 @@ class Act(StrEnum):
     UNSERVE = "a version is no longer served"
     SERVE = "a version is served again"
     TRIM = "another tool trims status.storedVersions"
+    FILL = "another tool puts every version into status.storedVersions"
     NATIVE_BEGINS = "a StorageVersionMigration of the cluster is at work"
     NATIVE_SUCCEEDED = "a StorageVersionMigration of the cluster succeeds"
     NATIVE_FAILED = "a StorageVersionMigration of the cluster fails"
@@ -36,6 +37,8 @@ class Act(StrEnum):
     LOSE_MARK = "the CRD loses restow's annotations"
     STALE_MARK = "restow's annotations of an earlier day come back"
     ROLL_BACK = "the CRD of an earlier day is applied again, annotations and all"
+    RESTORE = "etcd is restored from a backup"
+    NEXT_DAY = "a day passes"
     RECREATE = "CRD and objects are deleted, and created again from a copy"
     HOLD = "the second API server begins to lag"
     RELEASE = "the second API server catches up"
@@ -61,8 +64,13 @@ class Route(StrEnum):
 
 
 RUNS = (Act.MIGRATE, Act.PRUNE, Act.RECONCILE)
-WITHIN = (Act.TRIM, Act.TRIM, Act.FLIP, Act.THERE_AND_BACK, Act.DESCRIBE, Act.NATIVE_FAILED, Act.WRITE, Act.UNSERVE)
-"""What can happen between two requests of a run."""
+WITHIN = (
+    *(Act.TRIM, Act.TRIM, Act.FLIP, Act.THERE_AND_BACK, Act.DESCRIBE, Act.NATIVE_FAILED, Act.WRITE, Act.UNSERVE),
+    *(Act.STALE_MARK, Act.MIGRATE),
+)
+"""What can happen between two requests of a run; ``MIGRATE`` is another process."""
+
+FLAGS = ("--ignore-mark", "--dry-run", "--namespace elsewhere", "--managed-fields keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +82,15 @@ class Step:
         version: the version concerned, or at which a client writes.
         names: the objects concerned.
         way, second: how a client writes, and whether through the second API server.
-        back: for what comes back, after which step it was so.
+        back: for what comes back, after which step it was so, counted from 0.
         route: which API server the run reaches.
         skip: phases that are switched off.
         resume: ``--resume``.
+        flag: one of ``FLAGS``, or "".
         shards: the shards that run, one after the other, of how many; none for a run over everything.
         killed: before which of its requests the run is killed; 0 where it is not.
         within: what happens just before request ``at``, or after the run if it has fewer.
+        patient: a run that waits for a server that lags is waited for until the server catches up, not stopped.
         fresh: the operator's process is a new one.
         asked: ``ready`` is asked afterwards.
         remove: if it says yes then, the version is removed.
@@ -95,11 +105,13 @@ class Step:
     route: Route = Route.BALANCED
     skip: tuple[str, ...] = ()
     resume: bool = False
+    flag: str = ""
     shards: tuple[int, ...] = ()
     count: int = 0
     killed: int = 0
     within: Step | None = None
     at: int = 0
+    patient: bool = True
     fresh: bool = False
     asked: bool = True
     remove: bool = False
@@ -110,13 +122,14 @@ class Step:
         parts = [self.act.value, self.version, ", ".join(self.names)]
         if self.act is Act.WRITE:
             parts += [self.way.value]
-        if self.act in (Act.STALE_MARK, Act.ROLL_BACK):
-            parts += [f"(of step {self.back})"]
+        if self.act in (Act.STALE_MARK, Act.ROLL_BACK, Act.RESTORE):
+            parts += [f"(of step {self.back + 1})"]
         return " ".join(part for part in (*parts, "through the second server" if self.second else "") if part)
 
     def _run(self) -> str:
         parts = [self.act.value, *(f"--skip-phase {phase}" for phase in self.skip)]
         parts += ["--resume"] if self.resume else []
+        parts += [self.flag] if self.flag else []
         parts += [f"--shard {index}/{self.count}" for index in self.shards]
         parts += [f"({self.route})"] + (["a new process"] if self.fresh else [])
         parts += [f"killed at request {self.killed}"] if self.killed else []
@@ -148,6 +161,7 @@ _LIKELY = {
     Act.UNSERVE: 5,
     Act.SERVE: 2,
     Act.TRIM: 9,
+    Act.FILL: 1,
     Act.NATIVE_BEGINS: 2,
     Act.NATIVE_SUCCEEDED: 5,
     Act.NATIVE_FAILED: 5,
@@ -155,6 +169,8 @@ _LIKELY = {
     Act.LOSE_MARK: 2,
     Act.STALE_MARK: 3,
     Act.ROLL_BACK: 2,
+    Act.RESTORE: 2,
+    Act.NEXT_DAY: 8,
     Act.RECREATE: 1,
     Act.MIGRATE: 22,
     Act.PRUNE: 5,
@@ -166,11 +182,12 @@ _FLIPPED_SOON = 0.7
 
 
 @dataclass(frozen=True, slots=True)
-class _Spec:
+class _State:
     """What a step can depend on."""
 
     storage: str
     served: frozenset[str]
+    names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -180,11 +197,10 @@ class _Draft:
     chance: random.Random
     versions: tuple[str, ...]
     lag: bool
-    spec: _Spec
-    names: list[str] = field(default_factory=list)
+    now: _State
     steps: list[Step] = field(default_factory=list)
-    past: list[_Spec] = field(default_factory=list)
-    seen_by_second: _Spec | None = None
+    past: list[_State] = field(default_factory=list)
+    seen_by_second: _State | None = None
     _made: int = 0
 
     def add(self, step: Step) -> None:
@@ -194,26 +210,28 @@ class _Draft:
             self._happens(step.within)
         remove = step.act is not Act.HOLD and self.chance.random() < _REMOVE
         self.steps.append(replace(step, remove=remove))
-        self.past.append(self.spec)
+        self.past.append(self.now)
 
     def _happens(self, step: Step) -> None:
-        spec = self.spec
+        now = self.now
         if step.act is Act.FLIP:
-            self.spec = replace(spec, storage=step.version)
+            self.now = replace(now, storage=step.version)
         elif step.act is Act.UNSERVE:
-            self.spec = replace(spec, served=spec.served - {step.version})
+            self.now = replace(now, served=now.served - {step.version})
         elif step.act is Act.SERVE:
-            self.spec = replace(spec, served=spec.served | {step.version})
+            self.now = replace(now, served=now.served | {step.version})
         elif step.act is Act.ROLL_BACK:
-            self.spec = self.past[step.back]
+            self.now = replace(self.past[step.back], names=now.names)
+        elif step.act is Act.RESTORE:
+            self.now = self.past[step.back]
         elif step.act is Act.HOLD:
-            self.seen_by_second = spec
+            self.seen_by_second = now
         elif step.act is Act.RELEASE:
             self.seen_by_second = None
         elif step.act is Act.DELETE:
-            self.names.remove(step.names[0])
+            self.now = replace(now, names=tuple(name for name in now.names if name not in step.names))
         elif step.act is Act.WRITE:
-            self.names = list(dict.fromkeys((*self.names, *step.names)))
+            self.now = replace(now, names=tuple(dict.fromkeys((*now.names, *step.names))))
 
     def step(self, act: Act) -> Step | None:
         """Draw the particulars of an act; None where it is impossible now."""
@@ -221,25 +239,25 @@ class _Draft:
             return self._run(act)
         if act is Act.WRITE:
             return self._write()
-        chance, spec = self.chance, self.spec
-        others = sorted(spec.served - {spec.storage})
+        chance, now = self.chance, self.now
+        others = sorted(now.served - {now.storage})
         if act in (Act.FLIP, Act.THERE_AND_BACK):
-            if not others or (act is Act.THERE_AND_BACK and not self.names):
+            if not others or (act is Act.THERE_AND_BACK and not now.names):
                 return None
-            names = tuple(chance.sample(self.names, min(2, len(self.names)))) if act is Act.THERE_AND_BACK else ()
+            names = tuple(chance.sample(now.names, min(2, len(now.names)))) if act is Act.THERE_AND_BACK else ()
             return Step(act=act, version=chance.choice(others), names=names, second=self._second())
         if act is Act.UNSERVE:
             return Step(act=act, version=chance.choice(others)) if others else None
         if act is Act.SERVE:
-            gone = sorted(set(self.versions) - spec.served)
+            gone = sorted(set(self.versions) - now.served)
             return Step(act=act, version=chance.choice(gone)) if gone else None
         if act is Act.DELETE:
-            return Step(act=act, names=(chance.choice(self.names),)) if len(self.names) > 1 else None
-        if act in (Act.STALE_MARK, Act.ROLL_BACK):
-            return Step(act=act, back=chance.randrange(len(self.past)))
-        if act is Act.RECREATE and self.seen_by_second is not None:
+            return Step(act=act, names=(chance.choice(now.names),)) if len(now.names) > 1 else None
+        if act in (Act.RECREATE, Act.RESTORE) and self.seen_by_second is not None:
             return None
-        failing = tuple(chance.sample(self.names, 1)) if act is Act.NATIVE_FAILED and self.names else ()
+        if act in (Act.STALE_MARK, Act.ROLL_BACK, Act.RESTORE):
+            return Step(act=act, back=chance.randrange(len(self.past)))
+        failing = tuple(chance.sample(now.names, 1)) if act is Act.NATIVE_FAILED and now.names else ()
         return Step(act=act, names=failing, second=self._second())
 
     def _second(self) -> bool:
@@ -247,36 +265,44 @@ class _Draft:
 
     def _write(self) -> Step:
         chance, second = self.chance, self._second()
-        served = self.seen_by_second.served if second and self.seen_by_second else self.spec.served
+        served = self.seen_by_second.served if second and self.seen_by_second else self.now.served
         # Most clients have moved to the newest version before it is stored: their objects have no old entries.
         version = max(served) if chance.random() < 0.7 else chance.choice(sorted(served))
-        if not self.names or chance.random() < 0.3:
+        if not self.now.names or chance.random() < 0.3:
             self._made += 1
             name = f"w{self._made:02}"
         else:
-            name = chance.choice(self.names)
+            name = chance.choice(self.now.names)
         way = chance.choices(list(Way), (6, 2, 2))[0]
         return Step(act=Act.WRITE, version=version, names=(name,), way=way, second=second)
 
     def _run(self, act: Act) -> Step:
         chance = self.chance
         route = chance.choices(list(Route), (6, 2, 2) if self.lag else (6, 1, 1))[0]
-        step = Step(act=act, route=route, fresh=chance.random() < 0.5)
+        step = Step(act=act, route=route, fresh=chance.random() < 0.5, patient=not self.lag or chance.random() < 0.3)
         if act is Act.MIGRATE:
             if chance.random() < 0.3:
                 step = replace(step, skip=(chance.choice(("prune", "prune", "storage", "managed-fields")),))
             elif chance.random() < 0.15:
                 shards = chance.choice(((0, 1), (1, 0), (0,), (1,)))
                 step = replace(step, shards=shards, count=2)
+            elif chance.random() < 0.2:
+                step = replace(step, flag=chance.choice(FLAGS))
             step = replace(step, resume=chance.random() < 0.3)
         elif act is Act.RECONCILE and chance.random() < 0.3:
             step = replace(step, skip=("prune",))
         if chance.random() < 0.2:
             step = replace(step, killed=chance.randrange(2, 30))
         elif chance.random() < 0.3:
-            within = self.step(chance.choice(WITHIN))
+            within = self._within()
             step = replace(step, within=within, at=chance.randrange(1, 30)) if within else step
         return step
+
+    def _within(self) -> Step | None:
+        if self.lag and self.chance.random() < 0.3:
+            return Step(act=Act.RELEASE if self.seen_by_second is not None else Act.HOLD)
+        act = self.chance.choice(WITHIN)
+        return Step(act=act) if act is Act.MIGRATE else self.step(act)
 
 
 def draw(seed: int) -> Story:
@@ -284,18 +310,18 @@ def draw(seed: int) -> Story:
     chance = random.Random(f"history {seed}")
     versions = VERSIONS if chance.random() < 0.25 else VERSIONS[:2]
     lag = seed % LAG_EVERY == 0
-    draft = _Draft(chance, versions, lag, _Spec(versions[0], frozenset(versions)))
+    draft = _Draft(chance, versions, lag, _State(versions[0], frozenset(versions)))
     for _ in range(chance.randrange(2, 5)):
         draft.add(replace(draft._write(), asked=False))
     if chance.random() < _FLIPPED_SOON:
-        draft.add(_possible(draft, (Act.FLIP,)))
+        draft.add(_possible(draft, (Act.FLIP, Act.SERVE)))
     length = chance.randrange(_SHORTEST, _LONGEST + 1)
     begins = chance.randrange(0, 2) if lag else -1
     ends = begins + chance.randrange(3, length + 2) if lag else -1
     for number in range(length):
         if number == begins:
             draft.add(Step(act=Act.HOLD))
-            draft.add(_possible(draft, (Act.FLIP,)))
+            draft.add(_possible(draft, (Act.FLIP, Act.SERVE)))
         if number == ends:
             draft.add(Step(act=Act.RELEASE))
         draft.add(_possible(draft, tuple(_LIKELY)))

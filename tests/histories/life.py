@@ -7,9 +7,10 @@ history says. Nothing here uses the migrator.
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from restow.controlplane.errors import NotStoredError
@@ -25,6 +26,7 @@ from tests.histories.world import GROUP, World
 _RESTOWS = "restow.dev/"
 _CONTROLLER = "migration-runner-controller"
 NATIVE = Resource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", namespaced=False)
+_AUTHOR, _TOOL = {"fieldManager": "kubectl-edit"}, {"fieldManager": "kubectl-patch"}
 _NOBODY = {"metadata": {"managedFields": [{}]}}
 
 
@@ -33,7 +35,7 @@ class Life(Kind):
 
     Attributes:
         second: a session to the second API server.
-        past: the CRD after each step.
+        past: the CRD after each step; ``backups``: what etcd held then.
     """
 
     def __init__(self, world: World, number: int, versions: Sequence[str]) -> None:
@@ -41,6 +43,8 @@ class Life(Kind):
         super().__init__(world.first, world.plane.etcd, GROUP)
         self.second = world.second
         self.past: list[Document] = []
+        self.backups: list[dict[str, str]] = []
+        self._history = History(self.etcd.url, self.group, self.plural)
         self._world = world
         self._versions = tuple(versions)
         self._kind = self.plural.capitalize()
@@ -75,9 +79,12 @@ class Life(Kind):
         through = self.second if step.second else self.cluster
         match step.act:
             case Act.WRITE:
-                await self._write(through, step.version, step.names[0], step.way)
+                # What is drawn for a server that lags may have caught up meanwhile; then there is no such client.
+                with contextlib.suppress(NotFound):
+                    await self._write(through, step.version, step.names[0], step.way)
             case Act.DELETE:
-                await self.delete(await self._served(), step.names[0])
+                with contextlib.suppress(NotFound):
+                    await self.delete(await self._served(), step.names[0])
             case Act.FLIP:
                 await self._store_at(step.version)
             case Act.THERE_AND_BACK:
@@ -100,10 +107,17 @@ class Life(Kind):
                 await self._annotate(_restows(self.past[step.back]))
             case Act.ROLL_BACK:
                 await self._edit(lambda crd: _roll_back(crd, self.past[step.back]))
+            case Act.RESTORE:
+                await self._history.restore(self.backups[step.back])
+                await self.in_force()
+            case Act.NEXT_DAY:
+                await self._edit(_age)
             case Act.RECREATE:
                 await self._recreate()
             case Act.TRIM:
                 await self.set_stored_versions([storage_of(await self.crd())])
+            case Act.FILL:
+                await self.set_stored_versions([each["name"] for each in (await self.crd())["spec"]["versions"]])
             case Act.NATIVE_BEGINS | Act.NATIVE_SUCCEEDED | Act.NATIVE_FAILED | Act.NATIVE_LEFT:
                 await self._native(through, step)
             case Act.HOLD:
@@ -113,6 +127,11 @@ class Life(Kind):
                 await self.in_force()
             case _:
                 raise AssertionError(step)
+
+    async def remember(self) -> None:
+        """Keep what is so after a step."""
+        self.past.append(await self.crd())
+        self.backups.append(await self._history.backup())
 
     async def crd(self) -> Document:
         """The CRD as it is now; every API server reads one from etcd."""
@@ -126,7 +145,7 @@ class Life(Kind):
     async def set_stored_versions(self, versions: Sequence[str]) -> None:
         """Write ``status.storedVersions``, as kubectl would."""
         body = json.dumps({"status": {"storedVersions": list(versions)}}).encode()
-        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE, subresource="status")
+        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE, subresource="status", params=_TOOL)
 
     async def unserve_all_but_storage(self) -> None:
         """Serve the storage version, and no other."""
@@ -207,7 +226,7 @@ class Life(Kind):
             crd = (await self.cluster.get(CRDS, self.name)).json()
             change(crd)
             try:
-                await self.cluster.replace(CRDS, self.name, json.dumps(crd).encode())
+                await self.cluster.replace(CRDS, self.name, json.dumps(crd).encode(), params=_AUTHOR)
             except Conflict:
                 return False
             return True
@@ -216,7 +235,7 @@ class Life(Kind):
 
     async def _annotate(self, annotations: dict[str, str | None]) -> None:
         body = json.dumps({"metadata": {"annotations": annotations}}).encode()
-        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE)
+        await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE, params=_AUTHOR)
 
     async def _write(self, cluster: HttpCluster, version: str, name: str, way: Way) -> None:
         self._size += 1
@@ -271,7 +290,7 @@ class Life(Kind):
 
     async def forget(self) -> None:
         """Delete every object in etcd, also those that no API server can read any more."""
-        await History(self.etcd.url, self.group, self.plural).forget()
+        await self._history.forget()
 
     async def end_native(self) -> None:
         """Let a StorageVersionMigration that is at work succeed."""
@@ -303,8 +322,9 @@ class Life(Kind):
                 break
             await self._native_writes(through, name, stored["metadata"]["uid"])
         crd = await self.crd()
-        at_work = next(each for each in began["conditions"] if each["type"] == "StorageMigrating")
-        same = at_work["observedGeneration"] == crd["metadata"]["generation"]
+        conditions = {each["type"]: each for each in began["conditions"]}
+        at_work = conditions.get("StorageMigrating", {})  # gone where a backup was restored meanwhile
+        same = at_work.get("observedGeneration") == crd["metadata"]["generation"]
         ended, reason = ("Failed", "MigrationFailed") if failed else ("Succeeded", "MigrationSucceeded")
         await self._native_is(running, {"Running": "True", ended: "True"})
         await self._condition(crd, "False", reason, "The migration has ended", [storage_of(crd)] if same else [])
@@ -396,5 +416,15 @@ def _restows(crd: Document) -> dict[str, str | None]:
 
 
 def _roll_back(crd: Document, past: Document) -> None:
-    crd["spec"] = past["spec"]
-    crd["metadata"]["annotations"] = past["metadata"].get("annotations") or {}
+    """The whole document of then, managedFields and all, as ``kubectl replace`` of a dump has it."""
+    identity = {key: crd["metadata"][key] for key in ("uid", "resourceVersion")}
+    crd.clear()
+    crd |= copy.deepcopy(past)
+    crd["metadata"] |= identity
+
+
+def _age(crd: Document) -> None:
+    """Make everything that anyone owns a day older."""
+    for entry in crd["metadata"].get("managedFields", ()):
+        then = datetime.fromisoformat(entry["time"]) - timedelta(days=1)
+        entry["time"] = then.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import Result
+from restow.migrator import Options, Result
 from tests.histories.asking import Answer, ask, false_yes, untrue_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
 from tests.histories.life import Life, storage_of
 from tests.histories.reasons import Facts
 from tests.histories.removal import remove
-from tests.histories.running import Runner, runner
+from tests.histories.running import Runner, migrate, runner
 from tests.histories.world import World
 
 _LIMIT = 180.0
@@ -115,11 +115,11 @@ class _History:
         self._number += 1
         ended = ""
         if step.act in RUNS:
-            ended = await restow.run(step, self._life.happens)
+            ended = await restow.run(step, self._within)
             self._blind |= self._world.holding and step.route is Route.FIRST
         else:
             await self._life.happens(step)
-        self._life.past.append(await self._life.crd())
+        await self._life.remember()
         self._note(f"{step}{f': {ended}' if ended else ''}")
         self._outcome.asked[step.act.name.lower()] += 1
         yes = await self._ask(restow) if step.asked else []
@@ -129,6 +129,15 @@ class _History:
         if step.remove and once & set(yes) and not self._world.holding and not self._outcome.unseen:
             return await self._remove(sorted(once & set(yes)))
         return False
+
+    async def _within(self, step: Step) -> None:
+        """Let something happen between two requests of a run."""
+        if step.act is not Act.MIGRATE:
+            await self._life.happens(step)
+            return
+        ended = await migrate(self._world.first, self._life.name, Options(settle_s=0.0))
+        self._note(f"    another process: {ended}")
+        self._blind |= self._world.holding
 
     async def _ask(self, restow: Runner) -> list[str]:
         """Ask for each version that is not stored, through each route; return those with a yes only."""
@@ -172,7 +181,7 @@ class _History:
         await self._life.end_native()
         await self._life.unserve_all_but_storage()
         self._number += 1
-        ended = await restow.run(_LAST, self._life.happens)
+        ended = await restow.run(_LAST, self._within)
         self._note(f"every other version is unserved, and {_LAST}: {ended}")
         if not ended.startswith(Result.SUCCEEDED.value):
             self._outcome.wrong.append(f"the last migration ended as {ended}")

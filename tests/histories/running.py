@@ -6,14 +6,30 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError
-from restow.migrator import Happening, Migration, MigrationDetails, Migrator, Options, Phase, Report, Result, Shard
+from restow.migrator import (
+    Happening,
+    ManagedFields,
+    Migration,
+    MigrationDetails,
+    Migrator,
+    Options,
+    Phase,
+    Report,
+    Result,
+    Shard,
+)
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen, proxy_before
 from tests.histories.drawing import Act, Route, Step
-from tests.histories.world import World
+from tests.histories.world import GROUP, World
+
+_DISCOVERY = 3  # slashes in the path of a version's discovery document
+_PATIENCE = 16
+"""Looks at discovery in one run, after which it is one that waits for a server that lags."""
 
 
 class _Waits(random.Random):
@@ -21,6 +37,46 @@ class _Waits(random.Random):
 
     def uniform(self, _a: float, _b: float) -> float:
         return 0.05
+
+
+class _Meddler:
+    """The proxy's hook for one run: what happens between its requests.
+
+    Attributes:
+        dead: the run is killed; no request of it arrives any more.
+    """
+
+    def __init__(
+        self, step: Step, happens: Callable[[Step], Awaitable[None]], waited_enough: Callable[[Step], None]
+    ) -> None:
+        self._step = step
+        self._happens = happens
+        self._waited_enough = waited_enough
+        self._event: asyncio.Future[None] | None = None
+        self._requests = 0
+        self._looks = 0
+        self.dead = asyncio.Event()
+
+    async def __call__(self, seen: Seen) -> Fault | None:
+        """Let happen what is due before a request."""
+        step = self._step
+        self._requests += 1
+        self._looks += seen.path.startswith(f"/apis/{GROUP}/") and seen.path.count("/") == _DISCOVERY
+        if self._looks > _PATIENCE:
+            self._waited_enough(step)
+        if step.killed and self._requests >= step.killed:
+            self.dead.set()
+        if self.dead.is_set():
+            return Reset()
+        if step.within is not None and self._event is None and self._requests >= step.at:
+            self._event = asyncio.ensure_future(self._happens(step.within))
+            await asyncio.wait((self._event,))
+        return None
+
+    async def finish(self) -> None:
+        """Let happen what did not yet."""
+        if self._step.within is not None:
+            await (self._event or self._happens(self._step.within))
 
 
 class Runner:
@@ -34,6 +90,7 @@ class Runner:
     def __init__(self, world: World, name: str, proxy: Proxy, cluster: HttpCluster) -> None:
         self.cluster = cluster
         self.route = Route.BALANCED
+        self._world = world
         self._servers = (world.plane.server, world.late.server)
         self._name = name
         self._proxy = proxy
@@ -41,6 +98,7 @@ class Runner:
         self._operator: Migrator | None = None
         self._operators_skip: tuple[str, ...] = ()
         self._told: list[str] = []
+        self._stop = asyncio.Event()
         proxy.route = self._server
 
     def _server(self, seen: Seen) -> str:
@@ -53,24 +111,11 @@ class Runner:
     async def run(self, step: Step, happens: Callable[[Step], Awaitable[None]]) -> str:
         """Run restow as a step says; return how it ended."""
         self.route = step.route
-        due = [step.within] if step.within is not None else []
-        number = 0
-        dead = asyncio.Event()
-
-        async def hook(_seen: Seen) -> Fault | None:
-            nonlocal number
-            number += 1
-            if step.killed and number >= step.killed:
-                dead.set()
-            if dead.is_set():
-                return Reset()
-            if due and number >= step.at:
-                await asyncio.shield(asyncio.ensure_future(happens(due.pop())))
-            return None
-
-        self._proxy.hook = hook
+        self._stop = asyncio.Event()
+        meddler = _Meddler(step, happens, self._waited_enough)
+        self._proxy.hook = meddler
         running = asyncio.ensure_future(self._run(step))
-        killing = asyncio.ensure_future(dead.wait())
+        killing = asyncio.ensure_future(meddler.dead.wait())
         try:
             await asyncio.wait((running, killing), return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
@@ -79,39 +124,26 @@ class Runner:
         finally:
             killing.cancel()
             self._proxy.hook = None
-        if running.cancelled() or dead.is_set():
+        if running.cancelled() or meddler.dead.is_set():
             self._operator = None
             return "killed"
-        for each in due:
-            await happens(each)
+        await meddler.finish()
         return running.result()
+
+    def _waited_enough(self, step: Step) -> None:
+        """The run waits for the server that lags: let that one catch up, or end the run as SIGTERM does."""
+        if self._world.holding and step.patient:
+            self._world.release()
+        elif self._world.holding:
+            self._stop.set()
 
     async def _run(self, step: Step) -> str:
         if step.act is Act.RECONCILE:
             return await self._reconcile(step)
-        options = Options(settle_s=0.0, skip=frozenset(map(Phase, step.skip)), resume=step.resume)
-        if step.act is Act.PRUNE:
-            options = Options(settle_s=0.0, skip=frozenset({Phase.MANAGED_FIELDS}))
-        shards = [Shard(index, step.count) for index in step.shards] or [None]
         ended = ""
-        for shard in shards:
-            ended = await self._migrate(_sharded(options, shard))
+        for options in _options(step):
+            ended = await migrate(self.cluster, self._name, options, self._stop)
         return ended
-
-    async def _migrate(self, options: Options) -> str:
-        try:
-            report = await Migration(self.cluster, options, chance=_Waits()).migrate(self._name)
-        except KubeError as error:
-            return f"an error: {error}"
-        result = Report((report,)).result
-        if result is Result.SUCCEEDED:
-            counts = report.objects
-            return (
-                f"{result.value}: {counts.rewritten} rewritten, {counts.current} current, "
-                f"{'pruned' if report.pruned else report.pruned_reason}"
-            )
-        why = report.refused or report.unfinished or next((each.message for each in report.failures), "")
-        return f"{result.value}: {why}"
 
     async def _reconcile(self, step: Step) -> str:
         if self._operator is None or step.fresh or step.skip != self._operators_skip:
@@ -121,7 +153,7 @@ class Runner:
             )
             self._operators_skip = step.skip
         self._told = []
-        await self._operator.reconcile(self._name)
+        await self._operator.reconcile(self._name, stop=self._stop)
         return "; ".join(self._told)
 
     def _hear(self, details: MigrationDetails) -> None:
@@ -129,8 +161,34 @@ class Runner:
             self._told.append(f"{details.happening.value}: {details.message}")
 
 
-def _sharded(options: Options, shard: Shard | None) -> Options:
-    return Options(settle_s=options.settle_s, skip=options.skip, resume=options.resume, shard=shard)
+async def migrate(cluster: HttpCluster, name: str, options: Options, stop: asyncio.Event | None = None) -> str:
+    """Run one process of restow to its end; return how it ended."""
+    try:
+        report = await Migration(cluster, options, stop=stop, chance=_Waits()).migrate(name)
+    except KubeError as error:
+        return f"an error: {error}"
+    result = Report((report,), dry_run=options.dry_run).result
+    if result is not Result.SUCCEEDED:
+        why = report.refused or report.unfinished or next((each.message for each in report.failures), "")
+        return f"{result.value}: {why}"
+    counts, pruned = report.objects, "pruned" if report.pruned else report.pruned_reason
+    return f"{result.value}: {counts.rewritten} rewritten, {counts.current} current, {pruned}"
+
+
+def _options(step: Step) -> list[Options]:
+    """What each process of a step is asked for, one after the other."""
+    if step.act is Act.PRUNE:
+        return [Options(settle_s=0.0, skip=frozenset({Phase.MANAGED_FIELDS}))]
+    asked = Options(
+        settle_s=0.0,
+        skip=frozenset(map(Phase, step.skip)),
+        resume=step.resume,
+        ignore_mark=step.flag == "--ignore-mark",
+        dry_run=step.flag == "--dry-run",
+        namespace="elsewhere" if step.flag.startswith("--namespace") else None,
+        managed_fields=ManagedFields.KEEP if step.flag.startswith("--managed-fields") else ManagedFields.TRANSLATE,
+    )
+    return [replace(asked, shard=Shard(index, step.count)) for index in step.shards] or [asked]
 
 
 @asynccontextmanager
