@@ -109,6 +109,7 @@ class Proxy:
         self._plane = plane
         self._session: aiohttp.ClientSession | None = None
         self.kubeconfig = kubeconfig
+        self.url = ""
         self.hook: Hook | None = None
         self.route: Route | None = None
         self.seen: list[Seen] = []
@@ -134,7 +135,7 @@ class Proxy:
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
-        port = runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         self.kubeconfig.write_text(
             json.dumps(
                 {
@@ -142,7 +143,7 @@ class Proxy:
                     "kind": "Config",
                     "current-context": "proxy",
                     "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
-                    "clusters": [{"name": "proxy", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                    "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
                     "users": [{"name": "nobody", "user": {}}],
                 }
             )

@@ -43,8 +43,6 @@ def _show(outcome: Outcome, *, verbose: bool) -> None:
     print(outcome, flush=True)
     for line in outcome.log if verbose or outcome.wrong else ():
         print(f"    {line}")
-    for finding in outcome.unseen if verbose else ():
-        print(f"    OUT OF SIGHT: {finding}")
     for finding in outcome.wrong:
         print(f"    WRONG: {finding}", flush=True)
 

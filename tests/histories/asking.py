@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from restow.kube.cluster import Cluster
@@ -22,10 +23,10 @@ class Answer:
         return "yes" if self.yes else f"no: {' | '.join(self.reasons) or self.failed}"
 
 
-async def ask(cluster: Cluster, name: str, version: str) -> Answer:
-    """Ask whether a version may be removed."""
+async def ask(cluster: Cluster, name: str, version: str, api_servers: Sequence[str]) -> Answer:
+    """Ask whether a version may be removed, and name further API servers."""
     try:
-        found = await look(cluster, (await read_crd(cluster, name)).crd, version)
+        found = await look(cluster, (await read_crd(cluster, name)).crd, version, api_servers=api_servers)
     except Refused as refused:
         return Answer(yes=False, reasons=(str(refused),))
     except (KubeError, ListFailed) as error:

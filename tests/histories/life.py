@@ -6,8 +6,10 @@ history says. Nothing here uses the migrator.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import copy
+import hashlib
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -51,6 +53,7 @@ class Life(Kind):
         self._edits = 0
         self._size = 0
         self._running = ""
+        self._known_to_second = 0
 
     def manifest(self, version: str, name: str, namespace: str = "default", **parts: Any) -> Document:
         """As in the base, of a kind of its own."""
@@ -121,6 +124,7 @@ class Life(Kind):
             case Act.NATIVE_BEGINS | Act.NATIVE_SUCCEEDED | Act.NATIVE_FAILED | Act.NATIVE_LEFT:
                 await self._native(through, step)
             case Act.HOLD:
+                self._known_to_second = (await self.crd())["metadata"]["generation"]
                 self._world.hold()
             case Act.RELEASE:
                 self._world.release()
@@ -195,7 +199,22 @@ class Life(Kind):
                 if not wanted:
                     return False
         writable = next((version for version, is_served in served.items() if is_served), None)
-        return writable is None or await self._stores(cluster, writable, storage_of(crd))
+        if writable is not None and not await self._stores(cluster, writable, storage_of(crd)):
+            return False
+        return await self._knows(cluster) and (not served[storage_of(crd)] or await self._announces(cluster, crd))
+
+    async def _knows(self, cluster: HttpCluster) -> bool:
+        """Whether the CRD has arrived in the cache of an API server, as it is now."""
+        cached = (await cluster.get(CRDS, self.name, cached=True)).json()["metadata"]["resourceVersion"]
+        return bool(cached == (await self.crd())["metadata"]["resourceVersion"])
+
+    async def _announces(self, cluster: HttpCluster, crd: Document) -> bool:
+        """Whether discovery shows the storage version."""
+        storage = storage_of(crd)
+        wanted = hashlib.sha256(f"{self.group}/{storage}/{self._kind}".encode()).digest()[:8]
+        listed = (await cluster.discover(f"/apis/{self.group}/{storage}")).json()["resources"]
+        hashes = [each.get("storageVersionHash") for each in listed if each["name"] == self.plural]
+        return hashes == [base64.b64encode(wanted).decode()]
 
     async def _stores(self, cluster: HttpCluster, version: str, storage: str) -> bool:
         body = self.manifest(version, CANARY, spec={"size": 1})
@@ -296,6 +315,10 @@ class Life(Kind):
         """Let a StorageVersionMigration that is at work succeed."""
         if self._running:
             await self._native(self.cluster, Step(act=Act.NATIVE_SUCCEEDED))
+
+    async def second_lags(self) -> bool:
+        """Whether the second API server has not heard of the last change of the CRD."""
+        return self._world.holding and (await self.crd())["metadata"]["generation"] != self._known_to_second
 
     @property
     def native_at_work(self) -> bool:

@@ -5,12 +5,15 @@ A sentence that nothing here knows counts as untrue: whoever adds a reason says 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 Document = dict[str, Any]
+
+_ANNOTATION = "restow.dev/migrated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,7 @@ class Facts:
         crd: the CRD, as etcd holds it.
         stored: the objects, as etcd holds them, by name.
         version: the version that is asked about.
-        lagging: whether an API server that the question can reach encodes objects at another version than the CRD says.
+        lagging: whether an API server has not heard of the last change of the CRD.
         native_at_work: whether a StorageVersionMigration of the cluster is at work on it.
     """
 
@@ -58,9 +61,23 @@ class Facts:
         return list(self.crd["status"]["storedVersions"])
 
     @property
-    def annotations(self) -> dict[str, str]:
-        """The CRD's annotations."""
-        return self.crd["metadata"].get("annotations") or {}
+    def mark(self) -> str:
+        """What restow has written down on the CRD."""
+        return str((self.crd["metadata"].get("annotations") or {}).get(_ANNOTATION, ""))
+
+    @property
+    def proof(self) -> Document:
+        """The same, as a proof; empty where it is none."""
+        try:
+            found = json.loads(self.mark)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def jump(self) -> int:
+        """Generations since the proof."""
+        return int(self.crd["metadata"]["generation"]) - int(self.proof.get("generation", 0))
 
     @property
     def migrating(self) -> dict[str, str]:
@@ -76,6 +93,17 @@ _CHECKS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("managedFields entries are at", lambda facts: bool(facts.owned_at)),
     ("is not served", lambda facts: facts.storage not in _served(facts)),
     ("StorageVersionMigration is at work", lambda facts: facts.native_at_work),
+    ("has not seen the last change", lambda facts: facts.lagging),
+    ("does not store .* yet, as its discovery shows", lambda facts: facts.lagging),
+    ("no run of restow has proved", lambda facts: not facts.mark),
+    ("did not finish every object", lambda facts: facts.mark == "unfinished"),
+    ("of another release, or was edited", lambda facts: bool(facts.mark) and not facts.proof),
+    ("was deleted and created again", lambda facts: facts.proof.get("uid") != facts.crd["metadata"]["uid"]),
+    ("went back from generation", lambda facts: facts.jump < 0),
+    ("storage version of .* changed from", lambda facts: facts.proof.get("storage") != facts.storage),
+    ("was changed .* times after the last complete run", lambda facts: facts.jump > 1),
+    ("left the storage phase out", lambda facts: bool(facts.proof) and not facts.proof.get("objects")),
+    ("StorageVersionMigration of .* failed", lambda facts: facts.migrating.get("reason") == "MigrationFailed"),
 )
 
 

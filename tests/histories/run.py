@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import Options, Result
+from restow.migrator import Result
 from tests.histories.asking import Answer, ask, false_yes, untrue_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
 from tests.histories.life import Life, storage_of
 from tests.histories.reasons import Facts
 from tests.histories.removal import remove
-from tests.histories.running import Runner, migrate, runner
+from tests.histories.running import Runner, runner
 from tests.histories.world import World
 
 _LIMIT = 180.0
@@ -31,8 +31,6 @@ class Outcome:
     Attributes:
         log: what happened, and the answers.
         wrong: false yeses, untrue noes, and whatever did not end well.
-        unseen: false yeses that were asked for, or migrated for, through one API server while another one lagged.
-            restow reaches that one only, and cannot know.
         asked: answers, by kind.
         removed: after how many yeses a version was removed.
     """
@@ -41,18 +39,16 @@ class Outcome:
     story: Story
     log: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     removed: int = 0
     seconds: float = 0.0
 
     def __str__(self) -> str:
         verdict = "FAILED" if self.wrong else "ok"
-        unseen = f"  {len(self.unseen)} out of sight" if self.unseen else ""
         lag = "  lag" if self.story.lags else ""
         return (
             f"seed {self.seed:5}  {len(self.story.steps)} steps  {self.asked['yes']} yes  {self.asked['no']} no"
-            f"{lag}{unseen}  {verdict}  {self.seconds:.2f} s"
+            f"{lag}  {verdict}  {self.seconds:.2f} s"
         )
 
 
@@ -93,7 +89,6 @@ class _History:
         self._outcome = outcome
         self._story = outcome.story
         self._life = Life(world, next(world.numbers), outcome.story.versions)
-        self._blind = False
         self._number = 0
 
     async def happen(self) -> None:
@@ -115,8 +110,7 @@ class _History:
         self._number += 1
         ended = ""
         if step.act in RUNS:
-            ended = await restow.run(step, self._within)
-            self._blind |= self._world.holding and step.route is Route.FIRST
+            ended = await restow.run(step, self._life.happens)
         else:
             await self._life.happens(step)
         await self._life.remember()
@@ -126,18 +120,9 @@ class _History:
         if self._outcome.wrong:
             return True
         once = {storage_of(crd) for crd in self._life.past}
-        if step.remove and once & set(yes) and not self._world.holding and not self._outcome.unseen:
+        if step.remove and once & set(yes) and not self._world.holding:
             return await self._remove(sorted(once & set(yes)))
         return False
-
-    async def _within(self, step: Step) -> None:
-        """Let something happen between two requests of a run."""
-        if step.act is not Act.MIGRATE:
-            await self._life.happens(step)
-            return
-        ended = await migrate(self._world.first, self._life.name, Options(settle_s=0.0))
-        self._note(f"    another process: {ended}")
-        self._blind |= self._world.holding
 
     async def _ask(self, restow: Runner) -> list[str]:
         """Ask for each version that is not stored, through each route; return those with a yes only."""
@@ -147,7 +132,7 @@ class _History:
             answers = {}
             for route in Route if self._story.lags else (Route.BALANCED, Route.SECOND)[: 1 + self._number % 2]:
                 restow.route = route
-                answers[route] = answer = await ask(restow.cluster, self._life.name, version)
+                answers[route] = answer = await ask(restow.cluster, self._life.name, version, restow.api_servers)
                 await self._judge(version, route, answer)
             said = {f"{version}: {answer}" for answer in answers.values()}
             for each in sorted(said):
@@ -160,28 +145,23 @@ class _History:
         return yes
 
     async def _judge(self, version: str, route: Route, answer: Answer) -> None:
-        lagging = await self._lagging() and route is not Route.FIRST
+        lagging = await self._life.second_lags()
         facts = Facts(await self._life.crd(), await self._life.stored(), version, lagging, self._life.native_at_work)
         self._outcome.asked["yes" if answer.yes else "no"] += 1
         where = f"step {self._number}, ready --drop {version} ({route})"
         if not answer.yes:
             self._outcome.wrong += [f"{where}: an untrue no: {said}" for said in untrue_no(answer, facts)]
         elif said := false_yes(facts):
-            blind = self._blind or (self._world.holding and route is Route.FIRST)
-            (self._outcome.unseen if blind else self._outcome.wrong).append(f"{where}: a false yes: {said}")
-
-    async def _lagging(self) -> bool:
-        return self._world.holding
+            self._outcome.wrong.append(f"{where}: a false yes: {said}")
 
     async def _end(self, restow: Runner) -> None:
         """Whatever happened: one complete migration, and every other version may go."""
         if self._world.holding:
             await self._life.happens(Step(act=Act.RELEASE))
-        self._blind = False
         await self._life.end_native()
         await self._life.unserve_all_but_storage()
         self._number += 1
-        ended = await restow.run(_LAST, self._within)
+        ended = await restow.run(_LAST, self._life.happens)
         self._note(f"every other version is unserved, and {_LAST}: {ended}")
         if not ended.startswith(Result.SUCCEEDED.value):
             self._outcome.wrong.append(f"the last migration ended as {ended}")

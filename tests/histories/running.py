@@ -87,7 +87,7 @@ class Runner:
         route: which API server answers it.
     """
 
-    def __init__(self, world: World, name: str, proxy: Proxy, cluster: HttpCluster) -> None:
+    def __init__(self, world: World, name: str, proxy: Proxy, cluster: HttpCluster, second: str) -> None:
         self.cluster = cluster
         self.route = Route.BALANCED
         self._world = world
@@ -99,7 +99,13 @@ class Runner:
         self._operators_skip: tuple[str, ...] = ()
         self._told: list[str] = []
         self._stop = asyncio.Event()
+        self._second = second
         proxy.route = self._server
+
+    @property
+    def api_servers(self) -> tuple[str, ...]:
+        """What is named by ``--api-server``: the second one, where the route leads to the first one alone."""
+        return (self._second,) if self.route is Route.FIRST else ()
 
     def _server(self, seen: Seen) -> str:
         """Where a request goes: as a load balancer does it, each new connection goes to the next server."""
@@ -112,7 +118,15 @@ class Runner:
         """Run restow as a step says; return how it ended."""
         self.route = step.route
         self._stop = asyncio.Event()
-        meddler = _Meddler(step, happens, self._waited_enough)
+
+        async def within(event: Step) -> None:
+            if event.act is Act.MIGRATE:
+                options = Options(settle_s=0.0, api_servers=self.api_servers)
+                await migrate(self.cluster, self._name, options, self._stop)
+            else:
+                await happens(event)
+
+        meddler = _Meddler(step, within, self._waited_enough)
         self._proxy.hook = meddler
         running = asyncio.ensure_future(self._run(step))
         killing = asyncio.ensure_future(meddler.dead.wait())
@@ -121,13 +135,13 @@ class Runner:
             if not running.done():
                 running.cancel()
                 await asyncio.wait((running,))
+            if running.cancelled() or meddler.dead.is_set():
+                self._operator = None
+                return "killed"
+            await meddler.finish()
         finally:
             killing.cancel()
             self._proxy.hook = None
-        if running.cancelled() or meddler.dead.is_set():
-            self._operator = None
-            return "killed"
-        await meddler.finish()
         return running.result()
 
     def _waited_enough(self, step: Step) -> None:
@@ -142,12 +156,14 @@ class Runner:
             return await self._reconcile(step)
         ended = ""
         for options in _options(step):
-            ended = await migrate(self.cluster, self._name, options, self._stop)
+            named = replace(options, api_servers=self.api_servers)
+            ended = await migrate(self.cluster, self._name, named, self._stop)
         return ended
 
     async def _reconcile(self, step: Step) -> str:
         if self._operator is None or step.fresh or step.skip != self._operators_skip:
-            options = Options(settle_s=0.0, resume=True, skip=frozenset(map(Phase, step.skip)))
+            skip = frozenset(map(Phase, step.skip))
+            options = Options(settle_s=0.0, resume=True, skip=skip, api_servers=(self._second,))
             self._operator = Migrator(
                 self.cluster, [self._name], options, hooks=(self._hear,), lease=None, chance=_Waits()
             )
@@ -195,6 +211,11 @@ def _options(step: Step) -> list[Options]:
 async def runner(world: World, name: str) -> AsyncIterator[Runner]:
     """Open the way by which restow reaches the API servers."""
     folder = world.folder / name
-    folder.mkdir()
-    async with proxy_before(world.plane, folder) as proxy, connect(proxy.kubeconfig) as cluster:
-        yield Runner(world, name, proxy, cluster)
+    (folder / "second").mkdir(parents=True)
+    async with (
+        proxy_before(world.plane, folder) as proxy,
+        proxy_before(world.plane, folder / "second") as second,
+        connect(proxy.kubeconfig) as cluster,
+    ):
+        second.route = lambda _seen: world.late.server
+        yield Runner(world, name, proxy, cluster, second.url)
