@@ -13,7 +13,7 @@ JOBS ?= 3
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults clean view
+.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults histories clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ SEEDS ?= 1..100
 
 faults: $(READY) binaries ## Seeded faults in front of a real API server, judged by what etcd holds (SEEDS=a..b)
 	$(BIN)/python -m tests.faults $(SEEDS)
+
+histories: $(READY) binaries ## Every yes of restow ready over seeded histories, on two API servers (SEEDS=a..b)
+	$(BIN)/python -m tests.histories $(SEEDS)
 
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager

@@ -1,4 +1,4 @@
-"""``python -m tests.histories 1..100 [--jobs N] [-v]``: run seeds, print one line for each, and a summary."""
+"""``python -m tests.histories 1..100 [--broken GUARD] [-v]``: run seeds, print one line for each, and a summary."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
+from tests.histories.guards import GUARDS
 from tests.histories.run import Outcome, run_seeds
 from tests.histories.world import world
 
@@ -19,11 +21,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.histories", description=__doc__)
     parser.add_argument("seeds", metavar="SEEDS", help="one seed, or the first and the last: 1..100")
     parser.add_argument("--jobs", type=int, default=4, help="seeds side by side (default: 4)")
+    parser.add_argument("--broken", choices=sorted(GUARDS), help="run with this guard of the migrator broken")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each history")
     arguments = parser.parse_args()
     first, _, last = arguments.seeds.partition("..")
     seeds = range(int(first), int(last or first) + 1)
-    return _summary(asyncio.run(_run(seeds, arguments.jobs, verbose=arguments.verbose)))
+    with ExitStack() as stack:
+        if arguments.broken:
+            stack.enter_context(GUARDS[arguments.broken]())
+        outcomes = asyncio.run(_run(seeds, arguments.jobs, verbose=arguments.verbose))
+    return _summary(outcomes)
 
 
 async def _run(seeds: range, jobs: int, *, verbose: bool) -> list[Outcome]:

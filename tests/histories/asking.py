@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
 from restow.migrator import ListFailed, Refused, look, read_crd
-from tests.histories.reasons import Facts, untrue
+from tests.histories.reasons import ABOUT_ENTRIES, Facts, untrue
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,13 @@ def false_yes(facts: Facts) -> str:
     return ""
 
 
-def untrue_no(answer: Answer, facts: Facts) -> list[str]:
-    """Return what is not true of the reasons of a no."""
+def wrong_no(answer: Answer, facts: Facts) -> list[str]:
+    """Return what is wrong with a no: a reason that is not true, or none where objects are stored at the version.
+
+    Entries of managedFields are no reason for the latter: a migration of the entries alone would turn it into a yes.
+    """
     if answer.failed:
         return [] if facts.lagging else [f"there was no answer: {answer.failed}"]
-    return [f"{said}: {reason}" for reason in answer.reasons if (said := untrue(reason, facts))]
+    if facts.stored_at and all(ABOUT_ENTRIES in reason for reason in answer.reasons):
+        return [f"a false yes but for entries: {', '.join(facts.stored_at)} are stored at {facts.version}"]
+    return [f"an untrue no: {said}: {reason}" for reason in answer.reasons if (said := untrue(reason, facts))]

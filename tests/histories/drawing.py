@@ -177,8 +177,11 @@ _LIKELY = {
     Act.RECONCILE: 9,
 }
 _SHORTEST, _LONGEST = 5, 11
-_REMOVE = 0.25
-_FLIPPED_SOON = 0.7
+_REMOVE = 0.2
+_TEMPTING = (Act.FLIP, Act.THERE_AND_BACK, Act.RESTORE, Act.ROLL_BACK, Act.RECREATE, Act.MIGRATE)
+_TRIMMED = 0.35
+"""How often storedVersions, which these acts add to, is trimmed right after them: nothing else would warn then."""
+_FLIPPED_SOON, _MIGRATED_SOON = 0.8, 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,9 +325,14 @@ def draw(seed: int) -> Story:
         if number == begins:
             draft.add(Step(act=Act.HOLD))
             draft.add(_possible(draft, (Act.FLIP, Act.SERVE)))
+            if chance.random() < _MIGRATED_SOON:
+                draft.add(draft._run(Act.MIGRATE))
         if number == ends:
             draft.add(Step(act=Act.RELEASE))
-        draft.add(_possible(draft, tuple(_LIKELY)))
+        step = _possible(draft, tuple(_LIKELY))
+        draft.add(step)
+        if step.act in _TEMPTING and chance.random() < _TRIMMED:
+            draft.add(Step(act=Act.TRIM, second=False))
     if lag and draft.seen_by_second is not None:
         draft.add(Step(act=Act.RELEASE))
     return Story(seed, versions, tuple(draft.steps))

@@ -167,13 +167,7 @@ class Life(Kind):
                 await until(lambda c=cluster, v=version: self._unserved(c, v), f"{cluster.host} still serves {version}")
 
     async def _unserved(self, cluster: HttpCluster, version: str) -> bool:
-        try:
-            await cluster.list_page(self.at(version), params={"limit": "1"})
-        except NotFound:
-            return True
-        except ApiError:
-            return False
-        return False
+        return await self._lists(cluster, version) is False
 
     async def in_force(self) -> None:
         """Wait until every API server that hears of changes serves and stores what the CRD says."""
@@ -186,22 +180,29 @@ class Life(Kind):
         return (self.cluster,) if self._world.holding else (self.cluster, self.second)
 
     async def _serves(self, cluster: HttpCluster, crd: Document) -> bool:
+        """Whether an API server does what the CRD says; the cheapest question first."""
         served = {each["name"]: each["served"] for each in crd["spec"]["versions"]}
-        for version, wanted in served.items():
-            try:
-                await cluster.list_page(self.at(version), params={"limit": "1"})
-            except NotFound:
-                if wanted:
-                    return False
-            except ApiError:
+        storage = storage_of(crd)
+        try:
+            if not await self._knows(cluster) or (served[storage] and not await self._announces(cluster, crd)):
                 return False
-            else:
-                if not wanted:
-                    return False
-        writable = next((version for version, is_served in served.items() if is_served), None)
-        if writable is not None and not await self._stores(cluster, writable, storage_of(crd)):
+        except ApiError:
             return False
-        return await self._knows(cluster) and (not served[storage_of(crd)] or await self._announces(cluster, crd))
+        for version, wanted in served.items():
+            if await self._lists(cluster, version) != wanted:
+                return False
+        writable = next((version for version, is_served in served.items() if is_served), None)
+        return writable is None or await self._stores(cluster, writable, storage)
+
+    async def _lists(self, cluster: HttpCluster, version: str) -> bool | None:
+        """Whether a version is served; None where the answer has to be waited for."""
+        try:
+            await cluster.list_page(self.at(version), params={"limit": "1"})
+        except NotFound:
+            return False
+        except ApiError:
+            return None
+        return True
 
     async def _knows(self, cluster: HttpCluster) -> bool:
         """Whether the CRD has arrived in the cache of an API server, as it is now."""
@@ -307,23 +308,21 @@ class Life(Kind):
             return True
         return False
 
-    async def forget(self) -> None:
-        """Delete every object in etcd, also those that no API server can read any more."""
+    async def leave(self) -> None:
+        """Delete the CRD with its objects, also with those that no API server can read any more."""
         await self._history.forget()
+        with contextlib.suppress(ApiError):
+            await self.cluster.delete(CRDS, self.name)
 
     async def end_native(self) -> None:
-        """Let a StorageVersionMigration that is at work succeed."""
-        if self._running:
+        """Let a StorageVersionMigration succeed where one is at work, or left the CRD as if it were."""
+        conditions = {each["type"]: each["status"] for each in (await self.crd())["status"]["conditions"]}
+        if self._running or conditions.get("StorageMigrating") == "True":
             await self._native(self.cluster, Step(act=Act.NATIVE_SUCCEEDED))
 
     async def second_lags(self) -> bool:
         """Whether the second API server has not heard of the last change of the CRD."""
         return self._world.holding and (await self.crd())["metadata"]["generation"] != self._known_to_second
-
-    @property
-    def native_at_work(self) -> bool:
-        """Whether there is a StorageVersionMigration that is not over."""
-        return bool(self._running)
 
     async def _native(self, through: HttpCluster, step: Step) -> None:
         """A StorageVersionMigration, or the end of one that is at work, as the controllers of Kubernetes 1.36 do it.

@@ -13,6 +13,7 @@ from typing import Any
 
 Document = dict[str, Any]
 
+ABOUT_ENTRIES = "managedFields entries are at"
 _ANNOTATION = "restow.dev/migrated"
 
 
@@ -25,14 +26,12 @@ class Facts:
         stored: the objects, as etcd holds them, by name.
         version: the version that is asked about.
         lagging: whether an API server has not heard of the last change of the CRD.
-        native_at_work: whether a StorageVersionMigration of the cluster is at work on it.
     """
 
     crd: Document
     stored: dict[str, Document]
     version: str
     lagging: bool
-    native_at_work: bool = False
 
     @property
     def storage(self) -> str:
@@ -90,9 +89,10 @@ _CHECKS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("is the storage version", lambda facts: facts.version == facts.storage),
     ("no other version is served", lambda facts: _served(facts) <= {facts.version}),
     ("storedVersions names", lambda facts: facts.version in facts.stored_versions),
-    ("managedFields entries are at", lambda facts: bool(facts.owned_at)),
+    (ABOUT_ENTRIES, lambda facts: bool(facts.owned_at)),
     ("is not served", lambda facts: facts.storage not in _served(facts)),
-    ("StorageVersionMigration is at work", lambda facts: facts.native_at_work),
+    # Nothing is at work where a migration was deleted while it ran: test_histories.py has that as a known failure.
+    ("StorageVersionMigration is at work", lambda facts: facts.migrating.get("status") == "True"),
     ("has not seen the last change", lambda facts: facts.lagging),
     ("does not store .* yet, as its discovery shows", lambda facts: facts.lagging),
     ("no run of restow has proved", lambda facts: not facts.mark),

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from restow.kube.errors import ApiError
-from restow.kube.resources import CRDS
 from restow.migrator import Result
-from tests.histories.asking import Answer, ask, false_yes, untrue_no
+from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
 from tests.histories.life import Life, storage_of
 from tests.histories.reasons import Facts
@@ -68,13 +65,29 @@ async def run_seed(world: World, seed: int) -> Outcome:
     return outcome
 
 
-async def run_seeds(world: World, seeds: Iterable[int], jobs: int, show: Callable[[Outcome], None]) -> None:
-    """Run seeds side by side, and after them, one by one, those in which the second API server lags."""
+async def run_seeds(
+    world: World,
+    seeds: Iterable[int],
+    jobs: int,
+    show: Callable[[Outcome], None],
+    more: Callable[[], bool] = lambda: True,
+) -> None:
+    """Run seeds side by side, and after them, one by one, those in which the second API server lags.
+
+    Args:
+        world: what they share.
+        seeds: in their order.
+        jobs: how many side by side.
+        show: gets each outcome.
+        more: whether to go on with another seed.
+    """
     drawn = list(seeds)
     waiting = iter([seed for seed in drawn if not draw(seed).lags])
 
     async def work(some: Iterable[int]) -> None:
         for seed in some:
+            if not more():
+                return
             show(await run_seed(world, seed))
 
     async with asyncio.TaskGroup() as group:
@@ -103,7 +116,7 @@ class _History:
                 await self._end(restow)
         finally:
             self._world.release()
-            await self._forget()
+            await self._life.leave()
 
     async def _step(self, restow: Runner, step: Step) -> bool:
         """Let one step happen and ask; return whether the history is over."""
@@ -130,7 +143,7 @@ class _History:
         crd = await self._life.crd()
         for version in [each["name"] for each in crd["spec"]["versions"] if not each["storage"]]:
             answers = {}
-            for route in Route if self._story.lags else (Route.BALANCED, Route.SECOND)[: 1 + self._number % 2]:
+            for route in self._routes():
                 restow.route = route
                 answers[route] = answer = await ask(restow.cluster, self._life.name, version, restow.api_servers)
                 await self._judge(version, route, answer)
@@ -144,13 +157,22 @@ class _History:
                 yes.append(version)
         return yes
 
+    def _routes(self) -> tuple[Route, ...]:
+        """Through which API servers to ask: as most do, and in turns as somebody may."""
+        other = (Route.FIRST, Route.SECOND)[self._number % 2]
+        return (
+            (Route.BALANCED, other)
+            if self._story.lags
+            else ((Route.BALANCED, Route.BALANCED, other)[self._number % 3],)
+        )
+
     async def _judge(self, version: str, route: Route, answer: Answer) -> None:
         lagging = await self._life.second_lags()
-        facts = Facts(await self._life.crd(), await self._life.stored(), version, lagging, self._life.native_at_work)
+        facts = Facts(await self._life.crd(), await self._life.stored(), version, lagging)
         self._outcome.asked["yes" if answer.yes else "no"] += 1
         where = f"step {self._number}, ready --drop {version} ({route})"
         if not answer.yes:
-            self._outcome.wrong += [f"{where}: an untrue no: {said}" for said in untrue_no(answer, facts)]
+            self._outcome.wrong += [f"{where}: {said}" for said in wrong_no(answer, facts)]
         elif said := false_yes(facts):
             self._outcome.wrong.append(f"{where}: a false yes: {said}")
 
@@ -178,13 +200,6 @@ class _History:
         self._outcome.removed += 1
         self._outcome.wrong += await remove(self._life, versions, (self._world.first, self._world.second))
         return True
-
-    async def _forget(self) -> None:
-        """Delete the CRD, and its objects even where the API server cannot."""
-        life = self._life
-        await life.forget()
-        with contextlib.suppress(ApiError):
-            await life.cluster.delete(CRDS, life.name)
 
     def _note(self, line: str) -> None:
         self._outcome.log.append(line if line.startswith(" ") else f"{self._number:3} {line}")
