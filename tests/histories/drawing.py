@@ -25,6 +25,7 @@ class Act(StrEnum):
     FLIP = "another version becomes the storage version"
     THERE_AND_BACK = "another version becomes the storage version, objects are written, and it is the old one again"
     DESCRIBE = "the schema gets another description"
+    SHORTEN = "the CRD gets another short name"
     ANNOTATE = "the CRD gets an annotation"
     UNSERVE = "a version is no longer served"
     SERVE = "a version is served again"
@@ -156,7 +157,8 @@ _LIKELY = {
     Act.DELETE: 1,
     Act.FLIP: 14,
     Act.THERE_AND_BACK: 5,
-    Act.DESCRIBE: 6,
+    Act.DESCRIBE: 4,
+    Act.SHORTEN: 5,
     Act.ANNOTATE: 2,
     Act.UNSERVE: 5,
     Act.SERVE: 2,

@@ -29,6 +29,7 @@ _RESTOWS = "restow.dev/"
 _CONTROLLER = "migration-runner-controller"
 NATIVE = Resource("storagemigration.k8s.io", "v1beta1", "storageversionmigrations", namespaced=False)
 _AUTHOR, _TOOL = {"fieldManager": "kubectl-edit"}, {"fieldManager": "kubectl-patch"}
+_LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 _NOBODY = {"metadata": {"managedFields": [{}]}}
 
 
@@ -54,6 +55,7 @@ class Life(Kind):
         self._size = 0
         self._running = ""
         self._known_to_second = 0
+        self._days = 0
 
     def manifest(self, version: str, name: str, namespace: str = "default", **parts: Any) -> Document:
         """As in the base, of a kind of its own."""
@@ -93,12 +95,17 @@ class Life(Kind):
             case Act.THERE_AND_BACK:
                 before = storage_of(await self.crd())
                 await self._store_at(step.version)
+                newest = max(each["name"] for each in (await self.crd())["spec"]["versions"] if each["served"])
                 for name in step.names:
-                    await self._write(self.cluster, step.version, name, Way.APPLY)
+                    await self._write(self.cluster, newest, name, Way.APPLY)
                 await self._store_at(before)
             case Act.DESCRIBE:
                 self._edits += 1
                 await self._edit(lambda crd: _describe(crd, f"edited {self._edits} times"))
+            case Act.SHORTEN:
+                self._edits += 1
+                names = [f"{self.plural}-{self._edits}"]
+                await self._edit(lambda crd: crd["spec"]["names"].update(shortNames=names))
             case Act.UNSERVE | Act.SERVE:
                 await self._edit(lambda crd: _serve(crd, step.version, served=step.act is Act.SERVE))
             case Act.ANNOTATE:
@@ -114,7 +121,8 @@ class Life(Kind):
                 await self._history.restore(self.backups[step.back])
                 await self.in_force()
             case Act.NEXT_DAY:
-                await self._edit(_age)
+                self._days += 1
+                await self._edit(lambda crd: _age(crd, self._days))
             case Act.RECREATE:
                 await self._recreate()
             case Act.TRIM:
@@ -445,8 +453,9 @@ def _roll_back(crd: Document, past: Document) -> None:
     crd["metadata"] |= identity
 
 
-def _age(crd: Document) -> None:
-    """Make everything that anyone owns a day older."""
+def _age(crd: Document, days: int) -> None:
+    """Move what was written today to a day of its own, long ago; what is older stays where it is."""
+    then = (_LONG_AGO + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
     for entry in crd["metadata"].get("managedFields", ()):
-        then = datetime.fromisoformat(entry["time"]) - timedelta(days=1)
-        entry["time"] = then.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if datetime.fromisoformat(entry["time"]) > datetime.now(UTC) - timedelta(days=1):
+            entry["time"] = then

@@ -1,4 +1,4 @@
-"""One seed: let its history happen, ask ``ready`` after every step, and judge each answer."""
+"""One history: let it happen, ask ``ready`` after every step, and judge each answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LAST = Step(act=Act.MIGRATE)
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of one seed.
+    """What came of one history.
 
     Attributes:
         log: what happened, and the answers.
@@ -32,13 +32,17 @@ class Outcome:
         removed: after how many yeses a version was removed.
     """
 
-    seed: int
     story: Story
     log: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     asked: Counter[str] = field(default_factory=Counter)
     removed: int = 0
     seconds: float = 0.0
+
+    @property
+    def seed(self) -> int:
+        """Of the story."""
+        return self.story.seed
 
     def __str__(self) -> str:
         verdict = "FAILED" if self.wrong else "ok"
@@ -49,10 +53,10 @@ class Outcome:
         )
 
 
-async def run_seed(world: World, seed: int) -> Outcome:
-    """Run one seed to its verdict."""
+async def run_story(world: World, story: Story) -> Outcome:
+    """Let one history happen, to its verdict."""
     begun = time.monotonic()
-    outcome = Outcome(seed, draw(seed))
+    outcome = Outcome(story)
     history = _History(world, outcome)
     try:
         async with asyncio.timeout(_LIMIT):
@@ -88,7 +92,7 @@ async def run_seeds(
         for seed in some:
             if not more():
                 return
-            show(await run_seed(world, seed))
+            show(await run_story(world, draw(seed)))
 
     async with asyncio.TaskGroup() as group:
         for _ in range(jobs):
@@ -127,6 +131,8 @@ class _History:
         else:
             await self._life.happens(step)
         await self._life.remember()
+        if _claims_all(step, ended) and (left := await self._left()):
+            self._outcome.wrong.append(f"step {self._number}, {step}: {ended}, but {left}")
         self._note(f"{step}{f': {ended}' if ended else ''}")
         self._outcome.asked[step.act.name.lower()] += 1
         yes = await self._ask(restow) if step.asked else []
@@ -136,6 +142,13 @@ class _History:
         if step.remove and once & set(yes) and not self._world.holding:
             return await self._remove(sorted(once & set(yes)))
         return False
+
+    async def _left(self) -> str:
+        """Say which objects are stored at another version than the storage version."""
+        storage = storage_of(await self._life.crd())
+        stored = {name: found["apiVersion"].split("/")[1] for name, found in (await self._life.stored()).items()}
+        left = [f"{name} at {version}" for name, version in stored.items() if version != storage]
+        return f"{', '.join(left)} instead of {storage}" if left else ""
 
     async def _ask(self, restow: Runner) -> list[str]:
         """Ask for each version that is not stored, through each route; return those with a yes only."""
@@ -203,6 +216,15 @@ class _History:
 
     def _note(self, line: str) -> None:
         self._outcome.log.append(line if line.startswith(" ") else f"{self._number:3} {line}")
+
+
+def _claims_all(step: Step, ended: str) -> bool:
+    """Whether a run says that every object is stored at the storage version, and nothing happened since."""
+    if step.within is not None or "storage" in step.skip or step.flag.startswith("--namespace"):
+        return False
+    if step.act is Act.RECONCILE:
+        return ended.rpartition("; ")[2].startswith(("idle", "finished"))
+    return step.act in RUNS and ended.startswith(Result.SUCCEEDED.value) and len(step.shards) in (0, step.count)
 
 
 def _innermost(error: BaseException) -> BaseException:
