@@ -141,6 +141,8 @@ class Runner:
             await meddler.finish()
         finally:
             killing.cancel()
+            running.cancel()
+            await asyncio.wait((running,))
             self._proxy.hook = None
         return running.result()
 
