@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from unittest.mock import patch
 
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.migrator import ListFailed, Refused, look, read_crd
+from restow.migrator import ListFailed, Refused, look, read_crd, readiness
+from restow.migrator.dependents.found import Dependents, Owner
 from tests.histories.reasons import ABOUT_ENTRIES, Facts, untrue
 
 
@@ -23,8 +27,34 @@ class Answer:
         return "yes" if self.yes else f"no: {' | '.join(self.reasons) or self.failed}"
 
 
-async def ask(cluster: Cluster, name: str, version: str, api_servers: Sequence[str]) -> Answer:
-    """Ask whether a version may be removed, and name further API servers."""
+_searches: ContextVar[bool] = ContextVar("searches", default=True)
+
+
+@contextmanager
+def seldom_searching() -> Iterator[None]:
+    """Leave the search for ownerReferences out where ``ask`` says so: it lists every resource of the cluster."""
+    real = readiness.find_dependents
+
+    async def seldom(cluster: Cluster, owners: Collection[Owner]) -> dict[Owner, Dependents]:
+        return await real(cluster, owners) if _searches.get() else {owner: Dependents() for owner in owners}
+
+    with patch.object(readiness, "find_dependents", seldom):
+        yield
+
+
+async def ask(
+    cluster: Cluster, name: str, version: str, api_servers: Sequence[str] = (), *, searches: bool = True
+) -> Answer:
+    """Ask whether a version may be removed.
+
+    Args:
+        cluster: the way to the API servers.
+        name: of the CRD.
+        version: that is to go.
+        api_servers: further ones, named by ``--api-server``.
+        searches: whether to look for ownerReferences too. Objects of histories have none.
+    """
+    _searches.set(searches)
     try:
         found = await look(cluster, (await read_crd(cluster, name)).crd, version, api_servers=api_servers)
     except Refused as refused:

@@ -323,10 +323,14 @@ class Life(Kind):
             await self.cluster.delete(CRDS, self.name)
 
     async def end_native(self) -> None:
-        """Let a StorageVersionMigration succeed where one is at work, or left the CRD as if it were."""
-        conditions = {each["type"]: each["status"] for each in (await self.crd())["status"]["conditions"]}
-        if self._running or conditions.get("StorageMigrating") == "True":
+        """Let a StorageVersionMigration that is at work succeed."""
+        if self._running:
             await self._native(self.cluster, Step(act=Act.NATIVE_SUCCEEDED))
+
+    @property
+    def native_at_work(self) -> bool:
+        """Whether there is a StorageVersionMigration that is not over."""
+        return bool(self._running)
 
     async def second_lags(self) -> bool:
         """Whether the second API server has not heard of the last change of the CRD."""

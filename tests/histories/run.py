@@ -150,7 +150,7 @@ class _History:
         left = [f"{name} at {version}" for name, version in stored.items() if version != storage]
         return f"{', '.join(left)} instead of {storage}" if left else ""
 
-    async def _ask(self, restow: Runner) -> list[str]:
+    async def _ask(self, restow: Runner, *, last: bool = False) -> list[str]:
         """Ask for each version that is not stored, through each route; return those with a yes only."""
         yes = []
         crd = await self._life.crd()
@@ -158,7 +158,9 @@ class _History:
             answers = {}
             for route in self._routes():
                 restow.route = route
-                answers[route] = answer = await ask(restow.cluster, self._life.name, version, restow.api_servers)
+                answers[route] = answer = await ask(
+                    restow.cluster, self._life.name, version, restow.api_servers, searches=last
+                )
                 await self._judge(version, route, answer)
             said = {f"{version}: {answer}" for answer in answers.values()}
             for each in sorted(said):
@@ -181,7 +183,7 @@ class _History:
 
     async def _judge(self, version: str, route: Route, answer: Answer) -> None:
         lagging = await self._life.second_lags()
-        facts = Facts(await self._life.crd(), await self._life.stored(), version, lagging)
+        facts = Facts(await self._life.crd(), await self._life.stored(), version, lagging, self._life.native_at_work)
         self._outcome.asked["yes" if answer.yes else "no"] += 1
         where = f"step {self._number}, ready --drop {version} ({route})"
         if not answer.yes:
@@ -200,7 +202,7 @@ class _History:
         self._note(f"every other version is unserved, and {_LAST}: {ended}")
         if not ended.startswith(Result.SUCCEEDED.value):
             self._outcome.wrong.append(f"the last migration ended as {ended}")
-        yes = await self._ask(restow)
+        yes = await self._ask(restow, last=True)
         others = [each["name"] for each in (await self._life.crd())["spec"]["versions"] if not each["storage"]]
         for version in others:
             if version not in yes:

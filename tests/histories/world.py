@@ -15,6 +15,7 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from tests.apiserver.anchor import keep_group
 from tests.apiserver.lag import LateLine, late_apiserver
+from tests.histories.asking import seldom_searching
 from tests.histories.drawing import VERSIONS
 
 GROUP = "histories.example.com"
@@ -55,6 +56,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
     """Run what histories share."""
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # clients that hang up are what this is about
     async with AsyncExitStack() as stack:
+        stack.enter_context(seldom_searching())
         plane = await stack.enter_async_context(
             ControlPlane(feature_gates={"StorageVersionMigrator": True}, runtime_config={NATIVE: True})
         )
