@@ -210,7 +210,7 @@ class Migration:
         conclusion = Conclusion(self._cluster, self._options, self._halt, report)
         if crd.stored_versions != (crd.storage.name,) and self._options.prunes:
             return await conclusion.of(crd, CrdWatch(crd), None)
-        await conclusion.extend(read)
+        await conclusion.extend(crd)
         return Verdict(prune=False)
 
     async def _begin(self, servers: ApiServers, report: CrdReport, *, first: bool = False) -> ReadCrd:

@@ -6,12 +6,13 @@ written down: a ``Proof``, an annotation on the CRD. It says that every object w
 which generation of which CRD, and for which options the managedFields were done.
 
 A proof holds for a later generation only where each change in between is known to have left the storage version
-alone. Three ways are known (``what_is_proved``):
+alone (``what_is_proved``): the generation is the same, or it is the next one with the same storage version, since one
+change cannot flip it and flip it back. Only the API server counts generations, and every change of the spec moves
+them. Whoever sees a CRD after each change extends the proof (``extended``). The CRD's managedFields are no evidence of
+what did not happen: a client that replaces the CRD by a dump of it brings those of an earlier day back.
 
-- The generation is the same. Only the API server counts it, and every change of the spec moves it.
-- The generation is the next one and the storage version is the same. One change cannot flip it and flip it back.
-- The CRD's own managedFields show that nobody wrote ``spec.versions`` or ``status.storedVersions`` since. A rotated CA
-  bundle or a new label moves the generation and leaves these two owners, with their times, as they were.
+The annotation has to be owned by restow's field manager. After a restore of etcd the same generation may come again
+with another history, and whoever writes the annotation of an earlier day back then is somebody else.
 
 A CRD with a single version needs no proof, since there is no other version at which something could be stored. Losing
 the proof (``kubectl replace``, GitOps) costs one more run, which stores nothing. Pure.
@@ -20,10 +21,7 @@ the proof (``kubectl replace``, GitOps) costs one more run, which stores nothing
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -54,9 +52,6 @@ UNFINISHED = "unfinished"
 What another run finished at the same time says nothing of those objects.
 """
 
-_SAME_SECOND = timedelta(seconds=2)
-"""Times of managedFields have whole seconds: an owner this recent could write once more under the same time."""
-
 
 class Proof(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
     """What a complete run proved.
@@ -67,10 +62,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         versions: a digest of every version with its flags, and of the conversion strategy.
         objects: whether every object was stored at ``storage``; false of a run without the storage phase.
         managed_fields: the options for which the managedFields of all objects were done; empty for none.
-        stored: ``status.storedVersions`` when the run ended.
         native_failure: when the cluster's own migration of the CRD had failed last, if it had.
-        edits: a digest of who wrote ``spec.versions`` and ``status.storedVersions`` last, and when; empty where that
-            was too recent to tell a later write from.
         format: of this value; another one is not read.
     """
 
@@ -80,9 +72,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
     versions: str
     objects: bool = False
     managed_fields: str = ""
-    stored: tuple[str, ...] = ()
     native_failure: str = ""
-    edits: str = ""
     format: int = 0
 
     def encode(self) -> str:
@@ -134,11 +124,25 @@ def what_is_proved(crd: Crd, remembered: str = "") -> Proven:
     """
     single = len(crd.versions) == 1 and crd.stored_versions == (crd.storage.name,)
     found, doubt = _holding(crd, crd.annotations.get(ANNOTATION, ""))
+    if found is not None and not _is_ours(crd):
+        found, doubt = (
+            None,
+            f"the mark of restow on {crd.name} was written there by another field manager, and proves nothing",
+        )
     if found is None and remembered and not _unfinished(crd):
         found, _ = _holding(crd, remembered)
     if found is not None:
         doubt = _doubt_of_objects(crd, found)
     return Proven(crd, found, "" if single else doubt)
+
+
+def _is_ours(crd: Crd) -> bool:
+    """Whether restow's field manager owns the annotation."""
+    return any(
+        entry.get("manager") == FIELD_MANAGER
+        and f"f:{ANNOTATION}" in (((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations") or {})
+        for entry in crd.managed_fields
+    )
 
 
 def _unfinished(crd: Crd) -> bool:
@@ -169,23 +173,12 @@ def _holding(crd: Crd, value: str) -> tuple[Proof | None, str]:
             f"the storage version of {name} changed from {proof.storage} to {crd.storage.name} after the last complete "
             "run of restow"
         )
-    if jump <= 1 or _harmless(crd, proof):
+    if jump <= 1:
         return proof, ""
     return None, (
         f"{name} was changed {jump} times after the last complete run of restow (generation {proof.generation} to "
         f"{crd.generation}), and its storage version may have been another one in between"
     )
-
-
-def _harmless(crd: Crd, proof: Proof) -> bool:
-    """Whether every change since the proof left ``spec.versions`` alone.
-
-    A flip takes ``spec.versions`` into the hands of whoever flips, at that time, and has the API server add to
-    storedVersions; whoever trims that takes storedVersions. So two owners that are what they were, with their times,
-    mean that neither happened.
-    """
-    known = {*proof.stored, crd.storage.name}
-    return bool(proof.edits) and proof.edits == _edits(crd) and set(crd.stored_versions) <= known
 
 
 def _doubt_of_objects(crd: Crd, proof: Proof) -> str:
@@ -200,7 +193,7 @@ def _doubt_of_objects(crd: Crd, proof: Proof) -> str:
     return ""
 
 
-def proof_of_run(start: Crd, now: Crd, options: Options, at: datetime | None) -> Proof | None:
+def proof_of_run(start: Crd, now: Crd, options: Options) -> Proof | None:
     """Return the proof that a complete run with these options leaves; None where it may leave none.
 
     Only for a run that finished every object while the storage version was the same all the time (``may_prune``).
@@ -210,7 +203,6 @@ def proof_of_run(start: Crd, now: Crd, options: Options, at: datetime | None) ->
         start: the CRD as it was read before the objects were listed.
         now: the CRD read just now.
         options: of the run.
-        at: the API server's clock now.
     """
     if _unfinished(now) and now.annotations[ANNOTATION] != start.annotations.get(ANNOTATION):
         return None  # objects of another run failed meanwhile, which this one may have looked at before
@@ -228,14 +220,12 @@ def proof_of_run(start: Crd, now: Crd, options: Options, at: datetime | None) ->
         versions=_versions(now),
         objects=options.does(Phase.STORAGE) or (before.proof is not None and not before.doubt),
         managed_fields=done,
-        stored=now.stored_versions,
         native_failure=failed_prune(now),
-        edits=_edits_before(now, at),
         format=_FORMAT,
     )
 
 
-def extended(proven: Proven, at: datetime | None) -> Proof | None:
+def extended(proven: Proven) -> Proof | None:
     """Return a proof that holds for the CRD as it is, in words of its present generation; None where none is due.
 
     Each step of one generation is known by itself; a proof that is not extended is lost with the second one.
@@ -249,8 +239,6 @@ def extended(proven: Proven, at: datetime | None) -> Proof | None:
         generation=crd.generation,
         versions=_versions(crd),
         managed_fields=done,
-        stored=crd.stored_versions,
-        edits=_edits_before(crd, at),
     )
 
 
@@ -298,34 +286,3 @@ def _settings(options: Options) -> str:
 
 def _versions(crd: Crd) -> str:
     return hashlib.sha256(msgspec.json.encode([crd.fingerprint, crd.strategy])).hexdigest()[:16]
-
-
-def _edits(crd: Crd) -> str:
-    """Return a digest of who wrote the versions and storedVersions last, and when; empty where that is not known."""
-    owners = sorted(_owners(crd))
-    if not any(place == "versions" for place, *_who in owners) or not all(time for *_who, time in owners):
-        return ""
-    return hashlib.sha256(msgspec.json.encode(owners)).hexdigest()[:16]
-
-
-def _edits_before(crd: Crd, at: datetime | None) -> str:
-    """Return the digest for a proof made at that time; empty where an owner could write again under the same time."""
-    others = [time for _place, manager, _operation, time in _owners(crd) if manager != FIELD_MANAGER]
-    if at is None or any(not time or datetime.fromisoformat(time) > at - _SAME_SECOND for time in others):
-        return ""
-    return _edits(crd)
-
-
-def _owners(crd: Crd) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (place, manager, operation, time) of every managedFields entry that owns one of the two places."""
-    for entry in crd.managed_fields:
-        fields = entry.get("fieldsV1") or {}
-        who = (str(entry.get("manager", "")), str(entry.get("operation", "")), str(entry.get("time", "")))
-        for place, section, field in (("versions", "f:spec", "f:versions"), ("stored", "f:status", "f:storedVersions")):
-            if _holds(fields, section, field):
-                yield place, *who
-
-
-def _holds(fields: Mapping[str, Any], section: str, field: str) -> bool:
-    below = fields.get(section)
-    return below is not None and (not below or field in below)

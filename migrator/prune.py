@@ -10,7 +10,7 @@ from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError, NotFound, Unreachable
 from restow.migrator import watermark as resuming
-from restow.migrator.crdaccess import DELETED, CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
+from restow.migrator.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.model import Engine, Options, Phase
 from restow.migrator.passes import unfinished
@@ -69,14 +69,14 @@ class Conclusion:
             report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
             return Verdict(prune=False)
 
-    async def extend(self, read: ReadCrd) -> None:
+    async def extend(self, crd: Crd) -> None:
         """Write the proof down for the generation that the CRD has now, for which it still holds."""
-        proof = extended(what_is_proved(read.crd), read.server_now)
+        proof = extended(what_is_proved(crd))
         if proof is None:
             return
         self._report.proof = proof.encode()
         try:
-            await annotate(self._cluster, read.crd, {ANNOTATION: proof.encode()}, unchanged=True)
+            await annotate(self._cluster, crd, {ANNOTATION: proof.encode()}, unchanged=True)
         except Conflict:
             return  # it holds as it is, until the next change
 
@@ -97,8 +97,7 @@ class Conclusion:
         """Judge on a fresh read, as often as the CRD is written in between."""
         report = self._report
         for _ in range(_ATTEMPTS):
-            read = await read_crd(self._cluster, start.name)
-            now = read.crd
+            now = (await read_crd(self._cluster, start.name)).crd
             await watching.reach(now.generation)
             if self._halt:  # whoever leads now prunes
                 report.pruned_reason = report.unfinished = unfinished(report, self._halt)
@@ -111,7 +110,7 @@ class Conclusion:
                 return verdict
             try:
                 now = await self._trim(start, now)
-                proof = proof_of_run(start, now, self._options, read.server_now)
+                proof = proof_of_run(start, now, self._options)
                 await self._leave(now, proof)
             except (Conflict, Unreachable):
                 continue

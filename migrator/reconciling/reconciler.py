@@ -206,7 +206,7 @@ class Migrator:
         due = due_phases(crd, options, self._memory.proof(name))
         if not due:
             self._memory.calm(name)
-            await self._extend_proof(read)
+            await self._extend_proof(crd)
             await self._narrator.tell(Happening.IDLE, crd, message="nothing is due")
             return _NEVER
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
@@ -282,29 +282,30 @@ class Migrator:
         raise error
 
     async def _remember(self, start: Crd, options: Options, proof: str) -> float | None:
-        """Remember what a run proved, if nothing is due by it; return when to look again."""
+        """Take note of what a run proved, if nothing is due by it; return when to look again."""
         read = await self._read(start.name)
         if read is None or not proof or due_phases(read.crd, options, proof):
             return 0.0  # it changed meanwhile, or a run of another process failed, so something may be due
-        self._memory.finished(start.name, proof)
         await self._leave(read.crd, proof)
         return None
 
-    async def _extend_proof(self, read: ReadCrd) -> None:
-        """Write the proof down for the CRD's present generation: one that is two changes old may prove nothing."""
-        crd = read.crd
-        proof = extended(what_is_proved(crd, self._memory.proof(crd.name)), read.server_now)
+    async def _extend_proof(self, crd: Crd) -> None:
+        """Write the proof down for the CRD's present generation: one that is two changes old proves nothing."""
+        proof = extended(what_is_proved(crd, self._memory.proof(crd.name)))
         if proof is not None:
-            self._memory.finished(crd.name, proof.encode())
             await self._leave(crd, proof.encode())
 
     async def _leave(self, crd: Crd, proof: str) -> None:
-        if crd.annotations.get(ANNOTATION) == proof:
-            return
+        """Leave a proof on the CRD; without the right to, remember it.
+
+        One that stands on the CRD is not remembered: a restore of etcd takes it away with what it speaks of.
+        """
+        said = ""
         try:
             said = await annotate(self._cluster, crd, {ANNOTATION: proof}, unchanged=True)
         except Conflict:
-            return  # its event comes, and with it the next look
+            _log.debug("%s was written at the same moment: its event comes, and with it the next look", crd.name)
+        self._memory.finished(crd.name, proof if said else "")
         if said:
             _log.warning("the proof could not be left on %s (%s): the next process looks again", crd.name, said)
 

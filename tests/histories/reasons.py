@@ -76,6 +76,15 @@ class Facts:
         return found if isinstance(found, dict) else {}
 
     @property
+    def ours(self) -> bool:
+        """Whether restow's field manager owns that annotation."""
+        return any(
+            entry["manager"] == "restow-migrator"
+            and f"f:{_ANNOTATION}" in entry["fieldsV1"].get("f:metadata", {}).get("f:annotations", {})
+            for entry in self.crd["metadata"].get("managedFields", ())
+        )
+
+    @property
     def jump(self) -> int:
         """Generations since the proof."""
         return int(self.crd["metadata"]["generation"]) - int(self.proof.get("generation", 0))
@@ -99,6 +108,7 @@ _CHECKS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("no run of restow has proved", lambda facts: not facts.mark),
     ("did not finish every object", lambda facts: facts.mark.startswith("unfinished")),
     ("of another release, or was edited", lambda facts: bool(facts.mark) and not facts.proof),
+    ("was written there by another field manager", lambda facts: bool(facts.mark) and not facts.ours),
     ("was deleted and created again", lambda facts: facts.proof.get("uid") != facts.crd["metadata"]["uid"]),
     ("went back from generation", lambda facts: facts.jump < 0),
     ("storage version of .* changed from", lambda facts: facts.proof.get("storage") != facts.storage),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
 
 from restow.crds import Crd
-from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry
 from restow.migrator.managedfields.fieldset import FieldSet
 from restow.migrator.model import Options
 from restow.migrator.proof import ANNOTATION, proof_of_run
@@ -132,11 +131,20 @@ def crd(
     )
 
 
-def proved(crd: Crd, options: Options | None = None, *, by: Crd | None = None, at: datetime | None = None) -> Crd:
+def proved(crd: Crd, options: Options | None = None, *, by: Crd | None = None) -> Crd:
     """The CRD with the proof that a run with these options left on it, or on another state of it (``by``)."""
-    proof = proof_of_run(by or crd, by or crd, options or Options(), at)
+    proof = proof_of_run(by or crd, by or crd, options or Options())
     assert proof is not None
-    return dataclasses.replace(crd, annotations={**crd.annotations, ANNOTATION: proof.encode()})
+    return with_mark(crd, proof.encode())
+
+
+def with_mark(crd: Crd, value: str, manager: str = FIELD_MANAGER) -> Crd:
+    """The CRD with an annotation of restow's, written by a field manager."""
+    fields = {"f:metadata": {"f:annotations": {f"f:{ANNOTATION}": {}}}}
+    entry = {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    others = [each for each in crd.managed_fields if each.get("fieldsV1") != fields]
+    annotations = {**crd.annotations, ANNOTATION: value}
+    return dataclasses.replace(crd, annotations=annotations, managed_fields=(*others, entry))
 
 
 def api_version(version: str) -> str:

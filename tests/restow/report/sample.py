@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from restow.crds import Crd
-from restow.migrator.managedfields.entries import Entry
+from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry
 from restow.migrator.model import Options
 from restow.migrator.proof import ANNOTATION, proof_of_run
 from restow.migrator.timeline import check, observe, parse_policy, schedule
@@ -60,10 +60,12 @@ def crd(
             },
         }
     )
-    proof = proof_of_run(made, made, Options(), None)
+    proof = proof_of_run(made, made, Options())
     if proof is None or made.stored_versions != (storage,):
         return made
-    return dataclasses.replace(made, annotations={ANNOTATION: proof.encode()})
+    fields = {"f:metadata": {"f:annotations": {f"f:{ANNOTATION}": {}}}}
+    entry = {"manager": FIELD_MANAGER, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    return dataclasses.replace(made, annotations={ANNOTATION: proof.encode()}, managed_fields=(entry,))
 
 
 def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> Tally:
