@@ -110,7 +110,7 @@ class Operator:
 
     async def leads(self) -> bool:
         """Whether it says so in its metrics."""
-        return f'restow_leader{{lease="lease {self.namespace}/{LEASE}"}} 1.0' in (await self.get("/metrics"))[1]
+        return f'restow_leader{{lease="{self.namespace}/{LEASE}"}} 1.0' in (await self.get("/metrics"))[1]
 
     async def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and wait until it has ended; return its exit code."""

@@ -86,7 +86,7 @@ async def test_a_profile_from_an_old_client_to_its_end(
     assert status == 200
     for line in (
         'restow_admission_reviews_total{result="denied",step="cloudprofiles"} 1.0',
-        'restow_leader{lease="lease default/restow-operator"} 1.0',
+        'restow_leader{lease="default/restow-operator"} 1.0',
         "restow_webhook_wiring_problems 0.0",
     ):
         assert line in metrics, metrics
