@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-__all__ = ["CONFIG_MAPS", "CRDS", "EVENTS", "LEASES", "NAMESPACES", "SELF_SUBJECT_ACCESS_REVIEWS", "Resource"]
+__all__ = [
+    "CONFIG_MAPS",
+    "CRDS",
+    "ENDPOINT_SLICES",
+    "EVENTS",
+    "LEASES",
+    "NAMESPACES",
+    "SELF_SUBJECT_ACCESS_REVIEWS",
+    "Resource",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,7 @@ class Resource:
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True)
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True)
 EVENTS = Resource("events.k8s.io", "v1", "events", namespaced=True)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True)
 SELF_SUBJECT_ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False)

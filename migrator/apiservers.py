@@ -30,12 +30,11 @@ from typing import Any, Self
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, KubeError, NotFound
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS, ENDPOINT_SLICES
 from restow.migrator.crdaccess import patiently
 
 __all__ = ["ApiServers", "View", "endpoint_urls", "storage_version_hash"]
 
-ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True)
 _OF_KUBERNETES = {"labelSelector": "kubernetes.io/service-name=kubernetes"}
 _SERVER_NAME = "kubernetes.default.svc"
 """A name in every API server's certificate; the addresses of endpoints need not be there."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
-from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, LEASES, Resource
+from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource
 from restow.migrator import Engine
 from restow.migrator.native.migration import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
@@ -55,6 +55,7 @@ def _ready(asked: Asked) -> Iterator[Grant]:
     yield from _reads_crds(asked)
     for target in asked.targets:
         yield from _on_objects(asked, target, "list", why="find objects that still have entries of the version")
+    yield from _looks_at_servers()
     if asked.dependents:
         why = "find objects of any kind with ownerReferences at the version; RBAC cannot restrict list to metadata"
         yield Grant("*", "*", "list", why, optional="it names the resources that it has not looked at")
@@ -67,6 +68,7 @@ def _migrate(asked: Asked) -> Iterator[Grant]:
         why = "list the objects, read those that changed meanwhile, and write each at the storage version"
         for verb in ("list", "get", "patch"):
             yield from _on_objects(asked, target, verb, why=why)
+    yield from _looks_at_servers()
     if asked.prunes and not asked.namespaces:
         yield from _prunes(asked)
     if asked.shards:
@@ -90,6 +92,7 @@ def _prune(asked: Asked) -> Iterator[Grant]:
         why = "prove that every object is stored at the storage version, and write those that are not"
         for verb in ("list", "get", "patch"):
             yield from _on_objects(asked, target, verb, why=why)
+    yield from _looks_at_servers()
     yield from _prunes(asked)
 
 
@@ -169,6 +172,12 @@ def _reads_crds(asked: Asked) -> Iterator[Grant]:
         yield Grant(CRDS.group, CRDS.plural, "list", "find all CRDs (--all)")
 
 
+def _looks_at_servers() -> Iterator[Grant]:
+    why = "look at each API server for one that lags"
+    without = "only what answers at the address of the kubeconfig is looked at"
+    yield _in("default", ENDPOINT_SLICES, "list", why, optional=without)  # where the Service kubernetes is
+
+
 def _prunes(asked: Asked) -> Iterator[Grant]:
     for target in asked.targets:
         why = "set status.storedVersions once every object is done"
@@ -176,7 +185,8 @@ def _prunes(asked: Asked) -> Iterator[Grant]:
         for verb in ("list", "watch"):
             why = "prove that a CRD which is edited in mid-run kept its storage version"
             yield _on_crd(target.name, verb, why, optional="such a run looks at all objects again")
-        why, without = "leave the completion mark on the CRD", "a later run looks at what is done again"
+        why = "leave the proof on the CRD that every object is done"
+        without = "ready cannot say yes, and the next run looks at all objects"
         yield _on_crd(target.name, "patch", why, optional=without)
 
 
@@ -239,8 +249,8 @@ def _on(resource: Resource, verb: str, why: str, *, subresource: str = "", optio
     return Grant(resource.group, plural, verb, why, optional=optional)
 
 
-def _in(namespace: str, resource: Resource, verb: str, why: str, name: str = "") -> Grant:
-    return Grant(resource.group, resource.plural, verb, why, name, namespace)
+def _in(namespace: str, resource: Resource, verb: str, why: str, name: str = "", *, optional: str = "") -> Grant:
+    return Grant(resource.group, resource.plural, verb, why, name, namespace, optional)
 
 
 _ENGINES: Final = {

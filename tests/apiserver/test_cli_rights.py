@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from restow.kube.client import HttpCluster
-from restow.kube.resources import CRDS
+from restow.kube.resources import CRDS, ENDPOINT_SLICES
 from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind
 from tests.restow.commandline import Ran, restow
@@ -46,6 +46,10 @@ def optional(kind: Kind) -> tuple[Right, ...]:
     return on_crd(kind, "patch"), on_crd(kind, "list", "watch")
 
 
+SERVERS = Right(ENDPOINT_SLICES.group, ENDPOINT_SLICES.plural, ("list",))
+"""To find each API server; in the namespace ``default``."""
+
+
 def one_by_one(rules: Iterable[dict[str, list[str]]]) -> set[tuple[str, str, str, str]]:
     """RBAC rules as (group, resource, verb, name)."""
     return {
@@ -65,7 +69,7 @@ async def run(kubeconfig: Path, command: str, *arguments: str) -> Ran:
 
 
 async def test_the_least_rights_are_enough(due: Kind, access: Access, cluster: HttpCluster) -> None:
-    """A Job's ClusterRole should hold no more; without the right to leave the mark it only looks again next time."""
+    """A Job's ClusterRole should hold no more; without the right to leave the proof ``ready`` cannot say yes."""
     user = await access.user("migrator-least", *least(due).values())
     assert (await run(user.kubeconfig, "status", due.name)).code == 0
     assert (await run(user.kubeconfig, "plan", due.name)).code == 3
@@ -73,20 +77,25 @@ async def test_the_least_rights_are_enough(due: Kind, access: Access, cluster: H
     assert ran.code == 0, ran.err
     (crd,) = ran.json["crds"]
     assert (ran.json["result"], crd["pruned"], crd["objects"]["rewritten"]) == ("Succeeded", True, 2)
+    (unseen,) = crd["notSeen"]
+    assert unseen.startswith("the endpoints of the Service kubernetes may not be listed (")
     (warning,) = crd["warnings"]
-    assert warning.startswith(f"the completion mark could not be left on {due.name} (")
+    assert warning.startswith(f"the proof could not be left on {due.name} (")
     assert warning in ran.err
     assert await due.stored_versions() == ["v1beta1"]
     assert {found["apiVersion"] for found in (await due.stored()).values()} == {f"{due.group}/v1beta1"}
-    assert (await run(user.kubeconfig, "ready", due.name, "--drop", "v1alpha1")).code == 0
+    ready = await run(user.kubeconfig, "ready", due.name, "--drop", "v1alpha1", "-o", "json")
+    assert (ready.code, ready.json["owners"]) == (3, [])
     assert MARK not in (await cluster.get(CRDS, due.name)).json()["metadata"].get("annotations", {})
 
 
 async def test_with_all_rights_nothing_is_left_to_wish(due: Kind, access: Access, cluster: HttpCluster) -> None:
     """No warning, and the mark by which the next run knows what is done."""
     user = await access.user("migrator-full", *least(due).values(), *optional(due))
+    await access.grant(user, SERVERS, namespace="default")
     ran = await run(user.kubeconfig, "migrate", due.name, "-o", "json")
-    assert (ran.code, ran.json["crds"][0]["warnings"]) == (0, [])
+    (crd,) = ran.json["crds"]
+    assert (ran.code, crd["warnings"], crd["notSeen"]) == (0, [], [])
     assert MARK in (await cluster.get(CRDS, due.name)).json()["metadata"]["annotations"]
 
 
@@ -95,8 +104,9 @@ def test_the_documented_role_is_what_was_tried(group: str) -> None:
     text = (Path(__file__).parents[2] / "docs" / "migrating.md").read_text(encoding="utf-8")
     named = "kind: ClusterRole\nmetadata:\n  name: restow-widgets\n"
     (block,) = (each for each in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL) if named in each)
-    documents = yaml.safe_load_all(block.replace("example.com", group))
-    (role,) = (each for each in documents if each["kind"] == "ClusterRole")
+    role, in_default = yaml.safe_load_all(block.replace("example.com", group))
+    assert (in_default["kind"], in_default["metadata"]["namespace"]) == ("Role", "default")
+    assert one_by_one(in_default["rules"]) == one_by_one([SERVERS.rule()])
     kind = Kind(None, None, group)  # type: ignore[arg-type]
     tried = (right.rule() for right in (*least(kind).values(), *optional(kind)))
     assert one_by_one(role["rules"]) == one_by_one(tried)

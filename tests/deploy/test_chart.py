@@ -119,6 +119,21 @@ def test_rights_of_other_values(flags: tuple[str, ...], command: Command, asked:
     assert rights(roles) == rights(plain(manifests(grants([command], asked), "x")))
 
 
+@pytest.mark.parametrize("name", ["migration-job", "operator-cert-manager"])
+def test_releases_share_no_name_in_default(name: str, helm: Helm) -> None:
+    """Helm refuses to install a release over another one's Role, and all have theirs in that namespace."""
+    names: list[tuple[str, str]] = []
+    for namespace in ("one", "two"):
+        documents = helm.render("--values", BY_NAME[name], namespace=namespace)
+        found = [each for each in documents if each["metadata"].get("namespace") == "default"]
+        binding = the(found, "RoleBinding")
+        assert binding["roleRef"]["name"] == the(found, "Role")["metadata"]["name"]
+        account = the(documents, "ServiceAccount")["metadata"]
+        assert [(each["namespace"], each["name"]) for each in binding["subjects"]] == [(namespace, account["name"])]
+        names += [(each["kind"], each["metadata"]["name"]) for each in found]
+    assert len(set(names)) == len(names) == 4
+
+
 def test_the_custom_verbs_are_those_that_admission_asks_for(helm: Helm) -> None:
     """A misspelt verb would lock everybody out."""
     roles = of_kind(helm.render("--values", BY_NAME["operator"]), "ClusterRole")

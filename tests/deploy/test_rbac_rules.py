@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.commands.rbac import command
+from restow.kube.resources import ENDPOINT_SLICES
 from restow.rbac import Asked, Command, Grant, ServiceAccount, grants, manifests, plain, to_yaml
 from tests.deploy.rendering import rights
 
@@ -82,6 +83,25 @@ def test_dependents_are_looked_for_by_one_optional_right() -> None:
     assert wide not in grants([Command.READY], Asked(crds=(CRD,), dependents=True, least=True))
     ran = CliRunner().invoke(command, ["--for", "ready", "--crd", CRD, "--dependents", "-o", "json"])
     assert rights(yaml.safe_load(ran.stdout)["items"]) == rights(_roles(grants([Command.READY], asked)))
+
+
+@pytest.mark.parametrize("command", Command)
+def test_api_servers_are_looked_at_by_an_optional_right(command: Command) -> None:
+    """Who relies on the look at lag needs it, nothing else does, and nothing fails without it."""
+    looks = {Command.MIGRATE, Command.PRUNE, Command.READY, Command.OPERATOR}
+
+    def found(*, least: bool) -> list[Grant]:
+        asked = Asked(crds=(CRD,), keeps=(CRD,), home="home", least=least)
+        return [each for each in grants([command], asked) if each.resource == ENDPOINT_SLICES.plural]
+
+    keys = {(each.group, each.verb, each.name, each.namespace) for each in found(least=False)}
+    assert keys == ({(ENDPOINT_SLICES.group, "list", "", "default")} if command in looks else set())
+    assert found(least=True) == []
+
+
+def test_an_operator_that_migrates_nothing_looks_at_no_api_server() -> None:
+    """A right in a namespace that is not the operator's needs a reason."""
+    assert all(each.resource != ENDPOINT_SLICES.plural for each in grants([Command.OPERATOR], Asked(home="home")))
 
 
 def test_secrets_are_named() -> None:

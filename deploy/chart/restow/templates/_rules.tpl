@@ -19,11 +19,18 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end -}}
 
 {{- define "restow.rules.migrate.optional" -}}
-# Optional: the completion mark, and the proof that a CRD which is edited in mid-run kept its storage version.
+# Optional: the proof for restow ready and later runs, and the watch that shows whether a CRD edited in mid-run was flipped.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
   verbs: [list, watch, patch]
+{{- end -}}
+
+{{- /* Optional; in the namespace default, where the Service kubernetes is. */ -}}
+{{- define "restow.rules.servers" -}}
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list]
 {{- end -}}
 
 {{- define "restow.rules.shards" -}}
@@ -127,7 +134,9 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end -}}
 
 {{- /*
-A ServiceAccount, and what it may: (dict "of" (list $ "job") "annotations" … "cluster" "…rules" "own" "…rules").
+A ServiceAccount, and what it may: (dict "of" (list $ "job") "annotations" … "cluster" "…rules" "own" "…rules"
+"default" "…rules"), in the cluster, the release's namespace and the namespace default. All releases share the last one,
+so names there say whose they are.
 */ -}}
 {{- define "restow.account" -}}
 {{- $root := index .of 0 -}}
@@ -176,6 +185,29 @@ kind: RoleBinding
 metadata:
   {{- include "restow.metadata" .of | nindent 2 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
+subjects:
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
+{{- end }}
+{{- if .default }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ printf "%s:%s" $root.Release.Namespace $name }}
+  namespace: default
+  labels:
+    {{- include "restow.labels" .of | nindent 4 }}
+rules:
+{{ .default }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ printf "%s:%s" $root.Release.Namespace $name }}
+  namespace: default
+  labels:
+    {{- include "restow.labels" .of | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ printf "%s:%s" $root.Release.Namespace $name | quote }}}
 subjects:
 - {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
 {{- end }}
