@@ -65,10 +65,16 @@ class Watched:
         return {what: n for what, n in self.asked.items() if not what.startswith((*reads, "create events"))}
 
     async def get(
-        self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+        cached: bool = False,
     ) -> Reply:
         self.asked[f"get {resource.plural}"] += 1
-        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only)
+        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
 
     async def list_page(
         self,

@@ -162,7 +162,7 @@ from restow.migrator import Migration, Options, Phase
 from tests.restow.commandline import RESTOW
 
 options = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=0)
-journey.Migration = lambda cluster, observer: Migration(cluster, options, observer=observer)
+journey.Migration = lambda cluster, _options, observer: Migration(cluster, options, observer=observer)
 main()
 """
     environment = os.environ | {"TMPDIR": str(tmp_path)}
