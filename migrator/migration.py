@@ -54,6 +54,13 @@ _LAG_POLL_S = 0.5
 _LAG_WATCH_S = 10.0
 
 
+_UNCHANGED = (
+    "{count} objects that were last written before {crd} was changed were current already, although "
+    "status.storedVersions named {old}: an earlier run stored them, or an API server that lags takes them for current. "
+    "If no run was there before, look at the API servers, and run again with --ignore-mark"
+)
+
+
 class Lagging(Exception):
     """An API server does not follow the CRD; the message says which, and what to do."""
 
@@ -304,6 +311,7 @@ class Migration:
         if rules.reencode:
             await warn_of_lost_fields(self._environment, crd, options, report)
         share = await Share.of(self._cluster, crd, options)
+        resumable = resuming.valid_watermark(crd, options.settle_s) is not None
         native = NativeRun(self._environment, crd, rules, options, report) if options.engine is Engine.NATIVE else None
         if native is not None and rules.reencode:
             self._observer.at(Moment.NATIVE, report)
@@ -311,6 +319,9 @@ class Migration:
         verdict = await self._pass_watched(crd, self._resumed(crd, rules, report), servers, share, report)
         if native is not None:
             await native.end()
+        old = [name for name in report.stored_before if name != crd.storage.name]
+        if report.unchanged and old and not resumable:
+            report.warnings.append(_UNCHANGED.format(count=report.unchanged, crd=crd.name, old=", ".join(old)))
         return verdict
 
     async def _pass_watched(

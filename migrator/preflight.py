@@ -199,6 +199,6 @@ _NOT_WATCHED = (
 )
 
 _NOT_MARKED = (
-    "neither the watermark nor the completion mark can be left on it, so a later run cannot tell what is done, and "
+    "neither the watermark nor the proof can be left on it, so a later run cannot tell what is done, and "
     "looks at all objects again"
 )

@@ -135,6 +135,7 @@ class CrdReport:
         settle_s: seconds that were waited for the CRD to settle.
         lagging: the sentence about an API server that was waited for, or empty.
         put_back: versions that were put back into storedVersions before the first write.
+        unchanged: objects last written before the last change of the CRD that a write found current.
         not_seen: sentences about API servers that could not be looked at.
         proof: the proof that the run left, or would have left with the right to; empty where it proved nothing.
         engine: who stored objects again, ``direct`` or ``native``.
@@ -166,6 +167,7 @@ class CrdReport:
     settle_s: float = 0.0
     lagging: str = ""
     put_back: tuple[str, ...] = ()
+    unchanged: int = 0
     not_seen: list[str] = field(default_factory=list)
     proof: str = ""
     duration_s: float = 0.0
@@ -233,6 +235,7 @@ class CrdReport:
             "unfinished": self.unfinished,
             "warnings": list(self.warnings),
             "notSeen": list(self.not_seen),
+            "unchanged": self.unchanged,
             "passes": self.passes,
             "engine": self.engine,
             "resumedFrom": self.resumed_from,

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from restow.crds import Crd
 
-__all__ = ["Sightings", "remaining_settle_time"]
+__all__ = ["Sightings", "last_spec_change", "remaining_settle_time"]
 
 
 _CLOCKS_APART_S = 60.0

@@ -4,7 +4,7 @@ It is the resourceVersion of a LIST that was made when the last change of the CR
 one was written since, by whomever, and so is stored at the storage version; a run that resumes leaves out re-encoding
 it. It says nothing about managedFields: clients of an older version write old entries at any time.
 
-It is an annotation of the CRD, beside the completion mark, and is left before the first object is written:
+It is an annotation of the CRD, as the proof is, and is left before the first object is written:
 
 - It takes the right to patch the CRD, which the mark takes too, and no other; a ConfigMap would need a namespace and
   rights in it. Without the right nothing is lost but the shortcut.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -43,6 +44,7 @@ from restow.migrator.outcome import (
     of_write_error,
 )
 from restow.migrator.report import OWNERS_LOST, CrdReport, Failure
+from restow.migrator.settle import last_spec_change
 from restow.migrator.waits import again
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
@@ -100,6 +102,7 @@ class Writer:
         self._cluster = cluster
         self._resource = crd.resource_at(crd.storage.name)
         self._kind = crd.kind
+        self._crd_changed = last_spec_change(crd)
         self._rules = rules
         self._report = report
         self._translator = translator
@@ -161,7 +164,15 @@ class Writer:
                     doubtful = decision or doubtful
             else:
                 self._count(decision, changed=changed)
+                self._report.unchanged += bool(decision.steps) and not changed and self._is_old(meta)
                 return
+
+    def _is_old(self, meta: Meta) -> bool:
+        """Whether an object was last written before the last change of the CRD, as far as its entries tell."""
+        if self._crd_changed is None or not self._rules.reencode or not meta.managed_fields:
+            return False
+        times = [entry.time for entry in meta.managed_fields]
+        return all(time and datetime.fromisoformat(time) < self._crd_changed for time in times)
 
     def _decide(self, meta: Meta, live: dict[str, Any] | None, translation: Translation | None) -> Decision:
         return decide(meta.managed_fields, self._rules.for_object(meta.resource_version), live, translation)

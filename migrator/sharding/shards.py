@@ -72,7 +72,7 @@ class Record(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     Attributes:
         index, count: which shard.
         uid, storage: of the CRD, and the version at which every object of the part is stored.
-        mark: the completion mark that a whole run would have left: a hash of versions, flags and options.
+        mark: what tells runs apart that do different things (``run_key``).
         first, last: the generations from before its list until after its last write; the storage version was proven
             to be this one in each of them.
         stored: ``status.storedVersions`` before its list.
@@ -123,7 +123,7 @@ def standing(records: Iterable[Record], count: int, now: Crd, mark: str, seen: G
         records: all that there are, of other counts too.
         count: how many shards there are now.
         now: the CRD read just now, after the records.
-        mark: the completion mark of a run with these options on the CRD as it is now.
+        mark: ``run_key`` of a run with these options on the CRD as it is now.
         seen: what the one that judges saw of the CRD itself.
     """
     storage = now.storage.name

@@ -12,7 +12,17 @@ import msgspec
 from restow import options
 from restow.crds import Crd
 from restow.exits import Exit, InputError
-from restow.migrator import CrdReport, Engine, Migration, Options, Report, Result, list_crds, refusal
+from restow.migrator import (
+    CrdReport,
+    Engine,
+    Migration,
+    Options,
+    Report,
+    Result,
+    list_crds,
+    refusal,
+    what_is_proved,
+)
 from restow.printing import print_data, print_table, say
 from restow.progress import Progress
 from restow.session import Session, run
@@ -118,7 +128,8 @@ def _work_due(crd: Crd, options: Options) -> bool:
     """Whether a CRD that cannot be migrated as it is has objects to migrate, as far as the CRD alone shows."""
     if crd.terminating or (options.namespace is not None and not crd.namespaced):
         return False
-    return crd.storage_migrating or crd.stored_versions != (crd.storage.name,)
+    unpruned = crd.stored_versions != (crd.storage.name,)
+    return crd.storage_migrating or unpruned or bool(what_is_proved(crd).doubt)
 
 
 def _exit(report: Report, left_out: frozenset[str]) -> Exit:
@@ -174,6 +185,8 @@ def _row(crd: CrdReport) -> tuple[str, ...]:
 def _explain(crd: CrdReport, *, left_out: bool) -> None:
     for warning in crd.warnings:
         say(f"{crd.name}: {warning}", style="yellow")
+    for note in crd.not_seen:
+        say(f"{crd.name}: {note}")
     for (manager, version), count in sorted(crd.stripped_owners.items()):
         say(f"{crd.name}: stripped {count} managedFields entries of {manager} at {version}", style="yellow")
     for (manager, version), count in sorted(crd.kept_owners.items()):

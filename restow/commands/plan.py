@@ -10,7 +10,7 @@ import click
 
 from restow import options
 from restow.exits import Exit
-from restow.migrator import Survey, list_crds, read_crd, survey
+from restow.migrator import Survey, list_crds, read_crd, survey, what_is_proved
 from restow.printing import print_data, print_table, say
 from restow.session import Session, run
 
@@ -167,8 +167,13 @@ def reasons(found: Survey) -> list[str]:
     """Say why each phase is due, and what will be done to whose entries."""
     crd, said = found.crd, []
     old = [name for name in crd.stored_versions if name != crd.storage.name]
-    if old:
+    doubt = what_is_proved(crd).doubt
+    if old and doubt:
         said.append(f"objects may be stored at {', '.join(old)}; all are to be written at {crd.storage.name}")
+    elif doubt:
+        said.append(f"{doubt}; all are to be written at {crd.storage.name}")
+    elif old:
+        said.append(f"every object is proved to be stored at {crd.storage.name}; status.storedVersions is to be pruned")
     for (version, treatment), count in sorted(found.entries.items()):
         said.append(f"{count} managedFields entries at {version}: {_TREATMENTS[treatment]}")
     for (manager, version), count in sorted((found.stripped - found.foretold.stripped).items()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readin
 from restow.migrator.apiservers import ApiServers
 from tests.apiserver.admission import holding
 from tests.apiserver.balancer import balancing
-from tests.apiserver.kind import Kind
+from tests.apiserver.kind import Kind, until
 from tests.apiserver.lag import LateLine, late_apiserver
 
 COUNT = 4
@@ -237,3 +238,30 @@ async def test_a_write_that_a_webhook_holds_over_the_flip_is_waited_for(
     assert report.objects.rewritten == 1, report.to_json()
     assert await stored_at(kind) == {"v1beta1"}
     assert (await ready(cluster, kind)).ready
+
+
+async def test_objects_that_no_write_changed_are_a_sign(
+    kind: Kind, late: tuple[ApiServer, LateLine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no look shows that a server lags, the objects that it takes for current are all that does."""
+
+    async def sees_nothing(_servers: ApiServers, _crd: object) -> str:
+        return ""
+
+    server, line = late
+    await kind.apply(kind.manifest("v1beta1", "w0", spec={"size": 1}), "alice")
+    written = (await kind.get("v1beta1", "w0"))["metadata"]["managedFields"][0]["time"]
+    await until(lambda: _later_than(written), "the clock does not go on")
+    monkeypatch.setattr(ApiServers, "behind", sees_nothing)
+    async with connect(server.admin.kubeconfig) as behind:
+        line.hold()
+        await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
+        report = await Migration(behind, Options(settle_s=0.0)).migrate(kind.name)
+        line.release()
+    assert await stored_at(kind) == {"v1alpha1"}
+    assert report.unchanged == 1
+    assert any("an API server that lags takes them for current" in warning for warning in report.warnings)
+
+
+async def _later_than(time: str) -> bool:
+    return datetime.now(UTC) > datetime.fromisoformat(time) + timedelta(seconds=1)
