@@ -247,7 +247,7 @@ class Migration:
     async def _guarded(self, read: ReadCrd, report: CrdReport) -> ReadCrd:
         """Have storedVersions name every version at which objects may be stored, so that none of them can be removed.
 
-        They do not after somebody trimmed them, or the cluster's own migration failed. The API server refuses to
+        They do not after a trim by others, or after the cluster's own migration failed. The API server refuses to
         remove a version that they name; that holds until the objects are proved to be stored at the storage version.
         """
         options = self._options
@@ -330,9 +330,9 @@ class Migration:
         watching = CrdWatch(crd)
         lagged: list[str] = []
         async with asyncio.TaskGroup() as group:
-            beside = [group.create_task(watching.follow(self._cluster))]
+            watchers = [group.create_task(watching.follow(self._cluster))]
             if rules.reencode:
-                beside.append(group.create_task(self._watch_servers(servers, crd, lagged)))
+                watchers.append(group.create_task(self._watch_servers(servers, crd, lagged)))
             try:
                 if share is None or not share.done_before(crd):
                     self._observer.at(Moment.WRITING, report)
@@ -344,7 +344,7 @@ class Migration:
                 self._observer.at(Moment.PRUNING, report)
                 return await Conclusion(self._cluster, self._options, self._halt, report).of(crd, watching, share)
             finally:
-                for task in beside:
+                for task in watchers:
                     task.cancel()
 
     async def _watch_servers(self, servers: ApiServers, crd: Crd, lagged: list[str]) -> None:

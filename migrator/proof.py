@@ -12,7 +12,7 @@ them. Whoever sees a CRD after each change extends the proof (``extended``). The
 what did not happen: a client that replaces the CRD by a dump of it brings those of an earlier day back.
 
 The annotation has to be owned by restow's field manager. After a restore of etcd the same generation may come again
-with another history, and whoever writes the annotation of an earlier day back then is somebody else.
+with another history, and the annotation of an earlier day then comes back by another manager.
 
 A CRD with a single version needs no proof, since there is no other version at which something could be stored. Losing
 the proof (``kubectl replace``, GitOps) costs one more run, which stores nothing. Pure.
@@ -125,10 +125,8 @@ def what_is_proved(crd: Crd, remembered: str = "") -> Proven:
     single = len(crd.versions) == 1 and crd.stored_versions == (crd.storage.name,)
     found, doubt = _holding(crd, crd.annotations.get(ANNOTATION, ""))
     if found is not None and not _is_ours(crd):
-        found, doubt = (
-            None,
-            f"the mark of restow on {crd.name} was written there by another field manager, and proves nothing",
-        )
+        doubt = f"the mark of restow on {crd.name} was written there by another field manager, and proves nothing"
+        found = None
     if found is None and remembered and not _unfinished(crd):
         found, _ = _holding(crd, remembered)
     if found is not None:

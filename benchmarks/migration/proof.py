@@ -1,4 +1,4 @@
-"""The cost of proof: a run without a proof on objects that are current, beside the migration that made them so."""
+"""The cost of proof: a run on objects that are current, compared with the migration that made them so."""
 
 from __future__ import annotations
 
