@@ -194,20 +194,24 @@ async def _look(server: Cluster, crd: Crd) -> View | KubeError:
 
 
 async def _generation(server: Cluster, crd: Crd) -> int:
+    async def read() -> int:
+        metadata = (await server.get(CRDS, crd.name, metadata_only=True, cached=True)).json()["metadata"]
+        return int(metadata.get("generation") or 0) if metadata.get("uid") == crd.uid else 0
+
     try:
-        reply = await patiently(lambda: server.get(CRDS, crd.name, metadata_only=True, cached=True), connects=1)
+        return await patiently(read)
     except NotFound:
         return 0
-    metadata = reply.json()["metadata"]
-    return int(metadata.get("generation") or 0) if metadata.get("uid") == crd.uid else 0
 
 
 async def _storage_hash(server: Cluster, crd: Crd) -> str | None:
+    async def read() -> str | None:
+        resources = (await server.discover(f"/apis/{crd.group}/{crd.storage.name}")).json().get("resources") or ()
+        return next((each.get("storageVersionHash") for each in resources if each.get("name") == crd.plural), "")
+
     try:
-        reply = await patiently(lambda: server.discover(f"/apis/{crd.group}/{crd.storage.name}"), connects=1)
+        return await patiently(read)
     except NotFound:
         return ""
     except Forbidden:
         return None
-    resources = reply.json().get("resources") or ()
-    return next((each.get("storageVersionHash") for each in resources if each.get("name") == crd.plural), "")

@@ -9,14 +9,16 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
 from restow.crds import Crd
 from restow.kube.backoff import Backoff
-from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import (
     ApiError,
+    BadReply,
     Conflict,
     Forbidden,
     KubeError,
@@ -49,6 +51,8 @@ _log = logging.getLogger(__name__)
 
 DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
 
+_T = TypeVar("_T")
+
 _ATTEMPTS = 6
 _CONNECT_ATTEMPTS = 2  # whoever runs a command against a server that is not there wants to hear it soon
 _BACKOFF = Backoff(first=0.5, most=8.0)
@@ -71,15 +75,19 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
         Refused: there is no such CRD, or reading it is not allowed.
         KubeError: the API server cannot be reached.
     """
+
+    async def read() -> ReadCrd:
+        reply = await cluster.get(CRDS, name)
+        return ReadCrd(Crd.from_document(reply.json()), reply.date)
+
     try:
-        reply = await patiently(lambda: cluster.get(CRDS, name))
+        return await patiently(read)
     except NotFound as error:
         msg = f"there is no CRD {name!r} on {cluster.host}: give its full name, <plural>.<group> (kubectl get crds)"
         raise Refused(msg) from error
     except Forbidden as error:
         msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
         raise Refused(msg) from error
-    return ReadCrd(Crd.from_document(reply.json()), reply.date)
 
 
 async def deleted(cluster: Cluster, crd: Crd) -> str:
@@ -224,17 +232,17 @@ class CrdWatch:
         self._news.set()
 
 
-async def patiently(request: Callable[[], Awaitable[Reply]], *, connects: int = _CONNECT_ATTEMPTS) -> Reply:
+async def patiently(request: Callable[[], Awaitable[_T]], *, connects: int = _CONNECT_ATTEMPTS) -> _T:
     """Repeat a request that failed for a reason that may pass; about 15 seconds in all.
 
     Args:
-        request: sends it.
+        request: sends it, and may read the answer: one that cannot be read may come again whole.
         connects: how often to try where no answer comes.
     """
     for failures in range(1, _ATTEMPTS):
         try:
             return await request()
-        except (TooManyRequests, ServerError, Unreachable) as error:
+        except (TooManyRequests, ServerError, Unreachable, BadReply) as error:
             refused = isinstance(error, Unreachable) and failures >= connects
             if refused:
                 raise

@@ -38,7 +38,7 @@ ALICE = entry("alice", "v2", {"f:spec": {"f:size": {}}})
 
 def rules(mode: ManagedFields = ManagedFields.TRANSLATE) -> Treatments:
     """The treatments of a CRD with v1 and v2."""
-    return treatments(b.crd(("v1", "v2")), Options(managed_fields=mode))
+    return treatments(b.proved(b.crd(("v1", "v2"))), Options(managed_fields=mode))
 
 
 @pytest.mark.parametrize("mode", list(ManagedFields))
