@@ -17,7 +17,8 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import lister, migration, passes, watermark, writer
+from restow.migrator import lister, migration, passes, prune, watermark, writer
+from restow.migrator.apiservers import ApiServers
 from restow.migrator.managedfields.entries import Entry
 from restow.migrator.outcome import Action, Outcome, of_write_error
 from restow.migrator.storedversions import Verdict, may_prune
@@ -29,13 +30,13 @@ Guard = Callable[[], AbstractContextManager[object]]
 @contextmanager
 def prune_despite_failures() -> Iterator[None]:
     """Prune although objects failed, as the in-tree migrator of Kubernetes 1.36 does."""
-    real = migration.Migration._no_prune
+    real = prune.Conclusion._nothing_proved
 
-    def careless(self: Any, report: Any) -> str | None:
-        why = real(self, report)
-        return None if report.objects.failed else why
+    def careless(self: Any) -> str | None:
+        why = real(self)
+        return None if self._report.objects.failed else why
 
-    with patch.object(migration.Migration, "_no_prune", careless):
+    with patch.object(prune.Conclusion, "_nothing_proved", careless):
         yield
 
 
@@ -48,7 +49,7 @@ def ignore_generation() -> Iterator[None]:
         same = now.uid == start.uid and now.storage.name == start.storage.name
         return Verdict(prune=True) if same else verdict
 
-    with patch.object(migration, "may_prune", careless):
+    with patch.object(prune, "may_prune", careless):
         yield
 
 
@@ -61,7 +62,7 @@ def prune_unconditionally() -> Iterator[None]:
         reply = await cluster.patch(CRDS, crd.name, body, patch_type=PatchType.MERGE, subresource="status")
         return Crd.from_document(reply.json())
 
-    with patch.object(migration, "patch_stored_versions", careless):
+    with patch.object(prune, "patch_stored_versions", careless):
         yield
 
 
@@ -142,7 +143,12 @@ def send_entries_twice() -> Iterator[None]:
 @contextmanager
 def list_before_settling() -> Iterator[None]:
     """Begin to list at once, while another API server may still encode the old version."""
-    with patch.object(migration, "remaining_settle_time", lambda *_crd, **_times: 0.0):
+
+    async def sees_nothing(_servers: ApiServers, _crd: Crd) -> str:
+        return ""
+
+    at_once = patch.object(migration, "remaining_settle_time", lambda *_crd, **_times: 0.0)
+    with at_once, patch.object(ApiServers, "behind", sees_nothing):
         yield
 
 
