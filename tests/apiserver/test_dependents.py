@@ -174,7 +174,10 @@ async def test_one_search_reads_each_resource_once_by_metadata(
     found = await find_dependents(through_proxy, owners)
     assert [found[owner].count for owner in owners] == [1, 0]
     lists = [seen for seen in proxy.seen if seen.is_list and "continue" not in seen.query]  # the first page of each
-    assert sorted({seen.path for seen in lists}) == sorted(seen.path for seen in lists)
+    built_in = [
+        seen.path for seen in lists if "example.com" not in seen.path
+    ]  # kinds that other tests delete are retried
+    assert sorted(set(built_in)) == sorted(built_in)
     assert len(lists) > 30
     assert {"/api/v1/secrets", f"/apis/{old.group}/{NEW}/widgets"} <= {seen.path for seen in lists}
     assert {seen.accept for seen in lists} == {"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
