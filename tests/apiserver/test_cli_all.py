@@ -55,6 +55,16 @@ async def test_a_namespace_that_does_not_exist_is_noticed(kind: Kind, other: Kin
         assert "there is no namespace" not in (await cli(command, other.name, "-n", "kube-public")).err
 
 
+async def test_a_crd_that_is_left_out_without_a_proof_is_reported(kind: Kind, other: Kind, cli: Cli) -> None:
+    """An honest look of storedVersions, with no proof, must not make an upgrade Job green."""
+    await kind.change(kind.document(storage="v1alpha1", served=["v1beta1"]))
+    assert await kind.stored_versions() == ["v1alpha1"]
+    ran = await cli("migrate", "--all", "--settle", "0", "-o", "json")
+    assert ran.code == 3, (ran.out, ran.err)
+    assert {crd["name"] for crd in ran.json["crds"]} == {kind.name, other.name}
+    assert ran.err.splitlines()[-1] == f"Work is due on what was left out: {kind.name}"
+
+
 async def test_an_object_that_fails_weighs_more_than_a_crd_that_is_left_out(
     kind: Kind, other: Kind, cli: Cli, access: Access
 ) -> None:
@@ -67,7 +77,9 @@ async def test_an_object_that_fails_weighs_more_than_a_crd_that_is_left_out(
 
 
 async def test_a_crd_that_is_left_out_with_nothing_due_is_no_matter(kind: Kind, other: Kind, cli: Cli) -> None:
-    """A CRD with nothing to migrate must not keep an upgrade Job from its end."""
+    """A CRD that is proved to have nothing to migrate must not keep an upgrade Job from its end."""
+    await kind.change(kind.document(storage="v1alpha1"))
+    assert (await cli("migrate", kind.name, "--settle", "0")).code == 0
     await kind.change(kind.document(storage="v1alpha1", served=["v1beta1"]))
     assert await kind.stored_versions() == ["v1alpha1"]
     ran = await cli("migrate", "--all", "--settle", "0", "-o", "json")
