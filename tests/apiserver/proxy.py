@@ -179,7 +179,7 @@ class Proxy:
         if isinstance(fault, Reset) and not fault.after:
             return self._break(request)
         assert self._session is not None
-        kept = ("Accept", "Content-Type", "User-Agent")
+        kept = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
         headers = {name: request.headers[name] for name in kept if name in request.headers}
         data = fault.body if isinstance(fault, Body) else seen.body
         server = (self.route(seen) if self.route is not None else None) or self._plane.server
@@ -188,7 +188,7 @@ class Proxy:
             if isinstance(fault, Reset) or (isinstance(fault, Body) and fault.lost):
                 await answer.read()
                 return self._break(request)
-            kept = ("Content-Type", "Date", "Retry-After", "Warning")
+            kept = ("Content-Encoding", "Content-Type", "Date", "Retry-After", "Warning")
             passed = {name: answer.headers[name] for name in kept if name in answer.headers}
             response = web.StreamResponse(status=answer.status, headers=passed)
             if isinstance(fault, Truncate):
