@@ -188,7 +188,7 @@ def _shown(obj: Json, fields: FieldSet, part: Json) -> Json:
 
 
 def body_of(obj: Json) -> Json:
-    """An object without what is nobody's."""
+    """Return an object without the fields that no manager can own (apiVersion, kind and most of metadata)."""
     return {key: value for key, value in obj.items() if key not in NOBODYS}
 
 

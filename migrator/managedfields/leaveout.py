@@ -5,8 +5,8 @@ part that an entry owns, converted alone, then comes out without it. So, for wha
 (`docs/migrating.md`, *Through a conversion webhook*):
 
 1. the whole object at the entry's version is converted to the storage version twice: as it is, and without the lost
-   fields. What differs is said by them, and owned. What only moved is not: the place of a field may hang on another
-   one, but its value is still there in the object without that one;
+   fields. The lost fields own what differs. They do not own what only moved: the place of a field may depend on
+   another field, but its value is still there in the object without that one;
 2. the way back is the proof: the live object, without what differs, is converted to the entry's version. The lost
    fields that do not change by that are not carried over.
 

@@ -61,7 +61,7 @@ def owned(value: Any, schema: Schema | Shape, *, empty_lists: bool = False) -> M
     """Return everything that there is to own in a value.
 
     Args:
-        value: a value; of an object without what is nobody's (apiVersion, kind).
+        value: a value; an object without the fields that no manager can own (``body_of``).
         schema: its schema.
         empty_lists: count an empty list as a member, too, that the server would own item by item and hence not at all.
     """

@@ -1,7 +1,7 @@
 """Convert the entries of a few objects to find out what a migration would strip once a version is unserved.
 
-For ``restow ready``: somebody waits for the answer, so a few objects are tried, of every combination of managers and
-from as many namespaces as possible; and whatever keeps them from being tried is an answer, too.
+For ``restow ready``, whose user waits for the answer. So it tries a few objects only, of every combination of managers
+and from as many namespaces as possible. What keeps it from trying them is part of the answer.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class LostFields:
 
 
 async def warn_of_lost_fields(environment: Environment, crd: Crd, options: Options, report: CrdReport) -> None:
-    """Have a run say which fields it prunes, before it does: afterwards nobody can see them.
+    """Have a run say which fields it prunes, before it does, since they cannot be seen afterwards.
 
     Costs a list of whole objects at each older version that declares more, and nothing where none does.
     """

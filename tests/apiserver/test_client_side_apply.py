@@ -1,4 +1,4 @@
-"""kubectl's client-side apply beside a conversion webhook that renames a field: what the documentation advises."""
+"""kubectl's client-side apply with a conversion webhook that renames a field: what the documentation advises."""
 
 from __future__ import annotations
 

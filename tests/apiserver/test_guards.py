@@ -306,7 +306,7 @@ async def test_a_repair_that_is_emptied_too_is_tried_without_times(
 async def test_owners_that_were_lost_are_told_until_there_are_some_again(
     stored_old: Kind, proxy: Proxy, through_proxy: HttpCluster, cluster: HttpCluster
 ) -> None:
-    """The next run finds such an object stored and without entries: it would succeed, and nobody would ever know."""
+    """The next run finds such an object stored and without entries, so it would succeed and hide the loss."""
     kind = stored_old
 
     async def hook(seen: Seen) -> Fault | None:
