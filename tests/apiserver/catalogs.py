@@ -8,39 +8,14 @@ gone. What one version cannot say is kept in an annotation on objects of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
-from restow.controlplane.etcd import Etcd
-from restow.kube.client import HttpCluster
-from tests.apiserver.kind import Document, Kind
-from tests.apiserver.webhook import Webhook
+from tests.apiserver.kind import Document, struct
+from tests.apiserver.webhook import ConvertedKind
 
 STASH = "example.com/stash"
 """The annotation that holds what the version of an object cannot say."""
 
 _RENAMED = {"host": "address", "suspended": "paused"}
-
-
-class CatalogKind(Kind):
-    """Catalogs at v1 and v2 with strategy Webhook."""
-
-    def __init__(self, cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> None:
-        super().__init__(cluster, etcd, group)
-        self.webhook = webhook
-        webhook.converts = converted
-
-    def document(
-        self, *, storage: str, versions: Sequence[str] = ("v1", "v2"), served: Sequence[str] | None = None, **_: Any
-    ) -> Document:
-        """The CRD with these versions."""
-        made = super().document(storage=storage, versions=versions, served=served)
-        for version in made["spec"]["versions"]:
-            version["schema"] = {"openAPIV3Schema": SCHEMAS[version["name"]]}
-        client = {"url": self.webhook.url, "caBundle": self.webhook.ca_bundle}
-        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
-        made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
-        return made
 
 
 def converted(found: Document, desired: str) -> Document:
@@ -131,47 +106,50 @@ def _seal(made: Document, kept: Document) -> None:
 _TEXT: Document = {"type": "string"}
 
 
-def _struct(**properties: Document) -> Document:
-    return {"type": "object", "properties": properties}
-
-
 def _keyed(items: Document, key: str) -> Document:
     keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
     return {"type": "array", "items": items | {"required": [key]}} | keys
 
 
-_ENDPOINT = _struct(name=_TEXT, port={"type": "integer"})
-_CONDITION = _struct(type=_TEXT, status=_TEXT) | {"required": ["type"]}
+_ENDPOINT = struct(name=_TEXT, port={"type": "integer"})
+_CONDITION = struct(type=_TEXT, status=_TEXT) | {"required": ["type"]}
 _ZONES = {"type": "array", "items": _TEXT, "x-kubernetes-list-type": "set"}
 
 SCHEMAS: dict[str, Document] = {
-    "v1": _struct(
-        spec=_struct(
+    "v1": struct(
+        spec=struct(
             size={"type": "integer"},
             host=_TEXT,
             suspended={"type": "boolean"},
             debug=_TEXT,
             endpoint=_ENDPOINT,
             zones=_ZONES,
-            versions=_keyed(_struct(version=_TEXT, classification=_TEXT, expirationDate=_TEXT), "version"),
+            versions=_keyed(struct(version=_TEXT, classification=_TEXT, expirationDate=_TEXT), "version"),
         ),
-        status=_struct(phase=_TEXT, conditions={"type": "array", "items": _CONDITION}),
+        status=struct(phase=_TEXT, conditions={"type": "array", "items": _CONDITION}),
     ),
-    "v2": _struct(
-        spec=_struct(
+    "v2": struct(
+        spec=struct(
             size={"type": "integer"},
             address=_TEXT,
             paused={"type": "boolean"},
             endpoint=_ENDPOINT,
             zones=_ZONES,
             versions=_keyed(
-                _struct(
+                struct(
                     version=_TEXT,
-                    lifecycle=_keyed(_struct(classification=_TEXT, startTime=_TEXT), "classification"),
+                    lifecycle=_keyed(struct(classification=_TEXT, startTime=_TEXT), "classification"),
                 ),
                 "version",
             ),
         ),
-        status=_struct(state=_TEXT, conditions=_keyed(_CONDITION, "type")),
+        status=struct(state=_TEXT, conditions=_keyed(_CONDITION, "type")),
     ),
 }
+
+
+class CatalogKind(ConvertedKind):
+    """Catalogs at v1 and v2 with strategy Webhook."""
+
+    schemas = SCHEMAS
+    converts = staticmethod(converted)

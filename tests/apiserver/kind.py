@@ -11,6 +11,7 @@ import contextlib
 import copy
 import hashlib
 import json
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +42,19 @@ async def until(condition: Callable[[], Any], what: str) -> Any:
             return found
     except TimeoutError:
         raise AssertionError(what) from None
+
+
+def struct(**properties: Document) -> Document:
+    """The schema of an object with these properties."""
+    return {"type": "object", "properties": properties}
+
+
+class Impatient(random.Random):
+    """Chance by which no wait is waited: what is retried is retried at once."""
+
+    def uniform(self, _a: float, _b: float) -> float:
+        """Return the shortest wait."""
+        return 0.0
 
 
 class Kind:

@@ -6,7 +6,6 @@ new version, without force, and nothing changes; and a field that it then leaves
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,7 +15,7 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.migrator import CrdReport, Migration, Options, Report, Result, Scope, read_crd, survey
 from tests.apiserver.catalogs import CatalogKind, converted, typed
-from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
+from tests.apiserver.kind import Document, Impatient, entry_versions, owners, without_bookkeeping
 from tests.apiserver.proxy import Fault, Proxy, Seen
 from tests.apiserver.webhook import Webhook, never
 
@@ -56,13 +55,6 @@ RICH = {
     ]
 }
 """What carol says of a version, at v2: more than v1 can show."""
-
-
-class Impatient(random.Random):
-    """Chance by which no wait is waited: what is retried is retried at once."""
-
-    def uniform(self, _a: float, _b: float) -> float:
-        return 0.0
 
 
 @pytest.fixture

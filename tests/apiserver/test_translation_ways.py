@@ -27,8 +27,8 @@ from restow.migrator.report import Requests
 from tests.apiserver.access import Access, Right
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind
-from tests.apiserver.kind import Document, entry_versions, owners
-from tests.apiserver.test_translation import ALICE, COUNT, OWNED, Impatient, every_manager_applies_on, populate
+from tests.apiserver.kind import Document, Impatient, entry_versions, owners
+from tests.apiserver.test_translation import ALICE, COUNT, OWNED, every_manager_applies_on, populate
 from tests.apiserver.webhook import Webhook, conversion_webhook
 from tests.restow.commandline import restow
 

@@ -11,8 +11,7 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.migrator import Check, CrdReport, Migration, Options, Readiness, Scope, Survey, look, read_crd, survey
 from restow.migrator.planning import foretelling
-from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
-from tests.apiserver.test_translation import Impatient
+from tests.apiserver.kind import Document, Impatient, entry_versions, owners, without_bookkeeping
 from tests.apiserver.unions import UnionKind, converted, defaulting
 from tests.apiserver.webhook import Webhook, never, nothing
 from tests.restow.commandline import Cli

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,18 +14,11 @@ from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, Migration, Moment, Options, look, read_crd, survey
 from restow.migrator.lister import ListFailed
-from tests.apiserver.kind import until
+from tests.apiserver.kind import Impatient, until
 from tests.apiserver.proxy import Proxy
 from tests.apiserver.webhook import ConvertedKind, Fails, Webhook, never
 
 COUNT = 20
-
-
-class Impatient(random.Random):
-    """Chance by which no wait is waited."""
-
-    def uniform(self, _a: float, _b: float) -> float:
-        return 0.0
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ and have to stay as they are, which takes the webhook: one that fails, at whatev
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -17,18 +16,11 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Report, Result, Scope, read_crd, survey
-from tests.apiserver.kind import Document, entry_versions, owners, until, without_bookkeeping
+from tests.apiserver.kind import Document, Impatient, entry_versions, owners, until, without_bookkeeping
 from tests.apiserver.proxy import Fault, Hook, Proxy, Seen
 from tests.apiserver.webhook import ConvertedKind, Webhook, never
 
 COUNT = 6
-
-
-class Impatient(random.Random):
-    """Chance by which no wait is waited: what is retried is retried at once."""
-
-    def uniform(self, _a: float, _b: float) -> float:
-        return 0.0
 
 
 @pytest.fixture

@@ -7,39 +7,13 @@ annotation on objects of v2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from restow.controlplane.etcd import Etcd
-from restow.kube.client import HttpCluster
-from tests.apiserver.kind import Document, Kind
-from tests.apiserver.webhook import Webhook
+from tests.apiserver.kind import Document, struct
+from tests.apiserver.webhook import ConvertedKind
 
 DEBUG = "example.com/debug"
 """The annotation that holds what v2 cannot say."""
 
 SIDES = ("a", "b")
-
-
-class UnionKind(Kind):
-    """Unions at v1 and v2 with strategy Webhook."""
-
-    def __init__(self, cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> None:
-        super().__init__(cluster, etcd, group)
-        self.webhook = webhook
-        webhook.converts = converted
-
-    def document(
-        self, *, storage: str, versions: Sequence[str] = ("v1", "v2"), served: Sequence[str] | None = None, **_: Any
-    ) -> Document:
-        """The CRD with these versions."""
-        made = super().document(storage=storage, versions=versions, served=served)
-        for version in made["spec"]["versions"]:
-            version["schema"] = {"openAPIV3Schema": SCHEMAS[version["name"]]}
-        client = {"url": self.webhook.url, "caBundle": self.webhook.ca_bundle}
-        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
-        made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
-        return made
 
 
 def converted(found: Document, desired: str) -> Document:
@@ -105,32 +79,35 @@ _TEXT: Document = {"type": "string"}
 _COUNT: Document = {"type": "integer"}
 
 
-def _struct(**properties: Document) -> Document:
-    return {"type": "object", "properties": properties}
-
-
 _PARTS = {
     "type": "array",
-    "items": _struct(name=_TEXT, count=_COUNT) | {"required": ["name"]},
+    "items": struct(name=_TEXT, count=_COUNT) | {"required": ["name"]},
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["name"],
 }
-_SIDE = _struct(value=_TEXT)
-_LEVEL = _struct(level=_COUNT)
+_SIDE = struct(value=_TEXT)
+_LEVEL = struct(level=_COUNT)
 
 SCHEMAS: dict[str, Document] = {
-    "v1": _struct(
-        spec=_struct(type=_TEXT, value=_TEXT, size=_COUNT, debug=_TEXT, parts=_PARTS),
-        status=_struct(type=_TEXT, level=_COUNT),
+    "v1": struct(
+        spec=struct(type=_TEXT, value=_TEXT, size=_COUNT, debug=_TEXT, parts=_PARTS),
+        status=struct(type=_TEXT, level=_COUNT),
     ),
-    "v2": _struct(
-        spec=_struct(
+    "v2": struct(
+        spec=struct(
             type=_TEXT,
             a=_SIDE,
             b=_SIDE,
             size=_COUNT,
-            parts={"type": "object", "additionalProperties": _struct(count=_COUNT)},
+            parts={"type": "object", "additionalProperties": struct(count=_COUNT)},
         ),
-        status=_struct(type=_TEXT, a=_LEVEL, b=_LEVEL),
+        status=struct(type=_TEXT, a=_LEVEL, b=_LEVEL),
     ),
 }
+
+
+class UnionKind(ConvertedKind):
+    """Unions at v1 and v2 with strategy Webhook."""
+
+    schemas = SCHEMAS
+    converts = staticmethod(converted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -123,31 +123,6 @@ async def _hang_up(runner: web.AppRunner) -> None:
             await asyncio.sleep(0)
 
 
-class ConvertedKind(Kind):
-    """Widgets at v0, v1 and v2 with strategy Webhook."""
-
-    def __init__(self, cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> None:
-        super().__init__(cluster, etcd, group)
-        self._webhook = webhook
-
-    def document(
-        self,
-        *,
-        storage: str,
-        versions: Sequence[str] = ("v0", "v1", "v2"),
-        served: Sequence[str] | None = None,
-        **_other: Any,
-    ) -> Document:
-        """The CRD with these versions."""
-        made = super().document(storage=storage, versions=versions, served=served)
-        for version in made["spec"]["versions"]:
-            version["schema"] = {"openAPIV3Schema": _schema(version["name"])}
-        client = {"url": self._webhook.url, "caBundle": self._webhook.ca_bundle}
-        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
-        made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
-        return made
-
-
 def _converted(found: Document, desired: str) -> Document:
     was, wanted = (_field(version) for version in (found["apiVersion"], desired))
     moved = found | {"apiVersion": desired}
@@ -181,3 +156,30 @@ def _schema(version: str) -> Document:
             "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
         },
     }
+
+
+class ConvertedKind(Kind):
+    """Widgets with strategy Webhook: v2 has ``address`` where v0 and v1 have ``host``.
+
+    A kind whose versions differ in another way overrides ``schemas`` and ``converts``.
+    """
+
+    schemas: Mapping[str, Document] = {version: _schema(version) for version in ("v0", "v1", "v2")}
+    converts: Converts = staticmethod(_converted)
+
+    def __init__(self, cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webhook) -> None:
+        super().__init__(cluster, etcd, group)
+        self.webhook = webhook
+        webhook.converts = self.converts
+
+    def document(
+        self, *, storage: str, versions: Sequence[str] = (), served: Sequence[str] | None = None, **_other: Any
+    ) -> Document:
+        """The CRD with these versions; all that there are, where none are named."""
+        made = super().document(storage=storage, versions=versions or tuple(self.schemas), served=served)
+        for version in made["spec"]["versions"]:
+            version["schema"] = {"openAPIV3Schema": self.schemas[version["name"]]}
+        client = {"url": self.webhook.url, "caBundle": self.webhook.ca_bundle}
+        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        made["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+        return made
