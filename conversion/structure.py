@@ -12,12 +12,12 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
 from typing import Any
 
 from restow.conversion.path import Path
 from restow.crds import Schema
 from restow.crds.paths import ROOT, field_path, items_path
+from restow.crds.types import has_type
 
 __all__ = ["at", "fits", "violations"]
 
@@ -40,7 +40,7 @@ def violations(value: Any, schema: Schema, path: str = ROOT, *, types_only: bool
     """Yield a sentence for each place where the value violates the schema; it names the place, never the value."""
     if value is None:
         return
-    if not _has_type(value, schema):
+    if not has_type(value, schema):
         yield f"{path} is no {'integer or string' if schema.int_or_string else schema.node.get('type')}"
         return
     if not types_only:
@@ -57,27 +57,3 @@ def violations(value: Any, schema: Schema, path: str = ROOT, *, types_only: bool
     elif isinstance(value, list) and schema.items is not None:
         for child in value:
             yield from violations(child, schema.items, items_path(path), types_only=types_only)
-
-
-def _has_type(value: Any, schema: Schema) -> bool:
-    if schema.int_or_string:
-        return isinstance(value, int | str) and not isinstance(value, bool)
-    match schema.node.get("type"):
-        case "string":
-            return isinstance(value, str)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return (isinstance(value, int) and not isinstance(value, bool)) or (
-                isinstance(value, float) and value.is_integer()
-            )
-        case "number":
-            return (isinstance(value, int) and not isinstance(value, bool)) or (
-                isinstance(value, float) and isfinite(value)
-            )
-        case "object":
-            return isinstance(value, dict)
-        case "array":
-            return isinstance(value, list)
-        case _:
-            return True

@@ -6,6 +6,7 @@ Public:
 - `Schema`: a node of a version's structural schema, in the terms of server-side apply and of pruning;
 - `topology_differences`, `retyped_fields`, `added_defaults`, `dropped_fields`, `pruned_paths`: what a change of the
   schema does to objects and their owners, as paths (written as `restow.crds.paths` says);
+- `type_problems`, `TypeProblem`: the values of an object that have another type than their schema names;
 - `version_priority`, `sort_versions`: the order of API versions.
 
 The room also has the CRDs of the CloudProfile family: `restow.crds.cloudprofiles` reads the packaged manifests, which
@@ -16,6 +17,7 @@ it is given.
 from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences
 from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version
 from restow.crds.schema import ANY, Kind, ListType, MapType, Scalar, Schema
+from restow.crds.types import TypeProblem, type_problems
 from restow.crds.versions import sort_versions, version_priority
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Scalar",
     "Schema",
     "Strategy",
+    "TypeProblem",
     "Version",
     "added_defaults",
     "dropped_fields",
@@ -36,5 +39,6 @@ __all__ = [
     "retyped_fields",
     "sort_versions",
     "topology_differences",
+    "type_problems",
     "version_priority",
 ]

@@ -1,7 +1,7 @@
 """How a place in a schema or an object is written, wherever restow shows one.
 
 - `.` is the root, `.spec.replicas` a field;
-- `[]` any item of a list: `.spec.items[].name`;
+- `[]` any item of a list: `.spec.items[].name`; `[0]` the first one of an object's list;
 - `{}` any value of a map (additionalProperties): `.spec.selector{}.key`;
 - `["a.b/c"]` a field whose name has other characters than letters, digits, `_`, `-` and `$`, as in JSON.
 
@@ -14,7 +14,7 @@ import json
 import re
 from typing import Final
 
-__all__ = ["ROOT", "field_path", "items_path", "values_path"]
+__all__ = ["ROOT", "field_path", "item_path", "items_path", "values_path"]
 
 ROOT: Final = "."
 
@@ -30,6 +30,11 @@ def field_path(parent: str, name: str) -> str:
 def items_path(parent: str) -> str:
     """Return the path of the items of the list at `parent`."""
     return _below(parent, "[]")
+
+
+def item_path(parent: str, index: int) -> str:
+    """Return the path of one item of the list at `parent`."""
+    return _below(parent, f"[{index}]")
 
 
 def values_path(parent: str) -> str:

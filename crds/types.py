@@ -1,0 +1,146 @@
+"""Does every value of an object have the type that its schema names: what a rule must know before it reads a field.
+
+The API server answers the same question before it stores an object, but after mutating admission, and never for a
+manifest that only a command reads.
+Source: kube-openapi's `validate` package for types, apiextensions `schema/defaulting.PruneNonNullableNulls…` for null.
+
+Pure. The walk goes as deep as the schema, not as deep as the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from restow.crds.paths import ROOT, field_path, item_path
+from restow.crds.schema import ANY, UNDESCRIBED, Schema
+
+__all__ = ["TypeProblem", "has_type", "type_problems", "without_ignored_nulls"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeProblem:
+    """One value of a wrong type; it names the place and the types, never the value.
+
+    Attributes:
+        field: the path in the object, `spec.kubernetes.versions[0].version` for instance; empty for the object itself.
+        wanted: the type of the schema, with its article: `a string`, `an integer or a string`.
+        found: what stands there, with its article: `a number`, `null`.
+    """
+
+    field: str
+    wanted: str
+    found: str
+
+    @property
+    def detail(self) -> str:
+        """What is wrong, without the field."""
+        return f"must be {self.wanted}, not {self.found}"
+
+    def __str__(self) -> str:
+        return f"{self.field or 'the object'} {self.detail}"
+
+
+def type_problems(document: Any, schema: Schema) -> Iterator[TypeProblem]:
+    """Yield a problem for each value of `document` that has another type than `schema` (`Version.schema`) names.
+
+    Nothing below such a value is looked at. Fields that the schema does not declare fit always. So does null as the
+    value of a field, since the server drops it or puts the default in its place (`without_ignored_nulls` does what it
+    does); a null in a list stays, and is a problem unless the items are `nullable`.
+    """
+    return _problems(document, schema, ROOT)
+
+
+def _problems(value: Any, schema: Schema, path: str) -> Iterator[TypeProblem]:
+    if schema is ANY or schema is UNDESCRIBED or (value is None and schema.nullable):
+        return
+    if not has_type(value, schema):
+        yield TypeProblem(path.removeprefix("."), _wanted(schema), _found(value))
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            field = schema.field(name) if isinstance(name, str) and child is not None else None
+            if field is not None:
+                yield from _problems(child, field, field_path(path, name))
+    elif isinstance(value, list) and (items := schema.items) is not None:
+        for index, child in enumerate(value):
+            yield from _problems(child, items, item_path(path, index))
+
+
+def without_ignored_nulls(value: Any, schema: Schema) -> Any:
+    """Return `value` without the fields whose null the server ignores; nothing is mutated.
+
+    A null counts only where the schema says `nullable`; a rule behind the API server never sees another one.
+    """
+    if schema is ANY or schema is UNDESCRIBED:
+        return value
+    if isinstance(value, dict):
+        fields = {name: schema.field(name) for name in value if isinstance(name, str)}
+        return {
+            name: child if (field := fields.get(name)) is None else without_ignored_nulls(child, field)
+            for name, child in value.items()
+            if child is not None or (field := fields.get(name)) is None or field is ANY or field.nullable
+        }
+    if isinstance(value, list) and (items := schema.items) is not None:
+        return [without_ignored_nulls(child, items) for child in value]
+    return value
+
+
+def has_type(value: Any, schema: Schema) -> bool:
+    """Say whether a value itself, not what is in it, has the type of its schema; 1.0 is an integer, as in JSON."""
+    if schema.int_or_string:
+        return isinstance(value, str) or _is_integer(value)
+    match schema.node.get("type"):
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return _is_integer(value)
+        case "number":
+            return _is_number(value)
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case _:
+            return True
+
+
+def _is_number(value: Any) -> bool:
+    return _is_integer(value) or (isinstance(value, float) and isfinite(value))
+
+
+def _is_integer(value: Any) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+
+
+def _wanted(schema: Schema) -> str:
+    if schema.int_or_string:
+        return "an integer or a string"
+    match schema.node.get("type"):
+        case "array":
+            return "a list"
+        case "integer" | "object" as name:
+            return f"an {name}"
+        case name:
+            return f"a {name}"
+
+
+def _found(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float() if _is_number(value):
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case dict():
+            return "an object"
+        case _:
+            return "what JSON cannot say"
