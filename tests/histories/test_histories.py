@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 import pytest
@@ -19,6 +16,7 @@ from tests.histories.reasons import Facts
 from tests.histories.run import Outcome, run_seeds, run_story
 from tests.histories.running import migrate
 from tests.histories.world import World, world
+from tests.seeds import elsewhere
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -154,10 +152,8 @@ async def test_what_a_yes_and_a_no_are_judged_by() -> None:
 
 async def test_a_seed_says_always_the_same() -> None:
     """A failure that another process cannot replay is of no use."""
-    program = f"from tests.histories.drawing import draw; print([draw(seed) for seed in {SEEDS!r}])"
-    environment = os.environ | {"PYTHONHASHSEED": "7"}
-    told = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)  # noqa: ASYNC221 - nothing else runs in this loop
-    assert told.stdout.strip() == repr([draw(seed) for seed in SEEDS])
+    here = repr([draw(seed) for seed in SEEDS])
+    assert elsewhere(f"[draw(seed) for seed in {SEEDS!r}]", "tests.histories.drawing") == here
 
 
 async def test_some_hundred_seeds_draw_everything() -> None:

@@ -1,0 +1,100 @@
+"""The command line of what runs by seeds: the fault suite and the histories."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+__all__ = ["Command", "Outcome", "elsewhere"]
+
+
+class Outcome(Protocol):
+    """What came of one seed; its text is one line."""
+
+    @property
+    def seed(self) -> int:
+        """Which one it was."""
+
+    log: list[str]
+    """What happened."""
+
+    wrong: list[str]
+    """What was found wrong; empty if all is well."""
+
+
+_T = TypeVar("_T", bound=Outcome)
+
+
+@dataclass(frozen=True)
+class Command(Generic[_T]):
+    """``python -m MODULE 1..100 [--broken GUARD] [--jobs N] [-v]``: one line for each seed, and a summary.
+
+    Attributes:
+        module: its name.
+        jobs: seeds side by side, unless the command line says otherwise.
+        guards: what ``--broken`` may name.
+        run: runs some seeds, so many side by side, and hands over each outcome.
+        details: what ``-v`` shows of an outcome before its log.
+        totals: lines of the summary, on all outcomes.
+    """
+
+    module: str
+    jobs: int
+    guards: Mapping[str, Callable[[], AbstractContextManager[object]]]
+    run: Callable[[Sequence[int], int, Callable[[_T], None]], Coroutine[None, None, None]]
+    details: Callable[[_T], Iterable[str]]
+    totals: Callable[[list[_T]], Iterable[str]]
+
+    def main(self) -> None:
+        """Run from the command line; the exit code is 1 if anything was wrong."""
+        parser = argparse.ArgumentParser(prog=f"python -m {self.module}", description=sys.modules["__main__"].__doc__)
+        parser.add_argument("seeds", metavar="SEEDS", help="one seed, or the first and the last: 1..100")
+        parser.add_argument("--jobs", type=int, default=self.jobs, help=f"seeds side by side (default: {self.jobs})")
+        parser.add_argument("--broken", choices=sorted(self.guards), help="run with this guard of restow broken")
+        parser.add_argument("-v", "--verbose", action="store_true", help="print what happened, of each seed")
+        arguments = parser.parse_args()
+        first, _, last = arguments.seeds.partition("..")
+        seeds = range(int(first), int(last or first) + 1)
+        begun = time.monotonic()
+        outcomes: list[_T] = []
+
+        def show(outcome: _T) -> None:
+            outcomes.append(outcome)
+            self._show(outcome, verbose=arguments.verbose)
+
+        with ExitStack() as stack:
+            if arguments.broken:
+                stack.enter_context(self.guards[arguments.broken]())
+            asyncio.run(self.run(seeds, arguments.jobs, show))
+        failed = sorted(outcome.seed for outcome in outcomes if outcome.wrong)
+        print(f"\n{len(outcomes)} seeds: {len(outcomes) - len(failed)} ok, {len(failed)} failed")
+        print(*self.totals(outcomes), sep="\n")
+        if failed:
+            print(f"failed: {' '.join(map(str, failed))}")
+        print(f"{time.monotonic() - begun:.0f} s")
+        sys.exit(bool(failed))
+
+    def _show(self, outcome: _T, *, verbose: bool) -> None:
+        print(outcome, flush=True)
+        if verbose:
+            print(*(f"    {line}" for line in self.details(outcome)), sep="\n")
+        for line in outcome.log if verbose or outcome.wrong else ():
+            print(f"    {line}")
+        for finding in outcome.wrong:
+            print(f"    WRONG: {finding}", flush=True)
+
+
+def elsewhere(expression: str, module: str) -> str:
+    """Return the text of an expression over ``draw`` of a module, as another process with another hash seed has it."""
+    program = f"from {module} import draw; print({expression})"
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)
+    return ran.stdout.strip()
