@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from restow.conversion.certificates import CertificateError, Certificates, service_hosts
+from restow.conversion.certificates import CertificateDetails, CertificateError, Certificates, service_hosts
 from restow.conversion.wiring import Address, Service, Url
 from restow.crds import Crd
 from restow.exits import InputError
+from restow.keeping import beside, keep_running
 from restow.kube import Cluster, KubeError, connect
 from restow.session import sentence
 
@@ -57,12 +58,14 @@ class OwnAuthority:
         address: where API servers find the webhook, without a path.
         folder: where tls.crt and tls.key are put.
         configurations: the webhook configurations of admission to keep installed.
+        former_names: what an earlier release called them, by name.
     """
 
     address: Address
     folder: Path
     crds: Sequence[Crd]
     configurations: Sequence[Mapping[str, Any]] = ()
+    former_names: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, path: str) -> Address:
         """Return where API servers find a path of the webhook."""
@@ -82,6 +85,7 @@ class OwnAuthority:
             folder=self.folder,
             crds={crd.name: self.at(f"/convert/{crd.name}") for crd in self.crds},
             configurations=self.configurations,
+            former_names=self.former_names,
             **more,
         )
 
@@ -100,12 +104,17 @@ def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None
 
 
 async def keep(
-    authority: OwnAuthority, kubeconfig: str | None, context: str | None, serving: Coroutine[Any, Any, None]
+    authority: OwnAuthority,
+    kubeconfig: str | None,
+    context: str | None,
+    serving: Coroutine[Any, Any, None],
+    hook: Callable[[CertificateDetails], None],
 ) -> None:
-    """Serve, and keep certificate and CRDs meanwhile."""
-    async with connect(kubeconfig, context) as cluster, asyncio.TaskGroup() as group:
-        keeping = group.create_task(authority.certificates(cluster).run_forever())
-        try:
+    """Serve, and keep certificate and CRDs meanwhile; serving goes on whatever happens to the keeping.
+
+    `hook` is told after each look.
+    """
+    async with connect(kubeconfig, context) as cluster:
+        certificates = authority.certificates(cluster, hook=hook)
+        async with beside(keep_running("certificates", certificates.run_forever, ended=lambda _name: None)):
             await serving
-        finally:
-            keeping.cancel()

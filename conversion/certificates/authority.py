@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["BACKDATED", "Authority", "CertificateError", "KeyPair", "Leaf", "is_signed_by"]
+__all__ = ["BACKDATED", "Authority", "CertificateError", "KeyPair", "Leaf", "is_signed_by", "root_of"]
 
 #: By how much a certificate begins before it was made.
 BACKDATED: Final = timedelta(hours=1)
@@ -38,24 +38,23 @@ class KeyPair:
     key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
-        if _public(self.private.public_key()) != _public(self.x509.public_key()):
+        if _public(self.private.public_key()) != _public(_key_of(self.x509)):
             msg = f"the private key is not the one of the certificate {self.x509.subject.rfc4514_string()}"
             raise CertificateError(msg)
 
     @cached_property
     def x509(self) -> x509.Certificate:
         """The certificate, parsed."""
-        try:
-            return x509.load_pem_x509_certificate(self.certificate)
-        except ValueError as error:
-            msg = "the certificate is no X.509 certificate in PEM"
-            raise CertificateError(msg) from error
+        return _parsed(self.certificate)
 
     @cached_property
     def private(self) -> ec.EllipticCurvePrivateKey:
         """The key, parsed."""
         try:
             key = serialization.load_pem_private_key(self.key, password=None)
+        except UnsupportedAlgorithm as error:
+            msg = "the private key is of a kind, or on a curve, that cannot be used here"
+            raise CertificateError(msg) from error
         except (ValueError, TypeError) as error:
             msg = "the private key is no unencrypted key in PEM"
             raise CertificateError(msg) from error
@@ -89,8 +88,8 @@ class Leaf(KeyPair):
         """The DNS names and IP addresses that it is valid for."""
         try:
             names = self.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return frozenset()
+        except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+            return frozenset()  # it is valid for nothing that can be read, so it is replaced
         dns, ips = names.get_values_for_type(x509.DNSName), names.get_values_for_type(x509.IPAddress)
         return frozenset((*dns, *map(str, ips)))
 
@@ -136,9 +135,32 @@ def is_signed_by(leaf: Leaf, root: bytes) -> bool:
     """Say whether a root certificate (DER) signed the leaf."""
     try:
         leaf.x509.verify_directly_issued_by(x509.load_der_x509_certificate(root))
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
+
+
+def root_of(pem: bytes) -> bytes:
+    """Return the certificate of a CA (DER) whose key is not at hand. Raises CertificateError if it is malformed."""
+    found = _parsed(pem)
+    _public(_key_of(found))
+    return found.public_bytes(serialization.Encoding.DER)
+
+
+def _parsed(pem: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        msg = "the certificate is no X.509 certificate in PEM"
+        raise CertificateError(msg) from error
+
+
+def _key_of(certificate: x509.Certificate) -> object:
+    try:
+        return certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        msg = "the certificate's key is of a kind, or on a curve, that cannot be used here"
+        raise CertificateError(msg) from error
 
 
 def _builder(

@@ -6,11 +6,16 @@ carries it out:
 
     Secrets -> leaf -> files -> (the server loads them) -> probe -> CRDs, webhook configurations
 
-Nothing here fails for good: what the world does not allow yet is reported, and tried again.
+Between two looks the CRDs and configurations are watched: until one that was undone is wired again, nothing is read at
+any version but the stored one. Of several replicas the first one writes, and the others find it done.
+
+Nothing here fails for good: what the world does not allow yet is reported, and tried again. What cannot be read of the
+Secrets does not stop the wiring by what can be.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +24,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from restow.conversion.certificates.authority import Authority, CertificateError, Leaf
+from restow.conversion.certificates.authority import Authority, CertificateError, Leaf, is_signed_by
 from restow.conversion.certificates.files import install, installed
 from restow.conversion.certificates.lifetimes import Lifetimes
 from restow.conversion.certificates.places import ConfigurationPlace, CrdPlace, Place
@@ -27,7 +32,7 @@ from restow.conversion.certificates.schedule import Decision, Sighting, Step, de
 from restow.conversion.certificates.store import SecretStore
 from restow.conversion.certificates.trust import Trust
 from restow.conversion.wiring.address import Address, Service
-from restow.conversion.wiring.bundle import Bundle
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle
 from restow.conversion.wiring.errors import WiringError
 from restow.conversion.wiring.installing import HookProbe, probe_hook
 from restow.conversion.wiring.probe import probe
@@ -36,14 +41,19 @@ from restow.crds import CrdError
 from restow.kube import Cluster, KubeError
 from restow.kube.backoff import Backoff
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import Conflict
+from restow.kube.errors import Conflict, Unreachable
+from restow.kube.failures import describe_failure
+from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
+from restow.kube.watching import watch
 
 __all__ = ["CertificateDetails", "Certificates", "service_hosts"]
 
 _log = logging.getLogger(__name__)
 
 _MOST_STEPS: Final = 16
-_POLL: Final = 30.0  # seconds; how long a change of a Secret or a CRD may go unseen
+_POLL: Final = 30.0  # seconds; how long a change of a Secret, or of what cannot be watched, may go unseen
+_WATCH_AGAIN: Final = 300.0  # seconds after which a watch that was refused is tried again
+_SPREAD: Final = 0.2  # seconds over which the replicas answer a change: most find it done
 _BACKOFF: Final = Backoff(first=1.0, most=30.0)
 
 
@@ -59,16 +69,25 @@ class CertificateDetails:
 
     Attributes:
         taken: steps that this replica took.
-        leaf_ends, authority_ends: until when the served certificate and the CA that signs are valid.
+        leaf_ends, authority_ends: until when the served certificate and the CA that signs are valid; None where that
+            could not be found out.
         wired: CRDs, and webhook configurations (`<kind> <name>`), whose bundle is as it should be.
         problems: what stands in the way, each a sentence.
+        unwired: CRDs and webhook configurations of which that is not known.
+        contested: those whose wiring somebody keeps undoing.
+        writes: how often this replica wrote one of them since it began.
+        failure: why the certificates could not be kept, a sentence; empty if they could.
     """
 
     taken: tuple[Step, ...]
-    leaf_ends: datetime
-    authority_ends: datetime
+    leaf_ends: datetime | None
+    authority_ends: datetime | None
     wired: tuple[str, ...]
     problems: tuple[str, ...]
+    unwired: tuple[str, ...] = ()
+    contested: tuple[str, ...] = ()
+    writes: int = 0
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +118,11 @@ class Certificates:
         crds: the CRDs to wire, by name, each with where its webhook is; None for where the CRD says already.
         configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
             address and without `caBundle`.
+        former_names: of configurations, by name: what an earlier release called them. It is removed.
         lifetimes: durations.
         poll: seconds between two looks at the most.
         probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
-        hook: told after each look; must not block or raise.
+        hook: told after each look, failed ones too; must not block or raise.
         clock: its `now` and `sleep`.
         chance: random numbers from [0, 1), for back-off.
     """
@@ -117,6 +137,7 @@ class Certificates:
         folder: Path,
         crds: Mapping[str, Address | None],
         configurations: Iterable[Mapping[str, Any]] = (),
+        former_names: Mapping[str, str] | None = None,
         lifetimes: Lifetimes | None = None,
         poll: float = _POLL,
         probe: Probe = probe,
@@ -132,7 +153,16 @@ class Certificates:
         self._folder = folder
         self._places: tuple[Place, ...] = (
             *(CrdPlace(cluster, crd, address, probe=probe, now=clock.now) for crd, address in crds.items()),
-            *(ConfigurationPlace(cluster, each, probe=hook_probe, now=clock.now) for each in configurations),
+            *(
+                ConfigurationPlace(
+                    cluster,
+                    each,
+                    former=(former_names or {}).get(each["metadata"]["name"], ""),
+                    probe=hook_probe,
+                    now=clock.now,
+                )
+                for each in configurations
+            ),
         )
         self._lifetimes = lifetimes or Lifetimes()
         self._poll = poll
@@ -140,6 +170,8 @@ class Certificates:
         self._clock = clock
         self._chance = chance
         self._told: tuple[str, ...] = ()
+        self._wanted = NO_BUNDLE  # what the last look that went well had wired
+        self._woken = asyncio.Event()
         if not self._hosts:
             msg = f"the certificate {name} needs at least one host; see service_hosts()"
             raise ValueError(msg)
@@ -147,34 +179,51 @@ class Certificates:
     async def prepare(self) -> None:
         """Return once there is a certificate in the folder: what a server has to wait for before it can listen.
 
-        Raises CertificateError, KubeError; nothing is retried.
+        Raises CertificateError, KubeError; nothing is retried. A certificate that is there, and valid, is enough: who
+        restarts while the CA cannot be read has to go on serving.
         """
-        await self._settle_secrets()
+        try:
+            await self._settle_secrets()
+        except (KubeError, CertificateError) as error:
+            leaf = installed(self._folder)
+            if leaf is None or leaf.not_after <= self._clock.now() or not leaf.hosts >= self._hosts:
+                raise
+            self._tell_problems((self._not_kept(error),))
 
     async def run_forever(self) -> None:
-        """Look, act, wait; until cancelled."""
+        """Look, act, wait; until cancelled. Whatever goes wrong is told, and tried again."""
+        watching = [asyncio.create_task(self._watch(place), name=f"watch {place.name}") for place in self._places]
         failures = 0
-        while True:
-            try:
-                delay = await self.reconcile()
-                failures = 0
-            except (KubeError, CertificateError, OSError) as error:
-                failures += 1
-                delay = _BACKOFF.delay(failures, self._chance())
-                self._tell_problems((f"the certificate {self._name} cannot be kept: {error}",))
-            await self._clock.sleep(min(delay, self._poll))
+        try:
+            while True:
+                try:
+                    delay = await self.reconcile()
+                    failures = 0
+                except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
+                    failures += 1
+                    delay = _BACKOFF.delay(failures, self._chance())
+                    self._tell_problems((self._not_kept(error),))
+                await self._pause(min(delay, self._poll))
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
 
     async def reconcile(self) -> float:
         """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
 
-        Raises CertificateError, KubeError, OSError.
+        Raises CertificateError, KubeError, OSError, once everything is wired by what can be read.
         """
-        state = await self._settle_secrets()
-        wired, problems, changed = await self._wire(state)
+        try:
+            state = await self._settle_secrets()
+        except Exception as error:
+            await self._wire_by_what_is_known(error)
+            raise
+        self._wanted = state.decision.wanted
+        wired, problems, changed = await self._wire(state.places, state.decision.wanted, state.decision.dropped)
+        problems = (*state.problems, *problems)
         self._tell_problems(problems)
-        self._hook(
-            CertificateDetails(state.taken, state.leaf.not_after, state.trust.signing.not_after, wired, problems)
-        )
+        self._tell(state.taken, state.leaf.not_after, state.trust.signing.not_after, wired, problems)
         if changed:
             return 0.0
         return _BACKOFF.first if problems else state.decision.after.total_seconds()
@@ -185,7 +234,7 @@ class Certificates:
         Does nothing if one is under way. Raises CertificateError, KubeError.
         """
         while True:
-            _, trust = await self._store.read()
+            trust = await self._store.read_trust()
             if trust is None or trust.successor is not None:
                 return
             try:
@@ -198,12 +247,21 @@ class Certificates:
         """Take every step that is due in the Secrets, and put the leaf into the folder."""
         taken: list[Step] = []
         for _ in range(_MOST_STEPS):
-            stored, trust = await self._store.read()
+            stored = await self._store.read_leaf()
             leaf = stored or installed(self._folder)
             if leaf is not None and install(self._folder, leaf):
                 _log.info("%s: the certificate that ends %s is installed", self._name, leaf.not_after)
+            trust = await self._store.read_trust()
             places, seen, problems = await self._look()
-            decision = decide(trust, leaf, seen, hosts=self._hosts, now=self._clock.now(), lifetimes=self._lifetimes)
+            decision = decide(
+                trust,
+                leaf,
+                seen,
+                hosts=self._hosts,
+                now=self._clock.now(),
+                lifetimes=self._lifetimes,
+                stored=stored is not None,
+            )
             if decision.step is None:
                 assert leaf is not None
                 assert trust is not None
@@ -251,19 +309,114 @@ class Certificates:
                 usable.append(place)
         return tuple(usable), tuple(seen), tuple(problems)
 
-    async def _wire(self, state: _State) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    async def _wire(
+        self, places: Iterable[Place], wanted: Bundle, dropped: Bundle
+    ) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
         """Wire the places; return those that are as they should be, the problems, and whether anything was written."""
         wired: list[str] = []
-        problems = [*state.problems]
+        problems: list[str] = []
         changed = False
-        for place in state.places:
+        for place in places:
             try:
-                changed |= await place.wire(state.decision.wanted, state.decision.dropped)
-            except (WiringError, CrdError) as error:
+                changed |= await place.wire(wanted, dropped)
+            except (WiringError, CrdError, KubeError) as error:
                 problems.append(str(error))
             else:
                 wired.append(place.name)
         return tuple(wired), tuple(problems), changed
+
+    async def _wire_by_what_is_known(self, error: Exception) -> None:
+        """Have API servers go on verifying what is served, though its keeping failed; take no certificate out."""
+        usable: list[Place] = []
+        problems: list[str] = []
+        bundle, leaf = self._known(), installed(self._folder)
+        if not isinstance(error, Unreachable):  # else nothing can be asked at all
+            for place in self._places if bundle else ():
+                try:
+                    await place.look()
+                except (WiringError, CrdError, KubeError) as hindrance:
+                    problems.append(str(hindrance))
+                else:
+                    usable.append(place)
+        wired, more, _ = await self._wire(usable, bundle, NO_BUNDLE)
+        ends = None if leaf is None else leaf.not_after
+        self._tell((), ends, None, wired, (*problems, *more), self._not_kept(error))
+
+    def _known(self) -> Bundle:
+        """The CA certificates that were wired last, or else what can be read of the Secrets; none that are no use."""
+        leaf = installed(self._folder)
+        for bundle in (self._wanted, self._store.readable()):
+            if leaf is not None and any(is_signed_by(leaf, root) for root in bundle.certificates):
+                return bundle
+        return NO_BUNDLE
+
+    async def _watch(self, place: Place) -> None:
+        """Have a change of a place looked at, if it has to be wired."""
+        while True:
+            try:
+                stream = watch(self._cluster, place.selection, clock=self._clock, chance=self._chance)
+                async with stream as events:
+                    async for event in events:
+                        if any(place.notice(None if item is None else item.json()) for item in _told_by(event)):
+                            self._woken.set()
+            except Exception as error:  # noqa: BLE001 - looking goes on without
+                _log.warning(
+                    "%s: %s cannot be watched, so that it takes up to %g s until a change of it is noticed: %s",
+                    self._name,
+                    place.name,
+                    self._poll,
+                    describe_failure(error),
+                )
+            await self._clock.sleep(_WATCH_AGAIN)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but no longer than until a place has to be wired."""
+        ends = self._clock.monotonic() + seconds
+        while (left := ends - self._clock.monotonic()) > 0 and await self._woken_within(left):
+            await self._clock.sleep(_SPREAD * self._chance())
+            self._woken.clear()
+            if any(place.is_undone for place in self._places):
+                return
+
+    async def _woken_within(self, seconds: float) -> bool:
+        tasks = {
+            asyncio.ensure_future(self._woken.wait()),
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+        }
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return self._woken.is_set()
+
+    def _tell(
+        self,
+        taken: tuple[Step, ...],
+        leaf_ends: datetime | None,
+        authority_ends: datetime | None,
+        wired: tuple[str, ...],
+        problems: tuple[str, ...],
+        failure: str = "",
+    ) -> None:
+        places = self._places
+        self._hook(
+            CertificateDetails(
+                taken,
+                leaf_ends,
+                authority_ends,
+                wired,
+                problems,
+                unwired=tuple(place.name for place in places if place.name not in wired),
+                contested=tuple(place.name for place in places if place.is_contested),
+                writes=sum(place.writes for place in places),
+                failure=failure,
+            )
+        )
+
+    def _not_kept(self, error: Exception) -> str:
+        told = str(error) if isinstance(error, CertificateError | OSError) else describe_failure(error)
+        return f"the certificate {self._name} cannot be kept: {told}"
 
     def _tell_problems(self, problems: tuple[str, ...]) -> None:
         """Log what is new; the same sentence every few seconds helps nobody."""
@@ -271,3 +424,15 @@ class Certificates:
             if problem not in self._told:
                 _log.warning("%s: %s", self._name, problem)
         self._told = problems
+
+
+def _told_by(event: WatchEvent) -> tuple[Item | None, ...]:
+    """The object that a watch of one object tells of; None if it is gone."""
+    match event:
+        case Listed(items=items):
+            return items or (None,)
+        case Added(item=item) | Modified(item=item):
+            return (item,)
+        case Deleted():
+            return (None,)
+    return ()

@@ -6,75 +6,186 @@ Each holds a CA bundle. A rotation waits until all of them have it, and none is 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from restow.conversion.certificates.schedule import Sighting
 from restow.conversion.wiring.address import Address, address_of
-from restow.conversion.wiring.bundle import Bundle
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle
 from restow.conversion.wiring.configuration import bundles_of, plan_configuration
-from restow.conversion.wiring.installing import HookProbe, install, read_configuration
+from restow.conversion.wiring.contest import Contest
+from restow.conversion.wiring.errors import NotAnswering, Refused, WiringError
+from restow.conversion.wiring.installing import (
+    HookProbe,
+    install,
+    read_configuration,
+    remove_former,
+    resource_of,
+)
+from restow.conversion.wiring.ownership import last_writer
 from restow.conversion.wiring.plan import Wiring, bundle_of, injector_of, plan_wiring
 from restow.conversion.wiring.wire import Probe, read_crd, wire
-from restow.crds import Crd
+from restow.crds import Crd, CrdError
 from restow.kube import Cluster
+from restow.kube.resources import CRDS
+from restow.kube.selection import Selection
 
 __all__ = ["ConfigurationPlace", "CrdPlace", "Place"]
 
 _log = logging.getLogger(__name__)
 
+_FRESH: Final = timedelta(minutes=1)
+_KIND: Final = "CustomResourceDefinition"
 
-class Place(Protocol):
-    """One object that names the webhook."""
+Document = Mapping[str, Any]
 
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        ...
 
+class Place(ABC):
+    """One object that names the webhook.
+
+    Attributes:
+        name: what messages call it.
+        selection: what to watch for changes of it.
+        writes: how often it was written by this process.
+    """
+
+    def __init__(self, name: str, selection: Selection, now: Callable[[], datetime]) -> None:
+        self.name: Final = name
+        self.selection: Final = selection
+        self.writes = 0
+        self._now = now
+        self._contest = Contest()
+        self._notes = _Notes()
+        self._wiring: tuple[Bundle, Bundle] | None = None
+        self._undone = False
+
+    @abstractmethod
     async def look(self) -> tuple[Sighting, ...]:
         """Read it; return the bundles in it that are ours to keep, and by which this webhook is verified.
 
         Raises WiringError, CrdError where it cannot be used, KubeError.
         """
-        ...
 
     async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
         """Make what was read last, without an error, say what it should; return whether that was a change.
 
         Raises WiringError, CrdError, KubeError.
         """
-        ...
+        dropped = NO_BUNDLE if self._contest.keeps_certificates else dropped
+        self._wiring = (wanted, dropped)
+        removes = await self._wire(wanted, dropped)
+        if removes is None:
+            return False
+        self.writes += 1
+        was_contested = self.is_contested
+        self._contest.wrote(self._now(), removed=removes)
+        if self.is_contested and not was_contested:
+            _log.warning("%s", self._told_of_contest())
+        return True
+
+    def notice(self, document: Document | None) -> bool:
+        """Take note of a change that was watched, None for a deletion; return whether the object has to be wired."""
+        try:
+            self._undone = document is None or self._wiring is None or self._lacks(document, *self._wiring)
+        except (WiringError, CrdError):
+            self._undone = True  # the next look tells why
+        return self.is_undone
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether it has to be wired, as far as watching tells, and may be now."""
+        return self._undone and self._contest.may_write(self._now())
+
+    @property
+    def is_contested(self) -> bool:
+        """Whether somebody keeps undoing the wiring."""
+        return self._contest.is_contested(self._now())
+
+    @abstractmethod
+    async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
+        """Write it, if anything is due; return whether that took certificates out, None if nothing was written."""
+
+    @abstractmethod
+    def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
+        """Say whether a document does not say what it should. Raises WiringError, CrdError."""
+
+    @abstractmethod
+    def _managers(self) -> Iterable[Document]:
+        """The managedFields, as read last."""
+
+    def _check_contest(self) -> None:
+        if not self._contest.may_write(self._now()):
+            raise Refused(f"{self._told_of_contest()}; it is written again in a few seconds")
+
+    def _told_of_contest(self) -> str:
+        who = last_writer(tuple(self._managers()))
+        return (
+            f"{self.name}: somebody keeps undoing its wiring{f', perhaps {who}' if who else ''}: have them leave "
+            "address and caBundle alone"
+        )
 
 
-class CrdPlace:
+class CrdPlace(Place):
     """A CRD. `address` is where its webhook is; None for where the CRD says already."""
 
     def __init__(
         self, cluster: Cluster, name: str, address: Address | None, *, probe: Probe, now: Callable[[], datetime]
     ) -> None:
-        self.name = name
+        super().__init__(name, Selection(CRDS, field_selector=f"metadata.name={name}"), now)
         self._cluster = cluster
         self._address = address
         self._probe = probe
+        self._answered: tuple[object, datetime] | None = None
         self._changes = _Changes("f:spec", now)
-        self._notes = _Notes()
         self._crd: Crd | None = None
 
     async def look(self) -> tuple[Sighting, ...]:
+        self._undone = False  # what is noticed from here on may be newer than what is read
         self._crd = crd = await read_crd(self._cluster, self.name)
         changed_at = self._changes.last(crd.uid, crd.generation, crd.managed_fields)
         return (Sighting(bundle_of(crd), changed_at),) if self._counts(crd) else ()
 
-    async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
+    async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
         wiring = Wiring(wanted, self._address, dropped)
         assert self._crd is not None
         plan = plan_wiring(self._crd, wiring)
         self._notes.tell(plan.notes)
         if plan.body is None:
-            return False
-        return (await wire(self._cluster, self.name, wiring, probe=self._probe)).changed
+            return None
+        if plan.rival is not None:
+            await self._check_rival(self._crd, plan.rival)
+        self._check_contest()
+        written = await wire(self._cluster, self.name, wiring, probe=self._try)
+        return plan.removes if written.changed else None
+
+    def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
+        # In a list the items of a built-in resource do not say what they are.
+        crd = Crd.from_document({"apiVersion": "apiextensions.k8s.io/v1", "kind": _KIND, **document})
+        return plan_wiring(crd, Wiring(wanted, self._address, dropped)).body is not None
+
+    def _managers(self) -> Iterable[Document]:
+        return () if self._crd is None else self._crd.managed_fields
+
+    async def _try(self, crd: Crd, address: Address, bundle: Bundle) -> None:
+        """Try the webhook, unless it answered to the same a moment ago: what was undone is down until it is written."""
+        asked = (address, bundle, crd.uid, crd.served, crd.storage.name)
+        if self._answered is not None and self._answered[0] == asked and self._now() - self._answered[1] < _FRESH:
+            return
+        await self._probe(crd, address, bundle)
+        self._answered = (asked, self._now())
+
+    async def _check_rival(self, crd: Crd, rival: Address) -> None:
+        """Raise Refused while the webhook of another restow answers: the first one stays, and nothing is down."""
+        try:
+            await self._probe(crd, rival, bundle_of(crd))
+        except NotAnswering:
+            return
+        raise Refused(
+            f"{self.name} is wired to {rival} by another restow, whose webhook answers: end that one, or take the CRD "
+            "out of what is served here"
+        )
 
     def _counts(self, crd: Crd) -> bool:
         """Whether API servers verify this webhook by the CRD's bundle, and the bundle is ours to keep."""
@@ -86,38 +197,64 @@ class CrdPlace:
             return False
 
 
-class ConfigurationPlace:
+class ConfigurationPlace(Place):
     """A webhook configuration, installed where it is missing.
 
-    `wanted` is its document, each webhook with its address and without `caBundle`.
+    `wanted` is its document, each webhook with its address and without `caBundle`; `former` the name that an earlier
+    release gave it.
     """
 
     def __init__(
-        self, cluster: Cluster, wanted: Mapping[str, Any], *, probe: HookProbe, now: Callable[[], datetime]
+        self, cluster: Cluster, wanted: Document, *, former: str = "", probe: HookProbe, now: Callable[[], datetime]
     ) -> None:
-        self.name = f"{wanted['kind']} {wanted['metadata']['name']}"
+        name = wanted["metadata"]["name"]
+        resource = resource_of(wanted["kind"])
+        super().__init__(f"{wanted['kind']} {name}", Selection(resource, field_selector=f"metadata.name={name}"), now)
         self._cluster = cluster
         self._wanted = wanted
+        self._former = former
         self._probe = probe
         self._changes = _Changes("f:webhooks", now)
-        self._notes = _Notes()
-        self._live: Mapping[str, Any] | None = None
+        self._live: Document | None = None
 
     async def look(self) -> tuple[Sighting, ...]:
+        self._undone = False  # what is noticed from here on may be newer than what is read
         self._live = await read_configuration(self._cluster, self._wanted)
         if self._live is None:
             return ()
         metadata = self._live["metadata"]
-        managers = metadata.get("managedFields") or ()
-        changed_at = self._changes.last(metadata["uid"], metadata.get("generation") or 0, managers)
+        changed_at = self._changes.last(metadata["uid"], metadata.get("generation") or 0, self._managers())
         return tuple(Sighting(bundle, changed_at) for bundle in bundles_of(self._wanted, self._live))
 
-    async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
+    async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
         plan = plan_configuration(self._wanted, self._live, wanted, dropped)
-        self._notes.tell(plan.notes)
-        if plan.body is None:
-            return False
-        return await install(self._cluster, self._wanted, wanted, dropped, probe=self._probe)
+        written: bool | None = None
+        if plan.body is not None:
+            for address, bundle in plan.rivals:
+                await self._check_rival(address, bundle)
+            self._check_contest()
+            if await install(self._cluster, self._wanted, wanted, dropped, probe=self._probe):
+                written = plan.removes
+        told = await remove_former(self._cluster, self._wanted, self._former) if self._former else ""
+        self._notes.tell((*plan.notes, *([told] if told else [])))
+        return written
+
+    def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
+        return plan_configuration(self._wanted, document, wanted, dropped).body is not None
+
+    def _managers(self) -> Iterable[Document]:
+        return ((self._live or {}).get("metadata") or {}).get("managedFields") or ()
+
+    async def _check_rival(self, rival: Address, bundle: Bundle) -> None:
+        """Raise Refused while the webhook of another restow answers."""
+        try:
+            await self._probe(rival, bundle)
+        except NotAnswering:
+            return
+        raise Refused(
+            f"{self.name} is kept by another restow, whose webhook at {rival} answers: end that one, or have only one "
+            "of both keep a configuration of this name"
+        )
 
 
 class _Notes:

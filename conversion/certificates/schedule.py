@@ -82,6 +82,7 @@ def decide(
     hosts: Iterable[str],
     now: datetime,
     lifetimes: Lifetimes,
+    stored: bool = True,
 ) -> Decision:
     """Decide on the next step.
 
@@ -92,6 +93,7 @@ def decide(
             one keeps them: replicas of two releases, with two lists, would replace each other's for ever.
         now: with a time zone.
         lifetimes: durations.
+        stored: whether the leaf is in its Secret; one that is served alone is replaced there, for the other replicas.
     """
     if trust is None:
         return Decision(Step.ESTABLISH, "there is no CA yet")
@@ -105,7 +107,7 @@ def decide(
 
     if trust.signing.not_after <= now:  # nothing can be signed, and nothing verifies any more: no reason to wait
         return due(Step.ANNOUNCE if trust.successor is None else Step.PROMOTE, "the CA has ended")
-    reason = _why_issue(trust, leaf, needed, now, lifetimes)
+    reason = _why_issue(trust, leaf, needed, now, lifetimes) or ("" if stored else "the Secret has none to be read")
     if reason and (leaf is None or leaf.not_after <= now or _settled(trust.signing.der, seen, now, lifetimes.settle)):
         return due(Step.ISSUE, reason)
     if trust.successor is None:

@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from restow.conversion.certificates.authority import Authority, CertificateError, Leaf
+from restow.conversion.certificates.authority import Authority, CertificateError, Leaf, root_of
 from restow.conversion.certificates.trust import Trust
 from restow.conversion.values import Json
-from restow.conversion.wiring.bundle import Bundle, BundleError
+from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
 
-__all__ = ["MANAGED_BY", "leaf_data", "leaf_of", "secret", "trust_data", "trust_of"]
+__all__ = ["MANAGED_BY", "leaf_data", "leaf_of", "roots_of", "secret", "trust_data", "trust_of"]
 
 #: The label (key, value) of the Secrets that restow fills.
 MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "restow")
@@ -70,6 +71,24 @@ def trust_of(document: Mapping[str, Any] | None) -> Trust | None:
     except (CertificateError, BundleError) as error:
         msg = f"the Secret {name} cannot be read: {error}"
         raise CertificateError(msg + _CURE) from error
+
+
+def roots_of(document: Mapping[str, Any] | None) -> Bundle:
+    """Return the CA certificates of a Secret that can be read, be its keys spoilt; none of somebody else's Secret.
+
+    They are public, and what API servers verify by: a spoilt key is no reason to leave a CRD without them.
+    """
+    try:
+        data = _data(document)
+    except CertificateError:
+        return NO_BUNDLE
+    found: list[bytes] = []
+    for name in ("ca.crt", "next.crt"):
+        with contextlib.suppress(CertificateError):
+            found.append(root_of(data.get(name, b"")))
+    with contextlib.suppress(BundleError):
+        found += Bundle.from_pem(data.get("previous.crt", b"")).certificates
+    return Bundle.of(found)
 
 
 _CURE: Final = "; restore it, or delete it to begin with a new CA"

@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.certificates.authority import Authority, Leaf
-from restow.conversion.certificates.secrets import leaf_data, leaf_of, secret, trust_data, trust_of
+from restow.conversion.certificates.secrets import leaf_data, leaf_of, roots_of, secret, trust_data, trust_of
 from restow.conversion.certificates.trust import Trust
+from restow.conversion.wiring.bundle import Bundle
 from restow.kube import Cluster, Resource
 from restow.kube.errors import NotFound
 
@@ -37,15 +38,23 @@ class SecretStore:
         self._leaf: Document | None = None
         self._trust: Document | None = None
 
-    async def read(self) -> tuple[Leaf | None, Trust | None]:
-        """Read both. Raises CertificateError if they cannot be used, KubeError.
+    async def read_leaf(self) -> Leaf | None:
+        """Read the leaf, before the authorities. Raises CertificateError if its Secret is somebody else's, KubeError.
 
-        The leaf is read first. A leaf that is written on the condition that nobody wrote one since can then not be
-        signed by a CA that was replaced before the leaf was read.
+        In this order a leaf that is written on the condition that nobody wrote one since cannot be signed by a CA that
+        was replaced before the leaf was read.
         """
         self._leaf = await self._get(self._leaf_name)
+        return leaf_of(self._leaf)
+
+    async def read_trust(self) -> Trust | None:
+        """Read the authorities. Raises CertificateError if they cannot be used, KubeError."""
         self._trust = await self._get(self._trust_name)
-        return leaf_of(self._leaf), trust_of(self._trust)
+        return trust_of(self._trust)
+
+    def readable(self) -> Bundle:
+        """Return the CA certificates that can be read of what was read last, whatever else is wrong with it."""
+        return roots_of(self._trust) | roots_of(self._leaf)
 
     async def write_leaf(self, leaf: Leaf, signed_by: Authority) -> None:
         """Store a leaf. Raises Conflict if somebody wrote since it was read."""

@@ -76,12 +76,21 @@ async def run_worker(
 
 
 async def run_parent(
-    workers: Workers, probes: socket.socket, stop: asyncio.Event, *, limits: Limits, clock: Clock = SYSTEM_CLOCK
+    workers: Workers,
+    probes: socket.socket,
+    stop: asyncio.Event,
+    *,
+    limits: Limits,
+    clock: Clock = SYSTEM_CLOCK,
+    further_metrics: Callable[[], bytes] = bytes,
 ) -> None:
-    """Run workers, and answer probes for them, until asked to stop. Raises WorkersKeepDying."""
+    """Run workers, and answer probes for them, until asked to stop. Raises WorkersKeepDying.
+
+    `further_metrics` gives what else `/metrics` says, as Prometheus text.
+    """
 
     async def metrics() -> bytes:
-        return exposition(await workers.snapshot())
+        return exposition(await workers.snapshot()) + further_metrics()
 
     answers = Connections(Probes(lambda: workers.unready, metrics).handle, limits, Counts(), clock)
     async with listening(answers, probes):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["Address", "Service", "Url", "address_of", "client_config"]
+__all__ = ["Address", "Service", "Url", "address_of", "client_config", "is_same_server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,11 @@ class Url:
         return urlsplit(self.url).hostname or ""
 
     @property
+    def port(self) -> int:
+        """The port that an API server connects to."""
+        return urlsplit(self.url).port or 443
+
+    @property
     def fields(self) -> Mapping[tuple[str, ...], Any]:
         """The leaves of `clientConfig` that say so."""
         return {("url",): self.url}
@@ -99,6 +104,15 @@ def address_of(client_config: Mapping[str, Any]) -> Address:
         )
     msg = "clientConfig needs exactly one of url and service"
     raise ValueError(msg)
+
+
+def is_same_server(one: Address, other: Address) -> bool:
+    """Say whether two addresses are of one webhook, whatever their paths, and whatever port of a Service they name."""
+    if isinstance(one, Service) and isinstance(other, Service):
+        return (one.namespace, one.name) == (other.namespace, other.name)
+    if isinstance(one, Url) and isinstance(other, Url):
+        return (one.host, one.port) == (other.host, other.port)
+    return False
 
 
 def client_config(address: Address) -> dict[str, Any]:

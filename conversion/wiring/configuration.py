@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion.values import Json
-from restow.conversion.wiring.address import Address, address_of
+from restow.conversion.wiring.address import Address, address_of, is_same_server
 from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
 from restow.conversion.wiring.errors import Refused
 from restow.conversion.wiring.ownership import appliers, is_ours, owners, sole_owner
 from restow.conversion.wiring.plan import injector_of
 
-__all__ = ["ConfigurationPlan", "bundles_of", "plan_configuration"]
+__all__ = ["ConfigurationPlan", "bundles_of", "is_alone_ours", "plan_configuration"]
 
 _CONFIG: Final = "f:clientConfig"
 _CA_BUNDLE: Final = (_CONFIG, "f:caBundle")
@@ -47,11 +48,15 @@ class ConfigurationPlan:
         calls: by what the API server will call the webhooks, to be tried before anything is written.
         body: what to apply; None where nothing is due.
         notes: what a person should know, each a sentence.
+        rivals: by what API servers call the webhooks of another installation of restow that it names now.
+        removes: whether certificates are taken out of a bundle.
     """
 
     calls: tuple[tuple[Address, Bundle], ...]
     body: Json | None
     notes: tuple[str, ...] = ()
+    rivals: tuple[tuple[Address, Bundle], ...] = ()
+    removes: bool = False
 
 
 def plan_configuration(
@@ -74,6 +79,7 @@ def plan_configuration(
     calls = tuple((hook.address, hook.bundle) for hook in hooks)
     if live is not None and not superfluous and not any(hook.is_due for hook in hooks):
         return ConfigurationPlan(calls, None, notes)
+    found.check({hook.name for hook in hooks})
     for hook in hooks:
         hook.check()
     metadata = {"name": wanted["metadata"]["name"]}
@@ -85,7 +91,19 @@ def plan_configuration(
         "metadata": metadata,
         "webhooks": [hook.body for hook in hooks if hook.body is not None],
     }
-    return ConfigurationPlan(calls, body, notes)
+    rivals = tuple(hook.rival for hook in hooks if hook.rival is not None)
+    return ConfigurationPlan(calls, body, notes, rivals, any(hook.removes for hook in hooks))
+
+
+def is_alone_ours(live: Document, server: Address) -> bool:
+    """Say whether restow alone wrote all webhooks of a configuration, and all are at this server."""
+    found = _Found(live, "")
+    addresses = map(_address, found.hooks.values())
+    return (
+        bool(found.hooks)
+        and all(address is not None and is_same_server(address, server) for address in addresses)
+        and all(sole_owner(found.entries, ("f:webhooks", _key(name))) for name in found.hooks)
+    )
 
 
 def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
@@ -118,6 +136,15 @@ class _Found:
         if self.injector:
             yield f"{self.name} has the annotation {self.injector}: cert-manager writes its caBundle, restow does not"
 
+    def check(self, wanted: AbstractSet[str]) -> None:
+        """Raise Refused where all of its webhooks are somebody else's."""
+        if self.hooks and not any(name in wanted or self.is_ours(name) for name in self.hooks):
+            managers = owners(self.entries, ("f:webhooks",))
+            raise Refused(
+                f"there is a {self.name} with other webhooks, written by {' and '.join(managers) or 'somebody else'}: "
+                "restow does not add its own; rename that one, or delete it"
+            )
+
     def is_ours(self, hook: str) -> bool:
         return is_ours(self.entries, ("f:webhooks", _key(hook)))
 
@@ -133,6 +160,8 @@ class _Hook:
         self._live = dict(_leaves(live))
         present, self._problem = _bundle(live.get("clientConfig") or {})
         self.bundle = present if found.injector else (present - dropped) | (bundle - dropped)
+        self.removes = not self.bundle >= present
+        self._present, self._names_another = present, self._other_server(_address(live) if live else None)
         self._wanted = dict(_leaves(wanted))
         if self.bundle and not found.injector:
             self._wanted[_CA_BUNDLE] = self._live[_CA_BUNDLE] if present.matches(self.bundle) else self.bundle.base64
@@ -147,6 +176,13 @@ class _Hook:
     @property
     def is_due(self) -> bool:
         return bool(self._changes or self._stale)
+
+    @property
+    def rival(self) -> tuple[Address, Bundle] | None:
+        """By what API servers call the webhook of another restow, if it names one."""
+        if self._names_another is None or not self._owns_address(self._names_another):
+            return None
+        return self._names_another, self._present
 
     @property
     def notes(self) -> Iterator[str]:
@@ -166,7 +202,7 @@ class _Hook:
         return _assembled(self.name, kept) if kept else None
 
     def check(self) -> None:
-        """Raise Refused where somebody else applies another address or bundle."""
+        """Raise Refused where somebody else applies another address or bundle, or wrote the one of another server."""
         for path in (*self._changes, *self._stale):
             managers = appliers(self._found.entries, self._path(path))
             if managers:
@@ -179,6 +215,20 @@ class _Hook:
                 raise Refused(
                     f"{self._spoken(path)} is there, which restow did not write and does not remove: take it out first"
                 )
+        managers = owners(self._found.entries, self._path((_CONFIG,)))
+        if self._names_another is not None and managers and not self._owns_address(self._names_another):
+            raise Refused(
+                f"the webhook {self.name} in the {self._found.name} is at {self._names_another}, as "
+                f"{' and '.join(managers)} wrote it: restow does not move it to {self.address}; correct it there, or "
+                "delete it"
+            )
+
+    def _other_server(self, live: Address | None) -> Address | None:
+        return None if live is None or is_same_server(live, self.address) else live
+
+    def _owns_address(self, live: Address) -> bool:
+        paths = ((_CONFIG, *(f"f:{name}" for name in path)) for path in live.fields)
+        return any(self._owns(path) for path in paths)
 
     def _others(self, path: Path) -> tuple[str, ...]:
         """Who else set a field that is not about finding the webhook."""

@@ -4,8 +4,8 @@ Every write is a server-side apply of only what differs, made conditional on the
 API server would call is tried first. With the failure policy Fail a configuration whose webhook does not answer stops
 every write that it is about.
 
-Rights: get, patch and create on the mutatingwebhookconfigurations and validatingwebhookconfigurations (server-side
-apply creates by a patch, so that create may be granted by name too).
+Rights: get, patch and create (list and watch to notice changes at once) on the mutatingwebhookconfigurations and
+validatingwebhookconfigurations (server-side apply creates by a patch, so that create may be granted by name too).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.values import Json
-from restow.conversion.wiring.address import Address
+from restow.conversion.wiring.address import Address, address_of
 from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle
 from restow.conversion.wiring.caller import Caller
-from restow.conversion.wiring.configuration import plan_configuration
+from restow.conversion.wiring.configuration import is_alone_ours, plan_configuration
 from restow.conversion.wiring.errors import NotAnswering, Refused
 from restow.conversion.wiring.ownership import FIELD_MANAGER
 from restow.kube import Cluster, PatchType, Resource
-from restow.kube.errors import Conflict, Invalid, NotFound
+from restow.kube.errors import Conflict, Forbidden, Invalid, NotFound
 
-__all__ = ["HookProbe", "install", "probe_hook", "read_configuration"]
+__all__ = ["HookProbe", "install", "probe_hook", "read_configuration", "remove_former", "resource_of"]
 
 _log = logging.getLogger(__name__)
 
@@ -109,6 +109,42 @@ async def install(
         _log.info("%s: %s", name, "installed" if live is None else "brought up to date")
         return True
     raise Refused(f"{name} was changed by somebody else at each of {_ATTEMPTS} attempts to write it; see its managers")
+
+
+async def remove_former(cluster: Cluster, wanted: Mapping[str, Any], former: str) -> str:
+    """Remove what an earlier release installed for the same webhook under another name; say why if it stays.
+
+    Only what restow alone wrote goes, and only if all of its webhooks are at the same server. Call this once the new
+    configuration stands: until then the old one does its work. Raises KubeError.
+
+    Rights: get and delete on the old name; without them it stays, if there is one.
+    """
+    kind = wanted["kind"]
+    named = {**wanted, "metadata": {"name": former}}
+    try:
+        live = await read_configuration(cluster, named)
+    except Forbidden:
+        return ""  # most likely there is none: rights are granted by name
+    if live is None:
+        return ""
+    server = address_of(wanted["webhooks"][0]["clientConfig"])
+    if not is_alone_ours(live, server):
+        return ""
+    metadata = live["metadata"]
+    conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    try:
+        await cluster.delete(resource_of(kind), former, body=msgspec.json.encode({"preconditions": conditions}))
+    except (NotFound, Conflict):
+        return ""
+    except Forbidden as error:
+        return f"{kind} {former} of an earlier release is not needed any more: delete it ({error})"
+    _log.info("%s %s of an earlier release is removed", kind, former)
+    return ""
+
+
+def resource_of(kind: str) -> Resource:
+    """Return the resource of a kind of webhook configuration."""
+    return _RESOURCES[kind]
 
 
 async def read_configuration(cluster: Cluster, wanted: Mapping[str, Any]) -> Json | None:

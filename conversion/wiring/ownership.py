@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["FIELD_MANAGER", "appliers", "is_ours", "owners", "sole_owner"]
+__all__ = ["FIELD_MANAGER", "appliers", "is_ours", "last_writer", "owners", "sole_owner"]
 
 #: The field manager under which restow wires.
 FIELD_MANAGER: Final = "restow-wiring"
@@ -45,6 +45,16 @@ def appliers(entries: Entries, path: FieldPath) -> tuple[str, ...]:
 def owners(entries: Entries, path: FieldPath) -> tuple[str, ...]:
     """Return all other managers of the field, in whatever way they wrote it."""
     return _names(_owning(entries, path))
+
+
+def last_writer(entries: Entries) -> str:
+    """Return the manager that wrote last, but for restow; empty if nothing tells.
+
+    It is a hint: who only removes a field leaves no entry.
+    """
+    others = [entry for entry in entries if not _is_own(entry) and entry.get("subresource") != "status"]
+    latest = max(others, key=lambda entry: str(entry.get("time") or ""), default={})
+    return str(latest.get("manager") or "")
 
 
 def _names(entries: Iterator[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from restow.conversion.values import Json
-from restow.conversion.wiring.address import Address, address_of
+from restow.conversion.wiring.address import Address, address_of, is_same_server
 from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
 from restow.conversion.wiring.errors import Refused
 from restow.conversion.wiring.ownership import appliers, is_ours, sole_owner
 from restow.crds import Crd
 
-__all__ = ["Plan", "Wiring", "bundle_of", "injector_of", "plan_wiring"]
+__all__ = ["Plan", "Wiring", "bundle_of", "injector_of", "plan_wiring", "rival_of"]
 
 _CA_BUNDLE: Final = ("webhook", "clientConfig", "caBundle")
 _REVIEW_VERSIONS: Final = ("webhook", "conversionReviewVersions")
@@ -56,12 +56,16 @@ class Plan:
         address, bundle: by what the API server will call the webhook, to be tried before anything is written.
         body: what to apply; None where nothing is due.
         notes: what a person should know, each a sentence.
+        rival: the webhook of another installation of restow that the CRD names now, if it does.
+        removes: whether certificates are taken out of the bundle.
     """
 
     address: Address
     bundle: Bundle
     body: Json | None
     notes: tuple[str, ...] = ()
+    rival: Address | None = None
+    removes: bool = False
 
 
 def plan_wiring(crd: Crd, wiring: Wiring) -> Plan:
@@ -90,7 +94,24 @@ def plan_wiring(crd: Crd, wiring: Wiring) -> Plan:
     kept = {
         path: value for path, value in wanted.items() if path in changes or is_ours(crd.managed_fields, _field(path))
     }
-    return Plan(address, bundle, _body(crd, kept), tuple(notes))
+    removes = not bundle >= present
+    return Plan(address, bundle, _body(crd, kept), tuple(notes), rival_of(crd, address), removes)
+
+
+def rival_of(crd: Crd, address: Address) -> Address | None:
+    """Return the address of another server that a restow wrote into the CRD; None if there is none.
+
+    Every restow writes under one name, so that a restow whose Service moved can go on. Who the other one is, and
+    whether it is still there, only its webhook can tell.
+    """
+    try:
+        live = address_of((crd.webhook or {}).get("clientConfig") or {})
+    except ValueError:
+        return None
+    if is_same_server(live, address):
+        return None
+    paths = (("webhook", "clientConfig", *path) for path in live.fields)
+    return live if any(is_ours(crd.managed_fields, _field(path)) for path in paths) else None
 
 
 def bundle_of(crd: Crd) -> Bundle:

@@ -9,15 +9,27 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from restow.conversion.graph import Graph
 from restow.conversion.values import Json
-from restow.conversion.wiring.address import Address, client_config
+from restow.conversion.wiring.address import Address, Service, client_config
 from restow.crds import Crd
 
-__all__ = ["stash_configuration"]
+__all__ = ["stash_configuration", "stash_name"]
+
+
+def stash_name(address: Address) -> str:
+    """Return the name of the configuration of a webhook's step: no other webhook of the cluster has it.
+
+    `conversion-stash.SERVICE.NAMESPACE.svc`, or `conversion-stash.HOST.PORT`; what no name may have becomes a dash.
+    """
+    if isinstance(address, Service):
+        return f"conversion-stash.{address.host}"
+    host = re.sub(r"[^a-z0-9.-]", "-", address.host).strip("-")
+    return f"conversion-stash.{host}.{address.port}"
 
 
 def stash_configuration(name: str, address: Address, graph: Graph, crds: Iterable[Crd]) -> Json:

@@ -17,13 +17,16 @@ from restow import options
 from restow.conversion import Graph
 from restow.crds import Crd
 from restow.exits import Exit, InputError
+from restow.kube import KubeError
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.logs import log_to_stderr
 from restow.printing import say
 from restow.registries import load_crds, load_graph
+from restow.session import sentence
 
 try:
     from restow import serving
+    from restow.conversion.certificates.metrics import CertificateMetrics
     from restow.conversion.server import (
         BadCertificate,
         Inheritance,
@@ -39,7 +42,7 @@ try:
         run_parent,
         run_worker,
     )
-    from restow.conversion.wiring import Service, stash_configuration
+    from restow.conversion.wiring import Service, stash_configuration, stash_name
     from restow.ownca import OwnAuthority, at, keep, prepare, read_address
 except ModuleNotFoundError as error:
     raise InputError(f"serving needs {error.name}: pip install 'restow[operator]'") from error
@@ -122,8 +125,13 @@ def command(**flags: Any) -> None:
     inheritance = Inheritance.claimed(os.environ)
     authority = _own_authority(served, flags)
 
+    metrics = None if authority is None or inheritance is not None else CertificateMetrics()
+    further = bytes if metrics is None else metrics.text
+
     def keeping(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        return work if authority is None else keep(authority, flags["kubeconfig"], flags["context"], work)
+        if authority is None or metrics is None:
+            return work
+        return keep(authority, flags["kubeconfig"], flags["context"], work, metrics)
 
     try:
         if authority is not None and inheritance is None:
@@ -139,18 +147,20 @@ def command(**flags: Any) -> None:
         serving.tell(webhook, listener, probes)
         if flags["workers"] == 1:
             serving.run_until_stopped(
-                lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop)),
+                lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop, further_metrics=further)),
                 {signal.SIGHUP: certificate.reload},
             )
             return
         command = (sys.executable, *sys.orig_argv[1:])
         workers = Workers(command, listener, flags["workers"], limits=served.limits, clock=SYSTEM_CLOCK)
         serving.run_until_stopped(
-            lambda stop: keeping(run_parent(workers, probes, stop, limits=served.limits)),
+            lambda stop: keeping(run_parent(workers, probes, stop, limits=served.limits, further_metrics=further)),
             {signal.SIGHUP: lambda: workers.signal(signal.SIGHUP)},
         )
     except BadCertificate as error:
         raise InputError(str(error)) from error
+    except KubeError as error:
+        raise InputError(sentence(error)) from error
     except WorkersKeepDying as error:
         say(f"restow: {error}", style="red")
         raise SystemExit(int(Exit.FAILURES)) from None
@@ -168,8 +178,9 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
         msg = "--own-ca needs --crd, and --cert FOLDER/tls.crt --key FOLDER/tls.key of one folder"
         raise click.UsageError(msg)
     address = read_address(flags["own_ca"])
-    configurations = []
-    if flags["restore_stashes"]:
-        name = address.name if isinstance(address, Service) else _STEP
-        configurations = [stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds)]
-    return OwnAuthority(address, folder, served.crds, configurations)
+    if not flags["restore_stashes"]:
+        return OwnAuthority(address, folder, served.crds)
+    name = stash_name(address)
+    configuration = stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds)
+    former = address.name if isinstance(address, Service) else _STEP
+    return OwnAuthority(address, folder, served.crds, [configuration], {name: former})

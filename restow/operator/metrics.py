@@ -1,4 +1,4 @@
-"""Numbers of the operator beside those of its webhook: controllers, migrations, leadership, certificates."""
+"""Numbers of the operator in addition to those of its webhook: controllers, migrations, leadership."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from restow.conversion.certificates import CertificateDetails
 from restow.kube import ControllerDetails, ElectionDetails, Happening
 from restow.migrator.metrics import Metrics as MigrationMetrics
 
@@ -20,7 +19,8 @@ class Metrics:
     """Counts what hooks tell. No label has values that a user of the cluster can choose."""
 
     def __init__(self) -> None:
-        self._registry = registry = CollectorRegistry()
+        self.registry = registry = CollectorRegistry()
+        """Where others may add theirs."""
         self.migration = MigrationMetrics(registry)
         """A hook of the migrator."""
         self._seen: set[str] = set()
@@ -59,14 +59,6 @@ class Metrics:
         self._transitions = Gauge(
             "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry
         )
-        self._authority_ends = Gauge(
-            "restow_webhook_authority_expiry_timestamp_seconds", "When the own CA expires.", registry=registry
-        )
-        self._problems = Gauge(
-            "restow_webhook_wiring_problems",
-            "CRDs and webhook configurations that do not say what they should.",
-            registry=registry,
-        )
 
     def controller(self, details: ControllerDetails) -> None:
         """Count what a controller did."""
@@ -96,11 +88,6 @@ class Metrics:
                     self._queued.labels(name).set(0)
                     self._running.labels(name).set(0)
 
-    def certificates(self, details: CertificateDetails) -> None:
-        """Note where the certificates stand."""
-        self._authority_ends.set(details.authority_ends.timestamp())
-        self._problems.set(len(details.problems))
-
     def text(self) -> bytes:
         """Return all of it as Prometheus text."""
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

@@ -21,16 +21,17 @@ from restow.cloudprofile.controllers import Options
 from restow.cloudprofile.controllers import run as run_controllers
 from restow.conversion.certificates import CertificateDetails, Certificates, Lifetimes
 from restow.conversion.certificates.files import CERTIFICATE, KEY
+from restow.conversion.certificates.metrics import CertificateMetrics
 from restow.conversion.server import Limits, Phase, ServingCertificate, Webhook, run_alone
 from restow.conversion.wiring import Address
 from restow.converters import graph_converters
+from restow.keeping import beside, keep_running
 from restow.kube import Cluster, LeaderElector, LeaseTiming, connect, unique_identity
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
 from restow.migrator import Options as MigrationOptions
 from restow.operator import family
 from restow.operator.installing import install_crds
-from restow.operator.keeping import keep_running
 from restow.operator.metrics import Metrics
 from restow.ownca import OwnAuthority, at
 
@@ -126,20 +127,20 @@ class _Operator:
         serving = ServingCertificate(files.certificate, files.key, counts=counts, clock=settings.clock)
         listener, probes = settings.listen(webhook, serving)
         webhook.phase = Phase.SERVING
-        async with asyncio.TaskGroup() as group:
-            keeping = group.create_task(self._keep(serving), name="certificates")
-            working = group.create_task(self._work_until(stop), name="leading")
-            await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
-            keeping.cancel()
-            if not self._wiring_tried.is_set():
-                working.cancel()
+        # Not in one TaskGroup: nothing that goes wrong there may end the serving.
+        async with beside(self._work_until(stop)) as (working,):
+            async with beside(self._keep(serving)):
+                await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
+            if self._wiring_tried.is_set():
+                await asyncio.wait([working])  # which releases the leases
 
     async def _keep(self, serving: ServingCertificate) -> None:
         """Keep certificates and wiring, where that is ours to do."""
 
         def told(details: CertificateDetails) -> None:
-            self._metrics.certificates(details)
-            self._wiring_tried.set()
+            count(details)
+            if not (details.failure and details.unwired):
+                self._wiring_tried.set()
             serving.reload()
 
         def ended(name: str) -> None:
@@ -149,6 +150,7 @@ class _Operator:
         if self._authority is None:
             self._wiring_tried.set()
             return
+        count = CertificateMetrics(self._metrics.registry, now=self._settings.clock.now)
         certificates = self._certificates(self._authority, told)
         await keep_running("certificates", certificates.run_forever, ended=ended, clock=self._settings.clock)
 

@@ -26,6 +26,8 @@ FAMILY: Final = tuple(each.full_name for each in _FAMILY)
 """The CRDs of the operator's own family."""
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_AT_ONCE: Final = "wire it again at once when somebody takes the CA bundle or the address away"
+_LATER: Final = "it takes up to 30 s until that is noticed, and no other version can be read meanwhile"
 
 
 def grants(commands: Iterable[Command], asked: Asked) -> tuple[Grant, ...]:
@@ -102,7 +104,11 @@ def _serve(asked: Asked) -> Iterator[Grant]:
         for target in asked.targets:
             yield from _wires(target.name)
         if asked.restores_stashes:
-            yield from _keeps_configuration("mutatingwebhookconfigurations", asked.own_ca[1])
+            namespace, service = asked.own_ca
+            yield from _keeps_configuration(_CONFIGURATIONS[0], f"conversion-stash.{service}.{namespace}.svc")
+            why, without = "remove the configuration as an earlier release named it", "one that is there stays"
+            for verb in ("get", "delete"):
+                yield Grant(_ADMISSION, _CONFIGURATIONS[0], verb, why, service, optional=without)
 
 
 def _operator(asked: Asked) -> Iterator[Grant]:
@@ -228,11 +234,15 @@ def _keeps_certificates(namespace: str, service: str) -> Iterator[Grant]:
 def _keeps_configuration(plural: str, name: str) -> Iterator[Grant]:
     for verb in ("get", "patch", "create"):
         yield Grant(_ADMISSION, plural, verb, "have API servers ask the admission steps, by the current CA", name)
+    for verb in ("list", "watch"):
+        yield Grant(_ADMISSION, plural, verb, _AT_ONCE, name, optional=_LATER)
 
 
 def _wires(name: str) -> Iterator[Grant]:
     for verb in ("get", "patch"):
         yield _on_crd(name, verb, "keep the webhook's address and CA bundle in the CRD")
+    for verb in ("list", "watch"):
+        yield _on_crd(name, verb, _AT_ONCE, optional=_LATER)
 
 
 def _on_objects(asked: Asked, target: Target, verb: str, *, why: str, optional: str = "") -> Iterator[Grant]:

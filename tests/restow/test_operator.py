@@ -16,11 +16,11 @@ import yaml
 from restow.commands.operator import command
 from restow.conversion.certificates import CertificateDetails
 from restow.conversion.wiring import Bundle, Url, client_config
+from restow.keeping import keep_running
 from restow.kube import ControllerDetails, ElectionDetails, Happening, Key, Selection
 from restow.kube.errors import Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
-from restow.operator.keeping import keep_running
 from restow.operator.metrics import Metrics
 from restow.ownca import at, read_address
 from tests.conversion.server.clocks import HeldClock

@@ -295,7 +295,7 @@ async def test_run_forever_goes_on_after_failures(tmp_path: Path) -> None:
     replica = Replica(world, tmp_path, town)
     asked = 0
 
-    class Enough(Exception):
+    class Enough(BaseException):
         pass
 
     async def get(*arguments: Any, **options: Any) -> Any:

@@ -5,6 +5,7 @@ No API server lives through years in a second; what its answers are like is show
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import random
 from collections.abc import Callable, Mapping
@@ -90,6 +91,11 @@ class World:
         self, resource: Resource, name: str, namespace: str | None = None, *, metadata_only: bool = False
     ) -> Reply:
         return Reply(msgspec.json.encode(self._found(resource, name)))
+
+    async def list_page(self, resource: Resource, namespace: str | None = None, **_options: Any) -> Reply:
+        """Nothing is watched here: it never answers."""
+        await asyncio.Event().wait()
+        raise AssertionError
 
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None

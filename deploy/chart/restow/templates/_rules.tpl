@@ -52,7 +52,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
-  verbs: [get, patch]
+  verbs: [get, patch, list, watch]
 {{- end -}}
 
 {{- /* A server-side apply creates by a patch, so create can be restricted by name here. */ -}}
@@ -60,7 +60,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
-  verbs: [get, patch, create]
+  verbs: [get, patch, create, list, watch]
 {{- end -}}
 
 {{- /* Of the Service. */ -}}
@@ -103,7 +103,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [restow-cloudprofile]
-  verbs: [get, patch, create]
+  verbs: [get, patch, create, list, watch]
 {{- end -}}
 
 {{- /* The migrator sees all CRDs, and marks its own. */ -}}

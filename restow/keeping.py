@@ -1,27 +1,58 @@
-"""Keeps running what goes on beside the serving, for as long as the process lives.
+"""Keeps running what goes on while a process serves, for as long as it lives.
 
-Serving goes on whatever happens here. Work of a leader that ends (its CRDs are gone, a right is missing, a defect)
-releases its lease, so that another replica may try; this one stands for election again after a while.
+Serving goes on whatever happens here, and no error of this ends it. Work of a leader that ends (its CRDs are gone, a
+right is missing, a defect) releases its lease, so that another replica may try; this one stands for election again
+after a while.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
 
 from restow.kube import KubeError
 from restow.kube.backoff import Backoff
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.failures import describe_failure
 
-__all__ = ["keep_running"]
+__all__ = ["beside", "keep_running"]
 
 _log = logging.getLogger(__name__)
 
 _BACKOFF: Final = Backoff(first=2.0, most=60.0)
 _LASTING: Final = 300.0  # seconds; what went well for so long did not fail at its start
+
+
+@asynccontextmanager
+async def beside(*works: Coroutine[Any, Any, None]) -> AsyncIterator[tuple[asyncio.Task[None], ...]]:
+    """Run works as tasks while the block runs, then cancel them and wait for their end.
+
+    Unlike in a TaskGroup an error of one does not cancel the block: it is logged. What `keep_running` runs raises none.
+    """
+    tasks = tuple(asyncio.create_task(_told(work)) for work in works)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _told(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a panic of a library is no Exception; serving goes on without it
+        _log.critical(
+            "%s ended for good: %s; restart this process",
+            getattr(work, "__qualname__", "a task"),
+            describe_failure(error),
+        )
 
 
 async def keep_running(
