@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 import yaml
 
 from restow.controlplane.plane import ControlPlane
@@ -15,14 +18,15 @@ from restow.conversion.certificates import CertificateDetails, Certificates, Lif
 from restow.conversion.certificates.store import SECRETS
 from restow.conversion.wiring import Address, Bundle, NotAnswering, Url, bundle_of, probe, read_crd
 from restow.crds import Crd
-from restow.kube import connect
+from restow.kube import PatchType, connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
+from restow.kube.resources import CRDS
 from tests.apiserver.access import Access, Right
 from tests.apiserver.kind import until
 from tests.apiserver.load import under_load
 from tests.apiserver.provider import GATEWAYS, Provider, url_of
-from tests.apiserver.serving import ROOT, Instance, serving
+from tests.apiserver.serving import ROOT, Instance, certified, serving
 
 NAME = "restow-webhook"
 LIVES = Lifetimes(settle=timedelta(0), margin=timedelta(seconds=3))
@@ -32,7 +36,7 @@ PARALLEL_LOOKS = 2
 class Kept:
     """Certificates of one replica, and what they did."""
 
-    def __init__(self, cluster: HttpCluster, folder: Path, port: int) -> None:
+    def __init__(self, cluster: HttpCluster, folder: Path, port: int, *, poll: float = 0.2) -> None:
         self.steps: list[Step] = []
         self.details: CertificateDetails | None = None
         self.certificates = Certificates(
@@ -43,7 +47,7 @@ class Kept:
             folder=folder,
             crds={GATEWAYS: Url(url_of(port, GATEWAYS))},
             lifetimes=LIVES,
-            poll=0.2,
+            poll=poll,
             probe=hesitant,
             hook=self._told,
         )
@@ -119,6 +123,62 @@ async def test_no_request_fails_over_a_rotation_of_the_ca(cluster: HttpCluster, 
                 task.cancel()
             await provider.remove()
             await forget(cluster)
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["watching", "without the right"])
+async def test_what_is_undone_is_wired_again_at_once(
+    control_plane: ControlPlane, cluster: HttpCluster, tmp_path: Path, allowed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until it is, every version but the stored one is down: nobody waits for the next look, an hour away here.
+
+    Who may not watch is told so, and looks as often as before.
+    """
+    await forget(cluster)
+    provider, access = Provider(cluster), Access(control_plane, cluster)
+    await provider.create_crd(GATEWAYS)
+    rights = documented_rules()
+    verbs = ("get", "list", "watch", "patch") if allowed else ("get", "patch")
+    keeper = await access.user("watcher", *(replace(each, verbs=verbs) for each in rights["ClusterRole"]))
+    await access.grant(keeper, *rights["Role"], namespace="default")
+    try:
+        async with connect(keeper.kubeconfig) as own, asyncio.TaskGroup() as group:
+            await Kept(own, tmp_path, 1).certificates.prepare()
+            async with serving(tmp_path) as instance:
+                kept = [Kept(own, tmp_path, instance.port, poll=3600 if allowed else 0.2) for _ in range(3)]
+                tasks = [group.create_task(each.certificates.run_forever()) for each in kept]
+                try:
+                    await until(lambda: trusted(cluster), "the CRD was not wired")
+                    ours = await current(cluster)
+                    foreign = certified(tmp_path / "foreign")
+                    for conversion in (
+                        {"webhook": {"clientConfig": {"caBundle": None}}},
+                        {"webhook": {"clientConfig": {"caBundle": foreign.base64}}},
+                        {"strategy": "None", "webhook": None},
+                    ):
+                        await until(lambda: settled(kept), "the replicas do not come to rest")
+                        body = json.dumps({"spec": {"conversion": conversion}}).encode()
+                        await cluster.patch(CRDS, GATEWAYS, body, patch_type=PatchType.MERGE)
+                        await until(lambda: trusts(cluster, ours), f"not wired again after {conversion}")
+                    await provider.served(GATEWAYS)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        assert ("cannot be watched" in caplog.text) is not allowed
+    finally:
+        await access.remove()
+        await provider.remove()
+        await forget(cluster)
+
+
+async def settled(kept: list[Kept]) -> bool:
+    """Whether every replica found all wired."""
+    return all(each.details is not None and each.details.wired == (GATEWAYS,) for each in kept)
+
+
+async def trusts(cluster: HttpCluster, bundle: Bundle) -> bool:
+    """Whether the CRD names a webhook, and has all of a bundle."""
+    crd = await read_crd(cluster, GATEWAYS)
+    return crd.strategy == "Webhook" and bundle_of(crd) >= bundle
 
 
 async def trusted(cluster: HttpCluster) -> bool:

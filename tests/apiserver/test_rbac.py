@@ -20,6 +20,7 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
+from restow.conversion.wiring import Service, Url, stash_name
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
@@ -32,6 +33,7 @@ from tests.apiserver.profile_controllers import World
 from tests.apiserver.provider import CACHES, GATEWAYS, Provider
 from tests.apiserver.proxy import Answer, Seen, proxy_before
 from tests.apiserver.serving import MANIFESTS, Instance
+from tests.apiserver.test_serve_own_ca import former, gone
 from tests.restow.commandline import Ran, restow
 
 CRD = CRDS.full_name
@@ -247,9 +249,10 @@ async def test_serve_with_a_ca_of_its_own(
     """Two Secrets, the CRDs that it serves and its webhook configuration, by name; nothing else of the cluster."""
     provider, port = Provider(cluster), free_port()
     asked = Asked(crds=(GATEWAYS, CACHES), own_ca=("default", "restow-webhook"), restores_stashes=True)
-    by_url = "conversion-stash"  # the name where there is no Service to be named after
+    by_url = stash_name(Url(f"https://127.0.0.1:{port}"))  # where there is no Service to be named after
+    names = {stash_name(Service("default", "restow-webhook")): by_url, "restow-webhook": "conversion-stash"}
     rights = [
-        replace(each, name=by_url) if each.resource == CONFIGURATIONS.plural else each
+        replace(each, name=names[each.name]) if each.resource == CONFIGURATIONS.plural else each
         for each in grants([Command.SERVE], asked)
     ]
     account = await accounts.granted(rights, "serving")
@@ -262,6 +265,7 @@ async def test_serve_with_a_ca_of_its_own(
         "--restore-stashes",
     ]
     flags += [f"--kubeconfig={account.kubeconfig}", f"--port={port}"]
+    await former(cluster, f"https://127.0.0.1:{port}/mutate/conversion-stash")
     try:
         for there in (True, False):
             await secrets(cluster, there=there)
@@ -271,6 +275,7 @@ async def test_serve_with_a_ca_of_its_own(
             if there:
                 await until(lambda: converts(cluster), "the CRD is not wired")
                 await until(lambda: there_is(cluster, by_url), "the configuration is not installed")
+                await until(lambda: gone(cluster, "conversion-stash"), "that of an earlier release is still there")
             await instance.stop()
         was_used, refused = used(audit[1], account, rights)
         assert refused == []

@@ -8,15 +8,20 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from restow.conversion.certificates.store import SECRETS
+from restow.conversion.wiring import Url, client_config, stash_name
+from restow.conversion.wiring.ownership import FIELD_MANAGER
+from restow.kube import PatchType
 from restow.kube.client import HttpCluster
-from restow.kube.errors import NotFound
+from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import CRDS, Resource
 from tests.apiserver.kind import until
 from tests.apiserver.provider import GATEWAYS, STASH, Provider, at
 from tests.apiserver.serving import MANIFESTS, Instance
+from tests.conversion.certificates.test_undone import on_unknown_curve
 
 HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False)
 
@@ -27,9 +32,40 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
+async def spoil(cluster: HttpCluster, change: dict[str, object], secret: str = "restow-webhook") -> None:
+    """Change a Secret, and undo the wiring, so that replicas look at both at once."""
+    merge = PatchType.MERGE
+    await cluster.patch(SECRETS, secret, json.dumps(change).encode(), "default", patch_type=merge)
+    undone = {"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": None}}}}}
+    await cluster.patch(CRDS, GATEWAYS, json.dumps(undone).encode(), patch_type=merge)
+
+
+async def converts(provider: Provider) -> bool:
+    """Whether an object reads at a version that is not stored."""
+    try:
+        shown = await provider.get(GATEWAYS, "v1alpha1", "a")
+    except KubeError:
+        return False
+    return bool(shown["spec"]["host"] == "a.example.dev")
+
+
+async def counts(instance: Instance, name: str, least: int) -> bool:
+    """Whether a metric has come to a number."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{instance.probes}/metrics") as answer,
+    ):
+        lines = (await answer.text()).splitlines()
+    (found,) = (line for line in lines if line.startswith(f"restow_webhook_{name} "))
+    return float(found.rpartition(" ")[2]) >= least
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_own_ca(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, workers: int) -> None:
-    """One command on an empty folder: certificate, Secrets and wiring follow, and objects read at every version."""
+    """One command on an empty folder: certificate, Secrets and wiring follow, and objects read at every version.
+
+    Neither a key that no library reads nor a CA that is spoilt ends it, or what it keeps wired.
+    """
     provider = Provider(cluster)
     port = free_port()
     flags = [
@@ -50,6 +86,13 @@ async def test_own_ca(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, wo
         created = await provider.create(GATEWAYS, "v1alpha1", "a", {"host": "a.example.dev"})
         assert created["spec"]["host"] == "a.example.dev"
         assert (await provider.get(GATEWAYS, "v1", "a"))["spec"]["hosts"] == ["a.example.dev"]
+        await spoil(cluster, {"data": on_unknown_curve(tmp_path)})
+        await until(lambda: counts(instance, 'certificate_steps_total{step="issue"}', 1), "the leaf is not replaced")
+        await spoil(cluster, {"data": {"ca.key": "Z2FyYmFnZQ=="}}, secret="restow-webhook-ca")
+        await until(lambda: counts(instance, "keeping_failures_total", 1), "a CA that cannot be read is not counted")
+        await until(lambda: converts(provider), "the CRD is not wired by what can be read")
+        assert await counts(instance, "wiring_problems", 1)  # of the CRD that is not installed here
+        assert instance.process.returncode is None
     finally:
         await instance.stop()
         await provider.remove()
@@ -70,9 +113,12 @@ async def test_a_dropped_stash_is_restored(cluster: HttpCluster, kubeconfig: Pat
         "--restore-stashes",
     ]
     await provider.create_crd(GATEWAYS)
+    await former(cluster, f"https://127.0.0.1:{port}/mutate/conversion-stash")
+    name = stash_name(Url(f"https://127.0.0.1:{port}"))
     instance = await Instance.start(tmp_path, flags=flags)
     try:
-        await until(lambda: installed(cluster), "the configuration is not installed")
+        await until(lambda: installed(cluster, name), "the configuration is not installed")
+        await until(lambda: gone(cluster, "conversion-stash"), "that of an earlier release is still there")
         await provider.served(GATEWAYS)
         await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a.example.dev", "b.example.dev"]})
         shown = await provider.get(GATEWAYS, "v1alpha1", "a")
@@ -83,17 +129,46 @@ async def test_a_dropped_stash_is_restored(cluster: HttpCluster, kubeconfig: Pat
         assert (await provider.get(GATEWAYS, "v1", "a"))["spec"]["hosts"] == ["a.example.dev", "b.example.dev"]
     finally:
         with suppress(NotFound):
-            await cluster.delete(HOOKS, "conversion-stash")
+            await cluster.delete(HOOKS, name)
         await instance.stop()
         await provider.remove()
         for name in ("restow-webhook", "restow-webhook-ca"):
             await cluster.delete(SECRETS, name, namespace="default")
 
 
-async def installed(cluster: HttpCluster) -> bool:
+async def former(cluster: HttpCluster, url: str) -> None:
+    """What an earlier release installed for the same webhook."""
+    hook = {
+        "name": f"conversion-stash.{GATEWAYS}",
+        "clientConfig": client_config(Url(url)),
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "admissionReviewVersions": ["v1"],
+    }
+    document = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "conversion-stash"},
+        "webhooks": [hook],
+    }
+    params = {"fieldManager": FIELD_MANAGER}
+    body = json.dumps(document).encode()
+    await cluster.patch(HOOKS, "conversion-stash", body, patch_type=PatchType.APPLY, params=params)
+
+
+async def gone(cluster: HttpCluster, name: str) -> bool:
+    """Whether there is no such configuration."""
+    try:
+        await cluster.get(HOOKS, name)
+    except NotFound:
+        return True
+    return False
+
+
+async def installed(cluster: HttpCluster, name: str) -> bool:
     """Whether API servers know the step."""
     try:
-        hooks = (await cluster.get(HOOKS, "conversion-stash")).json()["webhooks"]
+        hooks = (await cluster.get(HOOKS, name)).json()["webhooks"]
     except NotFound:
         return False
     return [each["name"] for each in hooks] == [f"conversion-stash.{GATEWAYS}"]

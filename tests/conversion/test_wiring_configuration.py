@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.wiring import Bundle, Refused, plan_configuration
-from restow.conversion.wiring.configuration import bundles_of
+from restow.conversion.wiring import Bundle, Refused, Service, plan_configuration
+from restow.conversion.wiring.configuration import bundles_of, is_alone_ours
 from restow.conversion.wiring.ownership import FIELD_MANAGER
 
 Json = dict[str, Any]
@@ -205,3 +205,36 @@ def test_only_webhooks_at_our_address_are_ours_to_wait_for() -> None:
     assert plan_configuration(WANTED, found, NEW).notes == (
         "a.example.com: the CA bundle is no base64; it is replaced",
     )
+
+
+def test_a_configuration_of_somebody_else_is_refused() -> None:
+    """A name of the whole cluster may be taken: two that write one object would do so for ever."""
+    strangers = document(hook("z.example.com"))
+    entry = owned("helm", {"z.example.com": {".": {}, "f:name": {}}}, "Update")
+    with pytest.raises(Refused, match="with other webhooks, written by helm: restow does not add its own"):
+        plan_configuration(WANTED, live(strangers, NEW, entry), NEW)
+    moved = copy.deepcopy(WANTED)
+    for each in moved["webhooks"]:
+        each["clientConfig"]["service"]["namespace"] = "elsewhere"
+    fields = {"f:clientConfig": {"f:service": {"f:namespace": {}, "f:name": {}, "f:path": {}, "f:port": {}}}}
+    theirs = owned("kubectl", dict.fromkeys(("a.example.com", "b.example.com"), fields), "Update")
+    with pytest.raises(Refused, match=r"a\.example\.com .* is at Service elsewhere/webhook.* as kubectl wrote it"):
+        plan_configuration(WANTED, live(moved, NEW, theirs), NEW)
+    plan = plan_configuration(WANTED, live(moved, NEW, OURS), NEW)
+    assert [str(address) for address, _ in plan.rivals] == [
+        "Service elsewhere/webhook:443/admit/a.example.com",
+        "Service elsewhere/webhook:443/admit/b.example.com",
+    ]
+    assert not plan_configuration(WANTED, live(WANTED, OTHER, OURS), NEW).rivals
+
+
+def test_only_what_restow_alone_wrote_for_the_same_webhook_is_removed() -> None:
+    """After an upgrade the configuration of the old name goes; that of another installation, or a person's, stays."""
+    server = Service("system", "webhook")
+    assert is_alone_ours(live(WANTED, NEW, OURS), server)
+    assert not is_alone_ours(live(WANTED, NEW, OURS), Service("elsewhere", "webhook"))
+    assert not is_alone_ours(
+        live(WANTED, NEW, OURS, owned("helm", {"b.example.com": {"f:name": {}}}, "Update")), server
+    )
+    assert not is_alone_ours(live(WANTED, NEW, whole("a.example.com")), server)
+    assert not is_alone_ours(live(document(), None), server)
