@@ -170,6 +170,7 @@ class Certificates:
         self._clock = clock
         self._chance = chance
         self._told: tuple[str, ...] = ()
+        self._told_of: Exception | None = None
         self._wanted = NO_BUNDLE  # what the last look that went well had wired
         self._woken = asyncio.Event()
         if not self._hosts:
@@ -202,7 +203,8 @@ class Certificates:
                 except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
                     failures += 1
                     delay = _BACKOFF.delay(failures, self._chance())
-                    self._tell_problems((self._not_kept(error),))
+                    if error is not self._told_of:
+                        self._tell_problems((self._not_kept(error),))
                 await self._pause(min(delay, self._poll))
         finally:
             for task in watching:
@@ -218,6 +220,7 @@ class Certificates:
             state = await self._settle_secrets()
         except Exception as error:
             await self._wire_by_what_is_known(error)
+            self._told_of = error
             raise
         self._wanted = state.decision.wanted
         wired, problems, changed = await self._wire(state.places, state.decision.wanted, state.decision.dropped)
@@ -339,8 +342,10 @@ class Certificates:
                 else:
                     usable.append(place)
         wired, more, _ = await self._wire(usable, bundle, NO_BUNDLE)
-        ends = None if leaf is None else leaf.not_after
-        self._tell((), ends, None, wired, (*problems, *more), self._not_kept(error))
+        problems += more
+        failure, ends = self._not_kept(error), None if leaf is None else leaf.not_after
+        self._tell_problems((failure, *problems))
+        self._tell((), ends, None, wired, tuple(problems), failure)
 
     def _known(self) -> Bundle:
         """The CA certificates that were wired last, or else what can be read of the Secrets; none that are no use."""
