@@ -16,9 +16,12 @@ from prometheus_client import CollectorRegistry
 from restow.conversion.certificates import CertificateDetails, CertificateError, Certificates, Lifetimes, Step
 from restow.conversion.certificates.metrics import CertificateMetrics
 from restow.conversion.certificates.secrets import trust_of
+from restow.conversion.certificates.store import SECRETS
 from restow.conversion.wiring import Address, Bundle, NotAnswering, Service, Url, bundle_of, stash_name
 from restow.conversion.wiring.contest import Contest
 from restow.crds import Crd
+from restow.kube import Reply, Resource
+from restow.kube.errors import Details, Forbidden
 from tests.conversion.certificates.test_rotation import CRDS, PLACES, Replica, check_the_law, settled
 from tests.conversion.certificates.world import World
 
@@ -72,6 +75,27 @@ async def test_a_ca_that_cannot_be_read_does_not_stop_the_wiring(tmp_path: Path,
     secret |= good
     await settled(world, *town)
     assert late.details is not None and (late.details.failure, late.details.problems) == ("", ())
+
+
+async def test_a_right_that_is_lost_does_not_stop_the_wiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was wired last is known, and the CRD that may still be written is; the other one is told and counted."""
+    world, town = World(*CRDS), []
+    replica = Replica(world, tmp_path, town)
+    await settled(world, replica)
+    before, get = bundle(world), World.get
+
+    async def refused(world: World, resource: Resource, name: str, *more: object, **options: object) -> Reply:
+        if resource == SECRETS or name == CRDS[1]:
+            raise Forbidden(status=403, reason="", message="", details=Details(), verb="get", target=name)
+        return await get(world, resource, name)
+
+    monkeypatch.setattr(World, "get", refused)
+    unwire(world)
+    with pytest.raises(Forbidden):
+        await replica.certificates.reconcile()
+    assert bundle(world) == before and not bundle(world, CRDS[1])
+    assert replica.details is not None and replica.details.unwired == (CRDS[1],)
+    assert len(replica.details.problems) == 1
 
 
 async def test_a_new_replica_without_any_certificate_cannot_begin(tmp_path: Path) -> None:
