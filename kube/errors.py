@@ -5,14 +5,15 @@
     KubeError
     ├── ConfigError            the kubeconfig or in-cluster configuration cannot be used
     ├── Unreachable            no answer: refused, reset, TLS failure, name not found
-    │   └── TimedOut           no complete answer in time; the request may have been carried out
+    │   ├── TimedOut           no complete answer in time; the request may have been carried out
+    │   └── Untrusted          the server's certificate is not to be trusted; waiting does not help
     ├── BadReply               an answer with a success status that is not what was asked for
     └── ApiError               an answer with an error status
         ├── BadRequest 400     ├── Conflict 409          ├── UnsupportedMediaType 415
-        ├── Unauthorized 401   │   └── AlreadyExists     ├── Invalid 422
-        ├── Forbidden 403      ├── Gone 410              ├── TooManyRequests 429
-        ├── NotFound 404       ├── TooLarge 413          └── ServerError 5xx
-        └── MethodNotAllowed 405
+        ├── Unauthorized 401   │   ├── AlreadyExists     ├── Invalid 422
+        ├── Forbidden 403      │   └── Doubtful          ├── TooManyRequests 429
+        ├── NotFound 404       ├── Gone 410              └── ServerError 5xx
+        └── MethodNotAllowed   └── TooLarge 413
 
 Every status that is not 2xx raises: a client that swallows one would count a refused write as done. An error
 body is usually a ``v1.Status``, but proxies and a starting API server answer in plain text; both are understood.
@@ -30,12 +31,15 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "CANNOT_CONVERT",
+    "TOO_LARGE",
     "AlreadyExists",
     "ApiError",
     "BadReply",
     "BadRequest",
     "ConfigError",
     "Conflict",
+    "Doubtful",
     "Forbidden",
     "Gone",
     "Invalid",
@@ -49,6 +53,7 @@ __all__ = [
     "Unauthorized",
     "Unreachable",
     "UnsupportedMediaType",
+    "Untrusted",
     "api_error",
 ]
 
@@ -56,7 +61,20 @@ _LONGEST_TEXT = 300  # characters kept of an error body that is not a Status
 
 
 class KubeError(Exception):
-    """Base of everything that this room raises on purpose."""
+    """Base of everything that this room raises on purpose.
+
+    Attributes:
+        waited_s: seconds that the request was tried again for before it was given up (``restow.kube.retry``).
+    """
+
+    waited_s: float = 0.0
+    may_pass: bool = False
+    """Whether it may pass by itself: the server, or the way to it, is what failed, and not the request."""
+
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether what ended the request lasted too long, so that running again may help."""
+        return self.may_pass or self.waited_s > 0
 
     @property
     def said(self) -> str:
@@ -71,6 +89,8 @@ class ConfigError(KubeError):
 class Unreachable(KubeError):
     """No answer came. A write that ended so may or may not have been carried out."""
 
+    may_pass = True
+
 
 class TimedOut(Unreachable):
     """No complete answer came in time."""
@@ -78,6 +98,8 @@ class TimedOut(Unreachable):
 
 class BadReply(KubeError):
     """The server answered with success, but the body cannot be what was asked for (truncated, or not JSON)."""
+
+    may_pass = True
 
 
 class Details(msgspec.Struct, frozen=True):
@@ -100,6 +122,12 @@ class _Status(msgspec.Struct, frozen=True):
     message: str = ""
     reason: str = ""
     details: Details | None = None
+
+
+class Untrusted(Unreachable):
+    """The server's certificate is not to be trusted: the wrong CA, the wrong server, or one that has expired."""
+
+    may_pass = False
 
 
 class ApiError(KubeError):
@@ -150,6 +178,11 @@ class Unauthorized(ApiError):
 class Forbidden(ApiError):
     """403: no RBAC rule allows it, or an admission plugin or policy refused it."""
 
+    @property
+    def by_authorizer(self) -> bool:
+        """Whether it is the user that lacks a right, and not an admission plugin or policy that refuses the object."""
+        return 'forbidden: User "' in self.message and '" cannot ' in self.message
+
 
 class NotFound(ApiError):
     """404: *something* is not there; only ``names`` tells whether it is the object that was asked for.
@@ -172,6 +205,14 @@ class Conflict(ApiError):
 
 class AlreadyExists(Conflict):
     """409 with reason ``AlreadyExists``."""
+
+
+class Doubtful(Conflict):
+    """A write with a precondition got no answer that tells whether it was carried out: read again and judge.
+
+    ``restow.kube.retry`` raises it, after the wait that is due, in place of the error itself. Whoever writes with a
+    precondition meets conflicts by reading again, and this is met in the same way.
+    """
 
 
 class Gone(ApiError):
@@ -214,6 +255,8 @@ class Invalid(ApiError):
 class TooManyRequests(ApiError):
     """429: asked to slow down; also "storage is (re)initializing", which ``initializing`` tells apart."""
 
+    may_pass = True
+
     @property
     def initializing(self) -> bool:
         """Whether the watch cache cannot be filled: it lasts for as long as one object cannot be converted."""
@@ -222,6 +265,19 @@ class TooManyRequests(ApiError):
 
 class ServerError(ApiError):
     """5xx."""
+
+    @property
+    def may_pass(self) -> bool:  # type: ignore[override]
+        """Whether it may: some speak of the request, and would come again for ever."""
+        stays = self.status in (501, 505) or any(text in self.message for text in (*TOO_LARGE, *CANNOT_CONVERT))
+        return not stays
+
+
+TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
+"""Source: ``isTooLargeError`` of apiserver's ``endpoints/handlers``."""
+
+CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
+"""Of a managedFields entry, or of an object, that the API server cannot convert to the version it needs."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {

@@ -11,7 +11,7 @@ import ssl
 
 import aiohttp
 
-from restow.kube.errors import KubeError, TimedOut, Unreachable
+from restow.kube.errors import KubeError, TimedOut, Unreachable, Untrusted
 
 __all__ = ["PlainErrors"]
 
@@ -37,7 +37,8 @@ class PlainErrors:
             raise TimedOut(msg) from error
         if isinstance(error, (aiohttp.ClientError, OSError)):
             msg = f"{self._verb} {self._target}: {self._host} cannot be reached ({_why(error)})"
-            raise Unreachable(msg) from error
+            unknown = isinstance(getattr(error, "certificate_error", error), ssl.SSLCertVerificationError)
+            raise (Untrusted if unknown else Unreachable)(msg) from error
 
 
 def _why(error: Exception) -> str:

@@ -12,7 +12,7 @@ from restow.migrator.crdaccess import list_crds, read_crd
 from restow.migrator.journal import log_details
 from restow.migrator.lister import ListFailed
 from restow.migrator.migration import Migration
-from restow.migrator.model import SETTLE_S, Engine, ManagedFields, Options, Phase, Scope
+from restow.migrator.model import PATIENCE_S, SETTLE_S, Engine, ManagedFields, Options, Phase, Scope
 from restow.migrator.observer import Moment, Observer
 from restow.migrator.passes import Converters, own_webhook
 from restow.migrator.planning.cost import Cost
@@ -31,6 +31,7 @@ from restow.migrator.report import Counts, CrdReport, Failure, Report, Requests,
 from restow.migrator.sharding.shards import Shard
 
 __all__ = [
+    "PATIENCE_S",
     "SETTLE_S",
     "Answer",
     "Check",

@@ -31,7 +31,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, KubeError, NotFound
 from restow.kube.resources import CRDS, ENDPOINT_SLICES
-from restow.migrator.crdaccess import patiently
+from restow.kube.retry import Patient, patient
 
 __all__ = ["ApiServers", "View", "endpoint_urls", "storage_version_hash"]
 
@@ -41,6 +41,9 @@ _SERVER_NAME = "kubernetes.default.svc"
 
 _CONNECTIONS = 4
 """New connections to the address at hand: enough to meet each of three servers behind a balancer that takes turns."""
+
+_ASIDE_S = 5.0
+"""Seconds that an endpoint is tried for: many cannot be reached from here, and are only told of then."""
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
@@ -110,10 +113,10 @@ class ApiServers:
     """
 
     def __init__(self, cluster: Cluster, urls: Sequence[str] = ()) -> None:
-        self._cluster = cluster
+        self._cluster = patient(cluster)
         self._urls = urls
         self._stack = AsyncExitStack()
-        self._each: list[Cluster] = []
+        self._each: list[Patient] = []
         self._found = False
         self.unseen: list[str] = []
 
@@ -127,12 +130,14 @@ class ApiServers:
         for url in self._urls:
             self._each.append(await self._stack.enter_async_context(self._cluster.at(url)))
         for url in await self._endpoints():
-            self._each.append(await self._stack.enter_async_context(self._cluster.at(url, _SERVER_NAME)))
+            self._each.append(
+                await self._stack.enter_async_context(self._cluster.at(url, _SERVER_NAME, patience_s=_ASIDE_S))
+            )
 
     async def _endpoints(self) -> tuple[str, ...]:
         """Return the endpoints of the Service ``kubernetes``; none where they may not be listed."""
         try:
-            reply = await patiently(lambda: self._cluster.list_page(ENDPOINT_SLICES, "default", params=_OF_KUBERNETES))
+            reply = await self._cluster.list_page(ENDPOINT_SLICES, "default", params=_OF_KUBERNETES)
             return endpoint_urls(reply.json()["items"] or ())
         except (Forbidden, NotFound) as error:
             self.unseen.append(
@@ -185,7 +190,7 @@ class ApiServers:
         return next(filter(None, (view.behind(crd) for view in await self.views(crd))), "")
 
 
-async def _look(server: Cluster, crd: Crd) -> View | KubeError:
+async def _look(server: Patient, crd: Crd) -> View | KubeError:
     """Look at one server; its error is returned, since the others are to be looked at all the same."""
     try:
         return View(server.host, await _generation(server, crd), await _storage_hash(server, crd))
@@ -193,25 +198,19 @@ async def _look(server: Cluster, crd: Crd) -> View | KubeError:
         return error
 
 
-async def _generation(server: Cluster, crd: Crd) -> int:
-    async def read() -> int:
-        metadata = (await server.get(CRDS, crd.name, metadata_only=True, cached=True)).json()["metadata"]
-        return int(metadata.get("generation") or 0) if metadata.get("uid") == crd.uid else 0
-
+async def _generation(server: Patient, crd: Crd) -> int:
     try:
-        return await patiently(read)
+        metadata = (await server.get(CRDS, crd.name, metadata_only=True, cached=True)).json()["metadata"]
     except NotFound:
         return 0
+    return int(metadata.get("generation") or 0) if metadata.get("uid") == crd.uid else 0
 
 
-async def _storage_hash(server: Cluster, crd: Crd) -> str | None:
-    async def read() -> str | None:
-        resources = (await server.discover(f"/apis/{crd.group}/{crd.storage.name}")).json().get("resources") or ()
-        return next((each.get("storageVersionHash") for each in resources if each.get("name") == crd.plural), "")
-
+async def _storage_hash(server: Patient, crd: Crd) -> str | None:
     try:
-        return await patiently(read)
+        resources = (await server.discover(f"/apis/{crd.group}/{crd.storage.name}")).json().get("resources") or ()
     except NotFound:
         return ""
     except Forbidden:
         return None
+    return next((each.get("storageVersionHash") for each in resources if each.get("name") == crd.plural), "")

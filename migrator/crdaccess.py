@@ -5,29 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
 from restow.crds import Crd
-from restow.kube.backoff import Backoff
 from restow.kube.cluster import Cluster, PatchType
-from restow.kube.errors import (
-    ApiError,
-    BadReply,
-    Conflict,
-    Forbidden,
-    KubeError,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    Unreachable,
-)
+from restow.kube.errors import Conflict, Doubtful, Forbidden, KubeError, NotFound
 from restow.kube.resources import CRDS
+from restow.kube.retry import patient
 from restow.kube.selection import Selection
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.kube.watching import watch
@@ -43,7 +31,6 @@ __all__ = [
     "deleted",
     "list_crds",
     "patch_stored_versions",
-    "patiently",
     "read_crd",
 ]
 
@@ -51,12 +38,6 @@ _log = logging.getLogger(__name__)
 
 DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
 
-_T = TypeVar("_T")
-
-_ATTEMPTS = 6
-_CONNECT_ATTEMPTS = 2  # whoever runs a command against a server that is not there wants to hear it soon
-_BACKOFF = Backoff(first=0.5, most=8.0)
-_WORTH_A_WORD = 2.0  # seconds of a wait
 _PAGE = "50"  # a CRD can be a megabyte
 
 
@@ -69,31 +50,27 @@ class ReadCrd:
 
 
 async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
-    """Read one CRD; short outages are waited out.
+    """Read one CRD; outages are waited out (``restow.kube.retry``).
 
     Raises:
         Refused: there is no such CRD, or reading it is not allowed.
         KubeError: the API server cannot be reached.
     """
-
-    async def read() -> ReadCrd:
-        reply = await cluster.get(CRDS, name)
-        return ReadCrd(Crd.from_document(reply.json()), reply.date)
-
     try:
-        return await patiently(read)
+        reply = await patient(cluster).get(CRDS, name)
     except NotFound as error:
         msg = f"there is no CRD {name!r} on {cluster.host}: give its full name, <plural>.<group> (kubectl get crds)"
         raise Refused(msg) from error
     except Forbidden as error:
         msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
         raise Refused(msg) from error
+    return ReadCrd(Crd.from_document(reply.json()), reply.date)
 
 
 async def deleted(cluster: Cluster, crd: Crd) -> str:
     """Return a sentence where the CRD was deleted since it was read; empty where it was not, or where none can tell."""
     try:
-        reply = await patiently(lambda: cluster.get(CRDS, crd.name))
+        reply = await patient(cluster).get(CRDS, crd.name)
     except NotFound:
         return DELETED.format(name=crd.name)
     except KubeError:
@@ -114,7 +91,7 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
     params = {"limit": _PAGE}
     while True:
         try:
-            reply = await patiently(lambda: cluster.list_page(CRDS, params=params))
+            reply = await patient(cluster).list_page(CRDS, params=params)
         except Forbidden as error:
             msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
             raise Refused(msg) from error
@@ -134,11 +111,11 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
     """Set ``status.storedVersions``, provided that the CRD is still the one given.
 
     Raises:
-        Conflict: it was written meanwhile (judge anew).
+        Conflict: it was written meanwhile, or (Doubtful) perhaps just now by this: read again and judge.
         KubeError: anything else.
     """
     body = {"metadata": {"resourceVersion": crd.resource_version}, "status": {"storedVersions": list(versions)}}
-    reply = await cluster.patch(
+    reply = await patient(cluster).patch(
         CRDS,
         crd.name,
         msgspec.json.encode(body),
@@ -161,29 +138,30 @@ async def annotate(
         unchanged: only if the CRD is still the one given.
 
     Raises:
-        Conflict: it was written meanwhile, and ``unchanged`` was asked for.
+        Conflict: it was written meanwhile, or (Doubtful) perhaps just now by this, and ``unchanged`` was asked for.
     """
     if all(crd.annotations.get(name) == value for name, value in annotations.items()):
         return ""
     metadata: dict[str, object] = {"annotations": annotations}
     if unchanged:
         metadata["resourceVersion"] = crd.resource_version
-    try:
-        await cluster.patch(
-            CRDS,
-            crd.name,
-            msgspec.json.encode({"metadata": metadata}),
-            patch_type=PatchType.MERGE,
-            params={"fieldManager": FIELD_MANAGER},
-            metadata_only=True,
-        )
-    except Conflict:
-        if unchanged:
-            raise
-        return f"{crd.name} was written by others at the same moment"
-    except KubeError as error:
-        return error.said
-    return ""
+    body, cluster = msgspec.json.encode({"metadata": metadata}), patient(cluster)
+    params = {"fieldManager": FIELD_MANAGER}
+    while True:
+        try:
+            await cluster.patch(CRDS, crd.name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)
+        except Doubtful:
+            if unchanged:
+                raise
+            # It says the same the second time. The patience of the cluster bounds this.
+        except Conflict:
+            if unchanged:
+                raise
+            return f"{crd.name} was written by others at the same moment"
+        except KubeError as error:
+            return error.said
+        else:
+            return ""
 
 
 class CrdWatch:
@@ -230,25 +208,3 @@ class CrdWatch:
         self._name = crd.name
         self.generations.add(crd)
         self._news.set()
-
-
-async def patiently(request: Callable[[], Awaitable[_T]], *, connects: int = _CONNECT_ATTEMPTS) -> _T:
-    """Repeat a request that failed for a reason that may pass; about 15 seconds in all.
-
-    Args:
-        request: sends it, and may read the answer: one that cannot be read may come again whole.
-        connects: how often to try where no answer comes.
-    """
-    for failures in range(1, _ATTEMPTS):
-        try:
-            return await request()
-        except (TooManyRequests, ServerError, Unreachable, BadReply) as error:
-            refused = isinstance(error, Unreachable) and failures >= connects
-            if refused:
-                raise
-            asked = error.retry_after if isinstance(error, ApiError) and error.retry_after else None
-            wait = _BACKOFF.delay(failures, random.random()) if asked is None else min(asked, 10.0)
-            if wait >= _WORTH_A_WORD:
-                _log.warning("%s; waiting %.0f s to try again (try %d of %d)", error, wait, failures + 1, _ATTEMPTS)
-            await asyncio.sleep(wait)
-    return await request()

@@ -17,7 +17,9 @@ class Halt:
 
     Attributes:
         waits: the sleeps under way, for whoever shows the run.
+        now: the monotonic clock of the run.
         final: whether there is nothing to go on with.
+        unreachable: what stayed out of reach for too long, where that is why; empty otherwise.
 
     Args:
         requested: set from outside to end the run: no new object is begun, writes in flight are finished.
@@ -30,6 +32,8 @@ class Halt:
         self._raised = asyncio.Event()
         self._why = ""
         self.final = False
+        self.unreachable = ""
+        self.now = clock
 
     def __bool__(self) -> bool:
         return self._raised.is_set() or self._requested.is_set()
@@ -41,10 +45,10 @@ class Halt:
             return self._why
         return "the run was asked to stop"
 
-    def because(self, why: str, *, final: bool = False) -> None:
+    def because(self, why: str, *, final: bool = False, unreachable: str = "") -> None:
         """Raise the flag; the first reason stays."""
         if not self._why:
-            self._why, self.final = why, final
+            self._why, self.final, self.unreachable = why, final, unreachable
         self._raised.set()
 
     async def wait(self) -> None:

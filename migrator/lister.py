@@ -15,9 +15,11 @@ import msgspec
 from restow.kube.cluster import Cluster
 from restow.kube.errors import BadReply, KubeError
 from restow.kube.resources import Resource
+from restow.kube.retry import bare
 from restow.migrator.halt import Halt
 from restow.migrator.outcome import ATTEMPTS, Action, of_list_error
 from restow.migrator.report import Requests
+from restow.migrator.tries import Tries, passes
 from restow.migrator.waits import again
 from restow.migrator.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
 
@@ -36,11 +38,38 @@ class FailedPage:
 
 
 class ListFailed(Exception):
-    """A page could not be read; the message says why and what to do."""
+    """A page could not be read; the message says why and what to do.
 
-    def __init__(self, message: str, page: FailedPage | None = None) -> None:
+    Attributes:
+        page: which one.
+        unreachable: what was out of reach for so long; empty where it is something else, and for ever.
+    """
+
+    def __init__(self, message: str, page: FailedPage | None = None, *, unreachable: str = "") -> None:
         super().__init__(message)
         self.page = page
+        self.unreachable = unreachable
+
+
+CONVERTER_OUT_OF_REACH = ("dial tcp", "x509: ", "tls: ", "no endpoints available", "no service port")
+"""What an API server says of a conversion webhook that it does not reach; no object is to blame."""
+
+_CONVERTER = ("conversion webhook for", "conversion for")
+
+
+def refused_by_converter(error: KubeError) -> bool:
+    """Whether a converter was asked and failed: at one object, it will fail again."""
+    asked = any(text in error.said for text in _CONVERTER)
+    return asked and not any(text in error.said for text in CONVERTER_OUT_OF_REACH)
+
+
+def _out_of_reach(error: KubeError, host: str) -> str:
+    if not passes(error) or refused_by_converter(error):
+        return ""
+    return CONVERTER if any(text in error.said for text in _CONVERTER) else host
+
+
+CONVERTER = "the conversion webhook"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +99,7 @@ async def list_objects(
     selector: str | None = None,
     whole: bool = False,
     attempts: int = ATTEMPTS,
+    patience_s: float = 0.0,
 ) -> AsyncIterator[Listed]:
     """Yield page after page, until the end or until ``halt`` is raised.
 
@@ -79,10 +109,12 @@ async def list_objects(
         jitter: spreads a wait, ``seconds -> seconds``.
         whole: read whole objects, not metadata only.
         attempts: tries of one page, fewer than usual where one list of many may well be missing.
+        patience_s: how long an outage is waited for, beyond the usual tries.
 
     Raises:
         ListFailed: a page could not be read.
     """
+    cluster = bare(cluster)  # each error is a page's, and has a row in a table
     token = ""
     while not halt:
         params = {"limit": str(page_size)}
@@ -90,19 +122,21 @@ async def list_objects(
             params["labelSelector"] = selector
         if token:
             params["continue"] = token
-        attempt = 0
+        tries, failures = Tries(patience_s), 0
         while True:
-            attempt += 1
             requests.list += 1
             try:
                 page, token = await _page(cluster, resource, namespace, params, whole=whole)
                 break
             except KubeError as error:
+                failures += 1
+                attempt = failures if refused_by_converter(error) else tries.failed(error, halt.now(), 0.0)
                 outcome = of_list_error(error, attempt=attempt)
-                if outcome.action is Action.FAIL or attempt >= attempts:
+                if outcome.action is Action.FAIL or (attempts < ATTEMPTS and failures >= attempts):
                     said = outcome.message or error.said
                     msg = f"the objects of {resource.full_name} could not all be listed: {said}"
-                    raise ListFailed(msg, FailedPage(namespace, params.get("continue", ""), page_size)) from error
+                    where = FailedPage(namespace, params.get("continue", ""), page_size)
+                    raise ListFailed(msg, where, unreachable=_out_of_reach(error, cluster.host)) from error
                 requests.retried += 1
                 if outcome.action is Action.CONTINUE:
                     params["continue"] = outcome.token

@@ -14,7 +14,8 @@ import msgspec
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError, NotFound
+from restow.kube.errors import Conflict, Doubtful, KubeError, NotFound
+from restow.kube.retry import patient
 from restow.migrator.crdaccess import annotate, read_crd
 from restow.migrator.managedfields.entries import FIELD_MANAGER
 from restow.migrator.preflight import Refused
@@ -110,7 +111,9 @@ def _without(now: LostOwners, settled: set[str]) -> LostOwners:
 async def _without_owners(cluster: Cluster, crd: Crd, where: str) -> bool:
     namespace, _, name = where.rpartition("/")
     try:
-        reply = await cluster.get(crd.resource_at(crd.storage.name), name, namespace or None, metadata_only=True)
+        reply = await patient(cluster).get(
+            crd.resource_at(crd.storage.name), name, namespace or None, metadata_only=True
+        )
     except NotFound:
         return False
     except KubeError:
@@ -121,12 +124,13 @@ async def _without_owners(cluster: Cluster, crd: Crd, where: str) -> bool:
 
 async def _note(cluster: Cluster, name: str, change: Callable[[LostOwners], LostOwners]) -> str:
     """Change the record, as often as another client writes the CRD in between: shards do so side by side."""
-    for _ in range(_ATTEMPTS):
+    cluster, conflicts = patient(cluster), 0
+    while conflicts < _ATTEMPTS:
         try:
             crd = (await read_crd(cluster, name)).crd
             return await annotate(cluster, crd, {ANNOTATION: change(LostOwners.noted_on(crd)).encode()}, unchanged=True)
-        except Conflict:
-            continue
+        except Conflict as conflict:
+            conflicts += not isinstance(conflict, Doubtful)
         except KubeError as error:
             return error.said
         except (Refused, CrdError) as error:

@@ -20,7 +20,8 @@ from functools import partial
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError, NotFound
+from restow.kube.errors import ConfigError, Conflict, Doubtful, KubeError, NotFound, Unauthorized, Unreachable
+from restow.kube.retry import Patient
 from restow.migrator import watermark as resuming
 from restow.migrator.apiservers import ApiServers
 from restow.migrator.crdaccess import DELETED, CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
@@ -49,6 +50,8 @@ GRACE = 8.0
 """Seconds for what is in flight once a run was asked to stop; pods are given 30, and `restow` promises 10."""
 
 _ATTEMPTS = 10
+_ASK_AGAIN_S = (0.5, 1.5)
+_NOT_BEGUN = "it was not begun, since the API server was out of reach for so long; run again"
 _LAG_PATIENCE_S = 300.0
 _LAG_POLL_S = 0.5
 _LAG_WATCH_S = 10.0
@@ -92,13 +95,13 @@ class Migration:
         chance: random.Random | None = None,
         sightings: Sightings | None = None,
     ) -> None:
-        self._cluster = cluster
         self._options = options or Options()
+        self._chance = chance or random.Random()
         self._observer = observer or Silent()
         self._clock = clock
         self._stop = stop
-        self._halt = Halt(stop, clock)
-        self._environment = Environment(cluster, self._halt, clock, chance or random.Random(), converters)
+        self._converters = converters
+        self._begin_anew(cluster)
         self._sightings = sightings or Sightings()
 
     async def run(self, names: Sequence[str]) -> Report:
@@ -109,13 +112,18 @@ class Migration:
         """
         reports: list[CrdReport] = []
         for name in names:
+            if reports and reports[-1].unreachable == self._cluster.host:
+                # It was waited for as long as was asked; each further CRD would wait as long again.
+                reports.append(CrdReport(name=name, unfinished=_NOT_BEGUN, unreachable=self._cluster.host))
+                continue
             try:
                 reports.append(await self.migrate(name))
             except KubeError as error:
-                if not reports:
+                if not reports and (error.out_of_reach or isinstance(error, (Unreachable, Unauthorized, ConfigError))):
                     raise
                 # What was done with the CRDs before must be told all the same.
-                reports.append(CrdReport(name=name, unfinished=f"it could not be read: {error}"))
+                reach = self._cluster.host if error.out_of_reach else ""
+                reports.append(CrdReport(name=name, unfinished=f"it could not be read: {error}", unreachable=reach))
         return Report(tuple(reports), dry_run=self._options.dry_run)
 
     async def migrate(self, name: str) -> CrdReport:
@@ -127,9 +135,7 @@ class Migration:
             KubeError: the API server could not be reached before anything was written.
         """
         begun = self._clock()
-        # What ends the run of one CRD (its webhook is down, say) is no reason not to begin the next one.
-        self._halt = Halt(self._stop, self._clock)
-        self._environment = replace(self._environment, halt=self._halt)
+        self._begin_anew(self._cluster)
         report = CrdReport(name=name, waits=self._halt.waits)
         error: KubeError | None = None
         try:
@@ -138,12 +144,19 @@ class Migration:
                 error = await self._attempt(report)
                 guard.cancel()
         except TimeoutError:
-            report.unfinished = unfinished(report, self._halt)
+            report.unfinished, report.unreachable = unfinished(report, self._halt), self._halt.unreachable
         report.duration_s = self._clock() - begun
         self._observer.at(Moment.ENDED, report)
         if error is not None:
             raise error
         return report
+
+    def _begin_anew(self, cluster: Cluster) -> None:
+        """Begin with a halt of its own: what ends the run of one CRD (its webhook is down) concerns no other."""
+        self._halt = halt = Halt(self._stop, self._clock)
+        patience_s = self._options.patience_s
+        self._cluster = Patient(cluster, halt, patience_s=patience_s, clock=self._clock, chance=self._chance)
+        self._environment = Environment(self._cluster, halt, self._clock, self._chance, self._converters)
 
     async def _end_in_time(self, limit: asyncio.Timeout) -> None:
         await self._halt.wait()
@@ -162,7 +175,9 @@ class Migration:
         except (NativeStuck, Lagging) as stuck:
             report.unfinished = report.pruned_reason = str(stuck)
         except KubeError as error:
-            return error
+            if not self._halt:
+                return error
+            report.unfinished = unfinished(report, self._halt)
         return None
 
     async def _migrate(self, report: CrdReport) -> None:
@@ -195,6 +210,7 @@ class Migration:
                 read = await self._begin(servers, report)
             except KubeError as error:
                 report.unfinished = f"the CRD could not be read for another pass: {error}"
+                report.unreachable = self._cluster.host if error.out_of_reach else ""
                 break
             except Refused as refused:
                 if not isinstance(refused.__cause__, NotFound):
@@ -234,7 +250,7 @@ class Migration:
         if why := refusal(read.crd, self._options.namespace):
             raise Refused(why)
         self._environment.converter(read.crd)  # refuses what it does not fit
-        if missing := await missing_permissions(self._cluster, read.crd, self._options):
+        if missing := await self._missing_permissions(read.crd):
             msg = f"permission is missing to {'; '.join(missing)}: grant it to this user and run again"
             raise Refused(msg)
         if first:
@@ -243,6 +259,19 @@ class Migration:
         if not reencoding_due(read.crd, self._options):
             return read
         return await self._settled(servers, read, report)
+
+    async def _missing_permissions(self, crd: Crd) -> list[str]:
+        """Ask for the rights; where one is missing more than once, since a server that was just started allows none."""
+        missing = await missing_permissions(self._cluster, crd, self._options)
+        for wait in _ASK_AGAIN_S:
+            if not missing or self._halt:
+                break
+            await self._halt.sleep(wait)
+            missing = await missing_permissions(self._cluster, crd, self._options)
+        while missing and self._cluster.shaken and not self._halt:
+            await self._halt.sleep(_ASK_AGAIN_S[-1])
+            missing = await missing_permissions(self._cluster, crd, self._options)
+        return missing
 
     async def _guarded(self, read: ReadCrd, report: CrdReport) -> ReadCrd:
         """Have storedVersions name every version at which objects may be stored, so that none of them can be removed.
@@ -253,14 +282,21 @@ class Migration:
         options = self._options
         if options.dry_run or options.partial or not options.prunes:
             return read
-        for _ in range(_ATTEMPTS):
+        conflicts, unanswered = 0, set[str]()
+        while conflicts < _ATTEMPTS:
             crd = read.crd
+            if found := unanswered.intersection(crd.stored_versions):
+                report.put_back = tuple(dict.fromkeys((*report.put_back, *sorted(found))))
             missing = unnamed_versions(crd) if what_is_proved(crd).doubt else ()
             if not missing:
                 return read
             try:
                 guarded = await patch_stored_versions(self._cluster, crd, (*missing, *crd.stored_versions))
-            except Conflict:
+            except Conflict as conflict:
+                if isinstance(conflict, Doubtful):
+                    unanswered.update(missing)
+                else:
+                    conflicts += 1
                 read = await read_crd(self._cluster, report.name)
                 continue
             report.put_back = tuple(dict.fromkeys((*report.put_back, *missing)))
@@ -338,7 +374,11 @@ class Migration:
                     self._observer.at(Moment.WRITING, report)
                     listed = partial(self._listed, crd, rules, report)
                     await run_pass(self._environment, crd, rules, self._options, report, listed=listed)
-                    if rules.reencode and not report.unfinished and (behind := await self._lag(servers, crd, lagged)):
+                    if (
+                        rules.reencode
+                        and not report.unfinished
+                        and (behind := await self._lag(servers, crd, lagged, report))
+                    ):
                         report.pruned_reason = behind
                         return Verdict(prune=False, reason=behind, again=True)
                 self._observer.at(Moment.PRUNING, report)
@@ -357,13 +397,16 @@ class Migration:
             except KubeError as error:
                 _log.debug("%s: the API servers could not be looked at in between: %s", crd.name, error)
 
-    async def _lag(self, servers: ApiServers, crd: Crd, lagged: list[str]) -> str:
+    async def _lag(self, servers: ApiServers, crd: Crd, lagged: list[str], report: CrdReport) -> str:
         """Say which API server lagged during the pass that just ended, or does now; not where the CRD was flipped."""
         try:
             behind = lagged[0] if lagged else await servers.behind(crd)
             flipped = behind and (await read_crd(self._cluster, crd.name)).crd.storage.name != crd.storage.name
         except (KubeError, Refused, CrdError) as error:
-            return f"the API servers could not be looked at after the pass: {error}"
+            why = f"the API servers could not be looked at after the pass: {error}"
+            if isinstance(error, KubeError) and error.out_of_reach:
+                report.unfinished, report.unreachable = f"{why}. Run again to prune", self._cluster.host
+            return why
         return "" if flipped else behind
 
     def _resumed(self, crd: Crd, rules: Treatments, report: CrdReport) -> Treatments:

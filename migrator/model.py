@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from restow.migrator.sharding.shards import Shard
 
-__all__ = ["SETTLE_S", "Engine", "ManagedFields", "Options", "Phase", "Scope"]
+__all__ = ["PATIENCE_S", "SETTLE_S", "Engine", "ManagedFields", "Options", "Phase", "Scope"]
 
 SETTLE_S = 65.0
 """Seconds after which no request is under way any more that began before a change of the CRD.
@@ -18,6 +18,9 @@ SETTLE_S = 65.0
 An API server chooses the version to store at when a request arrives, and admission webhooks may hold that request. It
 gives every request up after a minute (kube-apiserver ``--request-timeout``).
 """
+
+PATIENCE_S = 300.0
+"""Seconds that a run waits for what may pass, a restart of the API server above all, before it is to be run again."""
 
 
 class Phase(StrEnum):
@@ -99,6 +102,8 @@ class Options:
             lagged longer stored wrongly. Hence it has to be asked for: a Job does well to, a run "to be sure" not.
         shard: the part of the objects that is this process's, or None for all; see ``restow.migrator.sharding.shards``.
         engine: who stores objects again.
+        patience_s: how long a request that fails for a reason that may pass (no answer, 429, 5xx) is tried again for,
+            and a converter that is out of reach.
         native_patience_s: how long the cluster's own migration is waited for.
         api_servers: ``https://host:port`` of further API servers of the cluster, to be looked at for lag as well.
     """
@@ -120,6 +125,7 @@ class Options:
     resume: bool = False
     shard: Shard | None = None
     engine: Engine = Engine.DIRECT
+    patience_s: float = PATIENCE_S
     native_patience_s: float = 3600.0
     api_servers: tuple[str, ...] = ()
 

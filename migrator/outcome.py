@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from restow.kube.errors import (
+    CANNOT_CONVERT,
+    TOO_LARGE,
     ApiError,
     BadReply,
+    ConfigError,
     Conflict,
     Forbidden,
     Gone,
@@ -33,16 +36,17 @@ __all__ = [
     "BrokenOff",
     "Outcome",
     "cannot_convert",
-    "denied_by_authorizer",
+    "is_outage",
     "of_list_error",
     "of_review_error",
     "of_write_error",
 ]
 
 ATTEMPTS = 8
-"""Tries of one request before its object is given up; with the back-off below about a minute."""
+"""Tries of one request before its object is given up, with the back-off below half a minute; ``tries`` says what
+counts as one."""
 
-FORBIDDEN_ATTEMPTS = 6
+FORBIDDEN_ATTEMPTS = 7
 """Tries against a 403 of the authorizer: an API server that was just restarted answers so until it has read its RBAC
 rules (seen one to four times), and that the right exists was asked before the run."""
 
@@ -123,7 +127,7 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
     if cannot_convert(error):
         return _fail(error, "CannotConvert", _CANNOT_CONVERT_SAID.format(message=_said_briefly(error)))
-    if isinstance(error, ServerError) and any(text in error.message for text in _TOO_LARGE):
+    if isinstance(error, ServerError) and any(text in error.message for text in TOO_LARGE):
         return _fail(error, "TooLarge", _TOO_LARGE_SAID.format(message=error.message))
     return _transient(error, attempt) or _fail(error)
 
@@ -149,8 +153,7 @@ def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool
     if isinstance(error, ApiError) and error.status in (401, 403, 404):
         return Outcome(Action.STOP, message=_said(error))
     waits = error.retry_after if isinstance(error, ApiError) else None
-    out_of_reach = isinstance(error, Unreachable) and not isinstance(error, (BrokenOff, TimedOut))
-    if waits is not None or out_of_reach or isinstance(error, TooManyRequests):
+    if is_outage(error):
         if attempt < ATTEMPTS:
             return Outcome(Action.RETRY, wait=_backoff(attempt) if waits is None else min(waits, _LONGEST_ASKED_FOR))
         return Outcome(Action.STOP, message=str(error))
@@ -163,33 +166,35 @@ def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool
     return Outcome(Action.FAIL, message=str(error))
 
 
+def is_outage(error: KubeError) -> bool:
+    """Whether a converter is out of reach for everybody, so that no object can be to blame."""
+    if isinstance(error, ApiError):
+        return error.retry_after is not None or error.status in (429, 502, 503)
+    return isinstance(error, Unreachable) and not isinstance(error, (BrokenOff, TimedOut))
+
+
 def _transient(error: KubeError, attempt: int) -> Outcome | None:
     """A row for errors that pass by themselves, as long as there are tries left."""
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
-            wait = min(error.retry_after or _backoff(attempt), _LONGEST_ASKED_FOR)
+            wait = min(max(error.retry_after or 0.0, _backoff(attempt)), _LONGEST_ASKED_FOR)
             return Outcome(Action.RETRY, wait=wait, attempts=INITIALIZING_ATTEMPTS)
         return _fail(error, "StorageInitializing", _INITIALIZING)
-    if isinstance(error, Forbidden) and denied_by_authorizer(error) and attempt < FORBIDDEN_ATTEMPTS:
+    if isinstance(error, Forbidden) and error.by_authorizer and attempt < FORBIDDEN_ATTEMPTS:
         return Outcome(Action.RETRY, wait=_backoff(attempt), attempts=FORBIDDEN_ATTEMPTS)
     if attempt >= ATTEMPTS:
         return None
     if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
         wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, _LONGEST_ASKED_FOR)
         return Outcome(Action.RETRY, wait=wait, slow_down=True)
-    if isinstance(error, (ServerError, Unreachable, BadReply)):
+    if isinstance(error, (ServerError, Unreachable, BadReply, Unauthorized, ConfigError)):
         return Outcome(Action.RETRY, wait=_backoff(attempt), slow_down=isinstance(error, Unreachable))
     return None
 
 
 def cannot_convert(error: KubeError) -> bool:
     """Whether a server-side apply failed since an entry of managedFields cannot be converted; it will fail again."""
-    return isinstance(error, ServerError) and any(text in error.message for text in _CANNOT_CONVERT)
-
-
-def denied_by_authorizer(error: Forbidden) -> bool:
-    """Whether it is the user that lacks a right, and not an admission plugin or policy that refuses the object."""
-    return 'forbidden: User "' in error.message and '" cannot ' in error.message
+    return isinstance(error, ServerError) and any(text in error.message for text in CANNOT_CONVERT)
 
 
 def _fail(error: KubeError, reason: str = "", message: str = "") -> Outcome:
@@ -208,22 +213,17 @@ def _said(error: ApiError) -> str:
 
 def _said_briefly(error: KubeError) -> str:
     """Which of the known reasons it is; the message itself may hold the field's neighbours."""
-    return next((text for text in _CANNOT_CONVERT if text in str(error)), "")
+    return next((text for text in CANNOT_CONVERT if text in str(error)), "")
 
 
 def _backoff(attempt: int) -> float:
     return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
 
 
-_TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger than max")
-"""Source: ``isTooLargeError`` of apiserver's ``endpoints/handlers``."""
-
 _TOO_LARGE_SAID = (
     "etcd does not take an object of this size ({message}); nothing was stored, and its owners are as they were. Make "
     "the object smaller, then run again"
 )
-
-_CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
 
 _CANNOT_CONVERT_SAID = (
     "the API server cannot convert one of its managedFields entries to the entry's version ({message}): run with "

@@ -69,6 +69,7 @@ class Environment:
         random: spreads waits; seeded in tests.
         converters: what converts objects of CRDs with strategy Webhook.
         longest_wait: seconds that a wait is cut to.
+        longest_patience_s: seconds beyond the usual tries that an outage is waited for, at most.
     """
 
     cluster: Cluster
@@ -77,6 +78,7 @@ class Environment:
     random: random.Random = field(default_factory=random.Random)
     converters: Converters = own_webhook
     longest_wait: float = math.inf
+    longest_patience_s: float = math.inf
 
     def jitter(self, seconds: float) -> float:
         """Spread a wait over half to one and a half times its length, if it is not too long."""
@@ -122,7 +124,7 @@ async def run_pass(
         await _Pass(environment, crd, rules, options, report, Translator(converter, rules, report)).run(listed)
     report.warn(warnings(rules.hazards, report.hazards, rules.storage))
     if environment.halt:
-        report.unfinished = unfinished(report, environment.halt)
+        report.unfinished, report.unreachable = unfinished(report, environment.halt), environment.halt.unreachable
 
 
 def open_converter(
@@ -139,6 +141,7 @@ def open_converter(
         jitter=environment.jitter,
         chance=environment.random,
         requests=requests,
+        patience_s=min(options.patience_s, environment.longest_patience_s),
     )
 
 
@@ -173,6 +176,7 @@ class _Pass:
             halt=environment.halt,
             clock=environment.clock,
             jitter=environment.jitter,
+            patience_s=options.patience_s,
             dry_run=options.dry_run,
             crd_deleted=self._crd_deleted,
         )
@@ -202,6 +206,7 @@ class _Pass:
                 namespace=self._options.namespace,
                 selector=self._options.selector,
                 whole=self._rules.whole_objects or self._rules.translates,
+                patience_s=self._options.patience_s,
             ):
                 if listed is not None:
                     await listed(page.resource_version)
@@ -214,9 +219,9 @@ class _Pass:
         except ListFailed as failure:
             if not (isinstance(failure.__cause__, NotFound) and await self._crd_deleted()):
                 cause = await explained(self._environment.cluster, self._crd, failure, report.requests)
-                report.unfinished = str(cause)
+                report.unfinished, report.unreachable = str(cause), cause.unreachable
         except ConverterDown as down:
-            self._halt.because(str(down))
+            self._halt.because(str(down), unreachable=down.unreachable)
         for _ in range(self._options.concurrency):
             await self._queue.put(None)
 

@@ -14,6 +14,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, KubeError, NotFound
 from restow.kube.resources import CRDS, NAMESPACES, SELF_SUBJECT_ACCESS_REVIEWS, Resource
+from restow.kube.retry import patient
 from restow.migrator.lister import ListFailed
 from restow.migrator.model import Options, Phase
 from restow.migrator.planning.findings import Check, Finding
@@ -134,7 +135,7 @@ async def _allowed(cluster: Cluster, asked: Permission) -> bool:
         },
     }
     try:
-        reply = await cluster.create(SELF_SUBJECT_ACCESS_REVIEWS, msgspec.json.encode(review))
+        reply = await patient(cluster).create(SELF_SUBJECT_ACCESS_REVIEWS, msgspec.json.encode(review))
     except (Forbidden, NotFound):
         return True  # the server does not let us ask; the requests themselves will tell
     return bool(reply.json().get("status", {}).get("allowed"))
@@ -143,7 +144,7 @@ async def _allowed(cluster: Cluster, asked: Permission) -> bool:
 async def missing_namespace(cluster: Cluster, namespace: str) -> str:
     """Return a sentence where a namespace does not exist; empty where it does, or where none can tell."""
     try:
-        await cluster.get(NAMESPACES, namespace, metadata_only=True)
+        await patient(cluster).get(NAMESPACES, namespace, metadata_only=True)
     except NotFound:
         return f"there is no namespace {namespace} on {cluster.host}, so no object was looked at: check --namespace"
     except KubeError:
@@ -181,13 +182,14 @@ def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
     said = str(failure).rstrip(".")
     said = f"{said}: {named}" if named else said
     if crd.strategy != "Webhook":
-        return ListFailed(said, failure.page)
+        return ListFailed(said, failure.page, unreachable=failure.unreachable)
     return ListFailed(
         f"{said}. A list takes the conversion of every object to {crd.storage.name}, so one that fails "
         f"hides all: see that the conversion webhook of {crd.name} runs, that its certificate fits the CRD's caBundle, "
         f"and that it converts {', '.join(version.name for version in crd.versions)}; an object that it refuses can be "
         "read and mended at the version that it is stored at",
         failure.page,
+        unreachable=failure.unreachable,
     )
 
 

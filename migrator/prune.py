@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
-from restow.kube.errors import Conflict, KubeError, NotFound, Unreachable
+from restow.kube.errors import Conflict, Doubtful, KubeError, NotFound
 from restow.migrator import watermark as resuming
 from restow.migrator.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
@@ -40,6 +40,7 @@ class Conclusion:
         self._options = options
         self._halt = halt
         self._report = report
+        self._unanswered = False
 
     async def of(self, start: Crd, watching: CrdWatch, share: Share | None) -> Verdict:
         """Prune and leave the proof, if both are justified; what came of it is in the report.
@@ -65,6 +66,10 @@ class Conclusion:
                 report.pruned_reason = report.unfinished = DELETED.format(name=start.name)
                 return Verdict(prune=False)
             said = error.said if isinstance(error, KubeError) else str(error)
+            report.unreachable = self._cluster.host if isinstance(error, KubeError) and error.out_of_reach else ""
+            if report.pruned:
+                report.unfinished = f"the proof could not be left on {start.name}: {said}. Run again to leave it"
+                return Verdict(prune=False)
             report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
             report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
             return Verdict(prune=False)
@@ -96,11 +101,13 @@ class Conclusion:
     async def _prune(self, start: Crd, watching: CrdWatch, share: Share | None) -> Verdict:
         """Judge on a fresh read, as often as the CRD is written in between."""
         report = self._report
-        for _ in range(_ATTEMPTS):
+        conflicts = 0
+        while conflicts < _ATTEMPTS:
             now = (await read_crd(self._cluster, start.name)).crd
             await watching.reach(now.generation)
             if self._halt:  # whoever leads now prunes
                 report.pruned_reason = report.unfinished = unfinished(report, self._halt)
+                report.unreachable = self._halt.unreachable
                 return Verdict(prune=False)
             verdict = may_prune(start, now, watching.generations)
             if verdict.prune and share is not None:
@@ -112,7 +119,9 @@ class Conclusion:
                 now = await self._trim(start, now)
                 proof = proof_of_run(start, now, self._options)
                 await self._leave(now, proof)
-            except (Conflict, Unreachable):
+            except Conflict as conflict:
+                # One that is doubtful is judged on the next read: carried out, it shows there.
+                conflicts += not isinstance(conflict, Doubtful)
                 continue
             report.stored_after = now.stored_versions
             if share is not None:
@@ -130,9 +139,15 @@ class Conclusion:
         elif not self._options.does(Phase.STORAGE):
             report.pruned_reason = "the storage phase is switched off"
         elif now.stored_versions != exact:
-            now = await patch_stored_versions(self._cluster, now, exact)
+            try:
+                now = await patch_stored_versions(self._cluster, now, exact)
+            except Doubtful:
+                self._unanswered = True
+                raise
             report.pruned = True
             report.pruned_reason = "every object is stored at the storage version"
+        elif self._unanswered:
+            report.pruned, report.pruned_reason = True, "every object is stored at the storage version"
         elif not report.pruned:
             report.pruned = start.stored_versions != exact and self._options.engine is Engine.NATIVE
             report.pruned_reason = _pruned_by_others(start, ours=report.pruned)

@@ -24,6 +24,7 @@ class Result(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     REFUSED = "Refused"
+    UNREACHABLE = "Unreachable"
     DRY_RUN = "DryRun"
 
 
@@ -122,6 +123,8 @@ class CrdReport:
     Attributes:
         refused: the sentence why nothing was begun, or empty.
         unfinished: the sentence why the run ended before every object was looked at, or empty.
+        unreachable: the API server or the converter that stayed out of reach for too long, where that ended the run;
+            or empty.
         pruned_reason: why storedVersions was or was not pruned.
         stripped_owners: entries that were stripped, counted by (manager, apiVersion).
         kept_owners: entries that stay, since the storage version cannot say all that they own; likewise.
@@ -161,6 +164,7 @@ class CrdReport:
     owners_lost: list[str] = field(default_factory=list)
     refused: str = ""
     unfinished: str = ""
+    unreachable: str = ""
     passes: int = 0
     rewritten_before: int = 0
     expected: int = 0
@@ -196,7 +200,7 @@ class CrdReport:
         self.rewritten_before = done.rewritten
         self.failures.clear()
         self.hazards.clear()
-        self.unfinished = ""
+        self.unfinished = self.unreachable = ""
         self.passes += 1
 
     def fail(self, failure: Failure) -> None:
@@ -233,6 +237,7 @@ class CrdReport:
             "conversions": self.conversions,
             "refused": self.refused,
             "unfinished": self.unfinished,
+            "unreachable": self.unreachable,
             "warnings": list(self.warnings),
             "notSeen": list(self.not_seen),
             "unchanged": self.unchanged,
@@ -260,9 +265,10 @@ class Report:
 
     @property
     def result(self) -> Result:
-        """Failed if any object or pass failed, else Refused if any CRD was refused."""
-        if any(not crd.complete and not crd.refused for crd in self.crds):
-            return Result.FAILED
+        """Failed if any object or pass failed; else Unreachable if it is for that alone; else Refused if a CRD was."""
+        incomplete = [crd for crd in self.crds if not crd.complete and not crd.refused]
+        if incomplete:
+            return Result.UNREACHABLE if all(crd.unreachable for crd in incomplete) else Result.FAILED
         if any(crd.refused for crd in self.crds):
             return Result.REFUSED
         return Result.DRY_RUN if self.dry_run else Result.SUCCEEDED

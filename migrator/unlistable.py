@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError
-from restow.migrator.lister import FailedPage, ListFailed
+from restow.kube.retry import bare
+from restow.migrator.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
 from restow.migrator.preflight import conversion_failed, help_to_list
 from restow.migrator.report import Requests
 from restow.migrator.wire import ObjectPage, page_decoder
@@ -25,7 +26,6 @@ MOST_REQUESTS = 40
 """Halving a page of 500 objects takes ten, and the name of the object one or two more."""
 MOST_NAMED = 3
 _TIME = 30.0  # seconds; a webhook may take as long to fail at one object
-_OUT_OF_REACH = ("dial tcp", "x509: ", "tls: ", "no endpoints available", "no service port")
 _LONGEST = 300  # characters of an API server's message
 
 
@@ -41,8 +41,8 @@ async def explained(cluster: Cluster, crd: Crd, failure: ListFailed, requests: R
     if not conversion_failed(failure) or failure.page is None:
         return failure
     named = ""
-    if not any(text in str(failure) for text in _OUT_OF_REACH):  # then it is no object's fault
-        search = _Search(cluster, crd, failure.page, requests or Requests())
+    if not any(text in str(failure) for text in CONVERTER_OUT_OF_REACH):  # then it is no object's fault
+        search = _Search(bare(cluster), crd, failure.page, requests or Requests())
         with contextlib.suppress(TimeoutError, KubeError, _EnoughError):
             async with asyncio.timeout(_TIME):
                 await search.run()

@@ -16,6 +16,7 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import (
+    ConfigError,
     Conflict,
     Forbidden,
     Invalid,
@@ -24,8 +25,8 @@ from restow.kube.errors import (
     ServerError,
     TooManyRequests,
     Unauthorized,
-    Unreachable,
 )
+from restow.kube.retry import bare
 from restow.migrator.converters.converter import ConverterDown
 from restow.migrator.decide import Decision, Step, decide
 from restow.migrator.halt import Halt
@@ -35,23 +36,24 @@ from restow.migrator.managedfields.fitting import LARGE, size_of, without_times
 from restow.migrator.managedfields.translation import Translation
 from restow.migrator.managedfields.translator import Translator
 from restow.migrator.managedfields.treatment import Treatments
+from restow.migrator.model import PATIENCE_S
 from restow.migrator.outcome import (
     ATTEMPTS,
     Action,
     Outcome,
     cannot_convert,
-    denied_by_authorizer,
     of_write_error,
 )
 from restow.migrator.report import OWNERS_LOST, CrdReport, Failure
 from restow.migrator.settle import last_spec_change
+from restow.migrator.tries import Tries, of_everybody
 from restow.migrator.waits import again
 from restow.migrator.wire import Meta, combined_patch, empty_patch, identity_apply, object_decoder, whole_object_decoder
 
 __all__ = ["FIELD_MANAGER", "Writer"]
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
-_SILENCE = 15.0  # seconds without any answer after which an unreachable server is not one object's trouble
+_SILENCE = 15.0  # seconds without any answer, at least, after which an outage is not one object's trouble
 
 
 async def _never() -> bool:
@@ -80,6 +82,7 @@ class Writer:
         halt: once raised, no further try is begun.
         clock: a monotonic clock, in seconds.
         jitter: spreads a wait, ``seconds -> seconds``.
+        patience_s: how long an API server that answers nobody is waited for.
         dry_run: send every write with ``dryRun=All``.
         crd_deleted: is asked where a 404 does not name the object, whether its CRD is gone; then the object is, too.
     """
@@ -96,10 +99,11 @@ class Writer:
         halt: Halt,
         clock: Callable[[], float],
         jitter: Callable[[float], float],
+        patience_s: float = PATIENCE_S,
         dry_run: bool = False,
         crd_deleted: Callable[[], Awaitable[bool]] = _never,
     ) -> None:
-        self._cluster = cluster
+        self._cluster = bare(cluster)  # each error is an object's, and has a row in a table
         self._resource = crd.resource_at(crd.storage.name)
         self._kind = crd.kind
         self._crd_changed = last_spec_change(crd)
@@ -113,7 +117,8 @@ class Writer:
         self._dry_run = dry_run
         self._crd_deleted = crd_deleted
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
-        self._last_answer = clock()
+        self._patience_s = patience_s
+        self._last_answer = self._last_write = clock()
 
     async def finish(
         self, meta: Meta, live: dict[str, Any] | None = None, translation: Translation | None = None
@@ -125,11 +130,10 @@ class Writer:
             live: the whole object at the storage version, where it was listed whole.
             translation: what became of its entries, where they had to be converted and were so already.
         """
-        whole, attempt = live is not None, 0
-        read_again = False
+        whole, read_again = live is not None, False
+        tries = Tries(self._patience_s)
         doubtful: Decision | None = None  # sent, and not known whether the server carried it out
         while True:
-            attempt += 1
             decision: Decision | None = None
             try:
                 if read_again:
@@ -152,10 +156,11 @@ class Writer:
                 self._fail(meta, failure.reason, failure.message)
                 return
             except ConverterDown as down:
-                self._halt.because(str(down))
+                self._halt.because(str(down), unreachable=down.unreachable)
                 self._fail(meta, "Interrupted", "it was not translated")
                 return
             except KubeError as error:
+                attempt = self._count_try(tries, error)
                 outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
                 if not await self._again(meta, error, outcome, attempt):
                     return
@@ -182,16 +187,17 @@ class Writer:
         if outcome.action is Action.GONE:
             self._report.objects.gone += 1
             return False
-        if isinstance(error, Unauthorized):
-            self._halt.because(outcome.message)
-        elif isinstance(error, Unreachable) and outcome.action is Action.FAIL and self._silent():
-            self._halt.because(f"{self._cluster.host} cannot be reached any more: {error}")
-        elif isinstance(error, Forbidden) and outcome.action is Action.FAIL and denied_by_authorizer(error):
+        failed, host = outcome.action is Action.FAIL, self._cluster.host
+        if failed and isinstance(error, (Unauthorized, ConfigError)):
+            self._halt.because(outcome.message, unreachable=host)
+        elif failed and error.may_pass and self._silent():
+            self._halt.because(f"{host} cannot be reached any more: {error}", unreachable=host)
+        elif failed and isinstance(error, Forbidden) and error.by_authorizer:
             self._halt.because(f"the permission was withdrawn: {outcome.message}")
         elif isinstance(error, NotFound) and await self._crd_deleted():
             self._report.objects.gone += 1
             return False
-        elif outcome.action is Action.FAIL:
+        elif failed:
             self._fail(meta, outcome.reason, outcome.message)
             return False
         if outcome.slow_down:
@@ -207,8 +213,13 @@ class Writer:
         self._report.requests.retried += 1
         return True
 
+    def _count_try(self, tries: Tries, error: KubeError) -> int:
+        answered = self._last_write if of_everybody(error) else self._last_answer
+        return tries.failed(error, self._clock(), answered)
+
     def _silent(self) -> bool:
-        return self._clock() - self._last_answer > _SILENCE
+        """Whether nothing was answered for as long as the server is waited for: it is not one object's trouble."""
+        return self._clock() - self._last_answer >= max(self._patience_s, _SILENCE)
 
     def _fail(self, meta: Meta, reason: str, message: str) -> None:
         self._report.fail(Failure(meta.namespace, meta.name, reason, message))
@@ -306,7 +317,7 @@ class Writer:
                 params=self._params | {"dryRun": "All"} if rehearsal else self._params,
                 metadata_only=True,
             )
-        self._last_answer = self._clock()
+        self._last_answer = self._last_write = self._clock()
         self._limiter.succeeded()
         return reply.decode(object_decoder).metadata
 
@@ -327,25 +338,30 @@ class Writer:
         An error must not end in deciding anew from a list that already lost its owners, so every one is met here.
         """
         now, entries = after, _restored(meant, after.managed_fields)
-        for attempt in range(1, ATTEMPTS + 1):
+        tries, attempt, first = Tries(self._patience_s), 1, True
+        while attempt <= ATTEMPTS:
             try:
-                if attempt > 1 or any(entry.api_version != self._rules.storage for entry in entries):
+                if not first or any(entry.api_version != self._rules.storage for entry in entries):
                     now, live = await self._read(now, whole=True)
                     # What others wrote since is remembered from try to try: the next write may lose it again.
                     entries = _restored(entries, now.managed_fields)
                     entries = await self._moved(now, live or {}, entries)
                     if not now.managed_fields and (attempt > ATTEMPTS // 2 or size_of(live or {}) >= LARGE):
                         entries = without_times(entries)  # emptied again: perhaps etcd finds the object too large
+                first = False
                 now = await self._send(now, Step.COMBINED_PATCH, entries)
             except KubeError as error:
-                outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=attempt)
+                first, attempt = False, attempt + bool(self._halt)  # then it is not waited any more
+                number = self._count_try(tries, error)
+                outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=number)
                 if outcome.action is Action.GONE:
                     raise _Gone from error
                 if outcome.action is Action.FAIL:
                     raise _not_restored(before, now, f" ({outcome.message})") from error
-                what = again(f"restore the owners of {now.key}", attempt, outcome.attempts, error.said)
+                what = again(f"restore the owners of {now.key}", number, outcome.attempts, error.said)
                 await self._halt.sleep(self._jitter(outcome.wait), what)
                 continue
+            attempt += 1
             if same_ownership(entries, now.managed_fields):
                 self._report.objects.repaired += 1
                 return now

@@ -11,12 +11,16 @@ __all__ = ["Exit", "InputError"]
 
 
 class Exit(IntEnum):
-    """What a command's exit code says."""
+    """What a command's exit code says.
+
+    A Job that fails for good on 2 and 3, and tries again after 1 and 4, does the right thing for each of them.
+    """
 
     DONE = 0
     FAILURES = 1
     REFUSED = 2
     DUE = 3
+    OUT_OF_REACH = 4
 
 
 class InputError(click.ClickException):

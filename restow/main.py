@@ -64,8 +64,8 @@ class _Commands(click.Group):
 def main() -> None:
     """Migrate CustomResourceDefinitions from one API version to the next without losing an object or an owner.
 
-    Exit codes: 0 done; 1 some objects failed, or findings; 2 usage, unreachable or refused; 3 work is due, or
-    not ready.
+    Exit codes: 0 done; 1 some objects failed, or findings; 2 usage or refused; 3 work is due, or not ready;
+    4 the API server or a converter stayed out of reach: run again.
 
     \b
     restow plan --all                                  # what is due, for every CRD of the cluster

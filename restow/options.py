@@ -12,6 +12,7 @@ import yaml
 from restow import completion
 from restow.exits import InputError
 from restow.migrator import (
+    PATIENCE_S,
     SETTLE_S,
     Converters,
     Engine,
@@ -23,6 +24,7 @@ from restow.migrator import (
     own_webhook,
     url_problem,
 )
+from restow.session import PATIENCE
 
 __all__ = [
     "api_servers",
@@ -32,6 +34,7 @@ __all__ = [
     "migration",
     "migration_options",
     "output",
+    "patience",
     "running",
     "settle",
     "shard",
@@ -91,6 +94,20 @@ def settle(function: _F) -> _F:
         metavar="S",
         help="Seconds since the CRD's last change before listing. A request that began before, and is held by an "
         "admission webhook, stores at the old version; API servers give up after 60.",
+    )(function)
+
+
+def patience(function: _F) -> _F:
+    """--patience."""
+    return click.option(
+        "--patience",
+        type=click.FloatRange(0),
+        default=PATIENCE_S,
+        show_default=True,
+        envvar=PATIENCE,
+        show_envvar=True,
+        metavar="S",
+        help="Seconds that an API server or a converter that is out of reach is waited for; then the exit code is 4.",
     )(function)
 
 

@@ -15,19 +15,22 @@ import click
 from restow.crds import CrdError
 from restow.exits import Exit
 from restow.kube import connect
-from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError, Unauthorized, Unreachable
+from restow.kube.retry import LOOK_S, Patient
 from restow.logs import log_to_stderr
 from restow.migrator import ListFailed, Refused
 
-__all__ = ["Session", "run"]
+__all__ = ["PATIENCE", "Session", "run"]
+
+PATIENCE = "RESTOW_PATIENCE"
+"""Seconds that an API server which does not answer is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a subcommand works with: the cluster, and the request to stop."""
+    """What a subcommand works with: the cluster, which waits out what passes in a moment, and the request to stop."""
 
-    cluster: Cluster
+    cluster: Patient
     stop: asyncio.Event
 
 
@@ -46,7 +49,7 @@ def run(
         code = asyncio.run(_run(command, kubeconfig, context, drains=drains))
     except (KubeError, Refused, CrdError, ListFailed) as error:
         click.echo(f"restow: {sentence(error)}", err=True)
-        code = Exit.REFUSED
+        code = _code(error)
     except KeyboardInterrupt:
         code = Exit.FAILURES
     except BrokenPipeError:
@@ -64,7 +67,23 @@ async def _run(
     for number in (signal.SIGTERM, signal.SIGINT) if drains else ():
         loop.add_signal_handler(number, _ask_to_stop, loop, stop, number)
     async with connect(kubeconfig, context) as cluster:
-        return await command(Session(cluster, stop))
+        return await command(Session(Patient(cluster, patience_s=_patience()), stop))
+
+
+def _patience() -> float:
+    """How long a look waits for an API server, by the environment."""
+    said = os.environ.get(PATIENCE, "")
+    try:
+        return float(said) if said else LOOK_S
+    except ValueError as error:
+        msg = f"{PATIENCE} is a number of seconds"
+        raise click.UsageError(msg) from error
+
+
+def _code(error: Exception) -> Exit:
+    """Tell what may pass, so that a Job tries again, from what is to be mended first."""
+    passes = error.out_of_reach if isinstance(error, KubeError) else isinstance(error, ListFailed) and error.unreachable
+    return Exit.OUT_OF_REACH if passes else Exit.REFUSED
 
 
 def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: signal.Signals) -> None:

@@ -33,7 +33,15 @@ Answer: TypeAlias = Json | Unconverted
 
 
 class ConverterDown(Exception):
-    """No object can be converted now; the message says why, and what to do."""
+    """No object can be converted now; the message says why, and what to do.
+
+    Attributes:
+        unreachable: the converter's name where it was out of reach for too long, and running again may help.
+    """
+
+    def __init__(self, message: str, *, unreachable: str = "") -> None:
+        super().__init__(message)
+        self.unreachable = unreachable
 
 
 class Converter(Protocol):

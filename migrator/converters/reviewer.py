@@ -14,12 +14,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from restow.kube.errors import KubeError
+from restow.kube.errors import KubeError, TimedOut
 from restow.migrator.converters.converter import Answer, ConverterDown, Json, Unconverted
 from restow.migrator.converters.reviews import MOST_OBJECTS, ReviewFailed, read_answer, slices, write_review
 from restow.migrator.halt import Halt
-from restow.migrator.outcome import Action, Outcome, of_review_error
+from restow.migrator.outcome import Action, Outcome, is_outage, of_review_error
 from restow.migrator.report import Requests
+from restow.migrator.tries import Tries
 from restow.migrator.waits import again
 
 __all__ = ["Reviewer", "Way"]
@@ -56,6 +57,7 @@ class Reviewer:
         jitter: spreads a wait, ``seconds -> seconds``.
         chance: makes the uids of reviews.
         requests: where reviews are counted.
+        patience_s: how long a webhook that is out of reach is waited for, beyond the usual tries.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Reviewer:
         jitter: Callable[[float], float],
         chance: random.Random,
         requests: Requests,
+        patience_s: float = 0.0,
     ) -> None:
         self._name = name
         self._find = find
@@ -74,6 +77,7 @@ class Reviewer:
         self._jitter = jitter
         self._chance = chance
         self._requests = requests
+        self._patience_s = patience_s
         self._finding = asyncio.Lock()
         self._way: Way | None = None
         self._in_flight = asyncio.Semaphore(IN_FLIGHT)
@@ -95,9 +99,8 @@ class Reviewer:
 
     async def _ask(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Answer]:
         """Ask for some objects; where they cannot be answered for together, for each half."""
-        attempt = 0
+        tries, failures = Tries(self._patience_s), 0
         while True:
-            attempt += 1
             try:
                 answers: list[Answer] = [*await self._review(objects, bodies, api_version)]
             except ReviewFailed as failure:
@@ -106,12 +109,14 @@ class Reviewer:
                     return [Unconverted(str(failure))]
                 return await self._ask_by_halves(objects, bodies, api_version)
             except KubeError as error:
+                failures += 1
+                attempt = tries.failed(error, self._halt.now(), 0.0) if is_outage(error) else failures
                 outcome = of_review_error(error, attempt=attempt, objects=len(objects), heard=self._heard)
                 if outcome.action is Action.SPLIT:
                     self._most = len(objects) // 2 if outcome.slow_down else self._most
                     return await self._ask_by_halves(objects, bodies, api_version)
                 if outcome.action is not Action.RETRY:
-                    return [self._give_up(outcome)]
+                    return [self._give_up(outcome, lasting=is_outage(error) or isinstance(error, TimedOut))]
                 self._requests.retried += 1
                 what = again("ask the conversion webhook", attempt, outcome.attempts, error.said)
                 await self._halt.sleep(self._jitter(outcome.wait), what)
@@ -127,18 +132,19 @@ class Reviewer:
     def _hear(self) -> None:
         self._heard, self._silent = True, 0
 
-    def _give_up(self, outcome: Outcome) -> Unconverted:
+    def _give_up(self, outcome: Outcome, *, lasting: bool) -> Unconverted:
         """Give up one object; or all, where that is the outcome, or one follows upon the other."""
         self._silent += 1
         if outcome.action is Action.STOP or self._silent >= _SILENT_OBJECTS:
             help_ = self._way.help if self._way is not None else ""
-            raise ConverterDown(f"{self._name} does not convert objects: {outcome.message}. {help_}")
+            msg = f"{self._name} does not convert objects: {outcome.message}. {help_}"
+            raise ConverterDown(msg, unreachable=self._name if lasting else "")
         return Unconverted(outcome.message, refused=False)
 
     async def _review(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Json]:
         async with self._in_flight:
             if self._halt:
-                raise ConverterDown(self._halt.why)
+                raise ConverterDown(self._halt.why, unreachable=self._halt.unreachable)
             async with self._finding:
                 self._way = self._way or await self._find()
             uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))

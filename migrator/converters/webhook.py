@@ -21,6 +21,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Unreachable, api_error
 from restow.kube.outages import PlainErrors
+from restow.kube.retry import bare
 from restow.migrator.converters.converter import ConverterDown
 from restow.migrator.converters.endpoint import Endpoint, endpoint
 from restow.migrator.converters.reviewer import IN_FLIGHT, Reviewer, Way
@@ -45,6 +46,7 @@ async def webhook_converter(
     jitter: Callable[[float], float],
     chance: random.Random,
     requests: Requests,
+    patience_s: float = 0.0,
 ) -> AsyncIterator[Reviewer]:
     """Open the CRD's webhook; nothing is looked up or sent before the first conversion.
 
@@ -52,7 +54,7 @@ async def webhook_converter(
         crd: a CRD with strategy Webhook.
         cluster: its API server.
         url: another way to the same webhook, see ``endpoint``.
-        halt, jitter, chance, requests: see ``Reviewer``.
+        halt, jitter, chance, requests, patience_s: see ``Reviewer``.
     """
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=IN_FLIGHT, keepalive_timeout=75),
@@ -66,6 +68,7 @@ async def webhook_converter(
             jitter=jitter,
             chance=chance,
             requests=requests,
+            patience_s=patience_s,
         )
 
 
@@ -118,7 +121,7 @@ async def _post(session: aiohttp.ClientSession, where: Endpoint, tls: ssl.SSLCon
 async def _post_by_proxy(cluster: Cluster, where: Endpoint, body: bytes) -> bytes:
     """Through the API server's service proxy: the verb ``create`` on ``services/proxy``."""
     assert where.proxied is not None
-    reply = await cluster.create(where.proxied, body, where.namespace, params=_PARAMS)
+    reply = await bare(cluster).create(where.proxied, body, where.namespace, params=_PARAMS)
     return reply.body
 
 

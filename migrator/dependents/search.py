@@ -17,6 +17,7 @@ import msgspec
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError
 from restow.kube.resources import Resource
+from restow.kube.retry import Patient, bare
 from restow.migrator.dependents.found import Dependents, NotLookedAt, Owner, Tally
 from restow.migrator.dependents.resources import (
     CORE,
@@ -65,7 +66,7 @@ async def find_dependents(cluster: Cluster, owners: Collection[Owner]) -> dict[O
 
 class _Search:
     def __init__(self, cluster: Cluster, tally: Tally) -> None:
-        self._cluster = cluster
+        self._cluster = bare(cluster)  # of many documents and lists some may well be missing: few tries of each
         self._random = random.Random()
         self._ask_for_each = False
         self.tally = tally
@@ -105,7 +106,7 @@ class _Search:
     async def _allowed(self, resource: Resource) -> bool:
         """Whether the user may list a resource; so also where the API server does not say."""
         try:
-            return not await missing(self._cluster, [Permission(resource, "list")])
+            return not await missing(Patient(self._cluster, patience_s=0.0), [Permission(resource, "list")])
         except KubeError:
             return True
 

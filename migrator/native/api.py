@@ -14,7 +14,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from restow.kube.resources import Resource
-from restow.migrator.crdaccess import patiently
+from restow.kube.retry import Patient, patient
 from restow.migrator.halt import Halt
 from restow.migrator.native.migration import (
     NATIVE_MIGRATIONS,
@@ -43,9 +43,10 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
         Refused: listing them is not allowed.
         KubeError: the API server cannot be reached.
     """
+    cluster = patient(cluster)
     for resource in NATIVE_MIGRATIONS:
         try:
-            reply = await patiently(lambda of=resource: cluster.list_page(of))  # type: ignore[misc]
+            reply = await cluster.list_page(resource)
         except NotFound:
             continue
         except Forbidden as error:
@@ -81,7 +82,7 @@ async def left_behind(cluster: Cluster, crd: Crd) -> str:
 async def _served(cluster: Cluster) -> bool:
     """Whether the API group is served, in whatever version; for certain only if it is not."""
     try:
-        await patiently(lambda: cluster.discover(f"/apis/{NATIVE_MIGRATIONS[0].group}"))
+        await patient(cluster).discover(f"/apis/{NATIVE_MIGRATIONS[0].group}")
     except NotFound:
         return False
     except Forbidden:
@@ -93,7 +94,7 @@ async def _served(cluster: Cluster) -> bool:
 class NativeApi:
     """The API as it is served, and the migrations that there were when it was asked."""
 
-    cluster: Cluster
+    cluster: Patient
     resource: Resource
     migrations: tuple[NativeMigration, ...]
 
@@ -116,7 +117,7 @@ class NativeApi:
         body = msgspec.json.encode(native_manifest(crd, self.resource, settle_s))
         name = native_name(crd, settle_s)
         try:
-            reply = await patiently(lambda: self.cluster.create(self.resource, body))
+            reply = await self.cluster.create(self.resource, body)
         except AlreadyExists:
             return await self._read(name)
         except Forbidden as error:
@@ -127,7 +128,7 @@ class NativeApi:
     async def _read(self, name: str) -> NativeMigration:
         """Read one. Raises NativeStuck if that is not allowed, and KubeError."""
         try:
-            reply = await patiently(lambda: self.cluster.get(self.resource, name), connects=_CONNECTS)
+            reply = await self.cluster.get(self.resource, name)
         except Forbidden as error:
             msg = (
                 f"the StorageVersionMigration {name} goes on by itself and cannot be followed, without the permission "
@@ -170,7 +171,6 @@ class NativeApi:
         return ""
 
 
-_CONNECTS = 6
 _LEFT_BEHIND = "{name} has the condition StorageMigrating although {because}; it was disregarded"
 _NO_API = (
     "the API server does not serve StorageVersionMigrations (storagemigration.k8s.io) any more, so nothing is at work"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from restow.crds import Crd
-from restow.kube.errors import Conflict, KubeError
+from restow.kube.errors import Conflict, Doubtful, KubeError
 from restow.migrator.crdaccess import ReadCrd, patch_stored_versions, read_crd
 from restow.migrator.lister import ListFailed, list_objects
 from restow.migrator.managedfields.treatment import Treatments
@@ -177,6 +177,7 @@ class NativeRun:
                 requests=self._report.requests,
                 halt=self._environment.halt,
                 jitter=self._environment.jitter,
+                patience_s=self._options.patience_s,
             ):
                 for meta, _live in page.items:
                     count += any(entry.api_version not in rules.present for entry in meta.managed_fields)
@@ -192,7 +193,8 @@ class NativeRun:
     async def _put_back(self) -> None:
         """Give storedVersions back what the cluster's own migration took away, unproven as it is."""
         start = self._crd
-        for _ in range(_ATTEMPTS):
+        conflicts = 0
+        while conflicts < _ATTEMPTS:
             try:
                 now = (await read_crd(self._environment.cluster, start.name)).crd
                 taken = [each for each in start.stored_versions if each not in now.stored_versions]
@@ -200,8 +202,8 @@ class NativeRun:
                 if now.uid != start.uid or not taken:
                     return
                 await patch_stored_versions(self._environment.cluster, now, (*taken, *now.stored_versions))
-            except Conflict:
-                continue
+            except Conflict as conflict:
+                conflicts += not isinstance(conflict, Doubtful)
             except (KubeError, Refused) as error:
                 self._report.warnings.append(
                     f"{', '.join(start.stored_versions)} could not be put back into status.storedVersions of "

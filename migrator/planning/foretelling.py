@@ -17,6 +17,7 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
+from restow.kube.retry import patient
 from restow.migrator.converters.converter import ConverterDown, Json
 from restow.migrator.halt import Halt
 from restow.migrator.looking import LONGEST_WAIT
@@ -94,7 +95,9 @@ class StripCheck:
     async def _foretell(self, picked: Sequence[Meta]) -> Foretold:
         options = Options()
         rules = treatments(_without_serving(self._crd, self._version), options)
-        environment = Environment(self._cluster, Halt(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT)
+        environment = Environment(
+            self._cluster, Halt(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT, longest_patience_s=0.0
+        )
         report = CrdReport(name=self._crd.name)
         found = Foretold()
         objects = await self._read(picked)
@@ -118,7 +121,7 @@ class StripCheck:
         async def read(todo: Iterator[Meta]) -> None:
             for meta in todo:
                 params = {"fieldSelector": f"metadata.name={meta.name}"}
-                reply = await self._cluster.list_page(resource, meta.namespace or None, params=params)
+                reply = await patient(self._cluster).list_page(resource, meta.namespace or None, params=params)
                 for item in reply.decode(whole_page_decoder).items or ():
                     found[meta.uid] = object_decoder.decode(item).metadata, whole_object_decoder.decode(item)
 

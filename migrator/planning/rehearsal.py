@@ -14,6 +14,7 @@ from typing import Any
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, NotFound
+from restow.kube.retry import patient
 from restow.migrator.converters.converter import Converter, ConverterDown
 from restow.migrator.halt import Halt
 from restow.migrator.limiter import Limiter
@@ -82,6 +83,7 @@ class Rehearsal:
             halt=halt,
             clock=clock,
             jitter=jitter,
+            patience_s=0.0,
             dry_run=True,
         )
         self._told_end = False
@@ -152,7 +154,7 @@ class Rehearsal:
                     found[number] = live
                     continue
                 try:
-                    reply = await self._cluster.get(self._resource, meta.name, meta.namespace or None)
+                    reply = await patient(self._cluster).get(self._resource, meta.name, meta.namespace or None)
                 except NotFound:
                     continue
                 except KubeError as error:

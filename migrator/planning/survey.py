@@ -25,6 +25,7 @@ class Survey:
     Attributes:
         refused: why it cannot be migrated as it is, or empty.
         unfinished: why not all objects could be looked at, or empty.
+        unreachable: what was out of reach for too long, where that is why; or empty.
         objects: how many objects there are (in the asked-for part).
         steps: objects by the requests that each needs, e.g. ``{("combined-patch",): 12, (): 3}``.
         entries: managedFields entries of other versions, by (apiVersion, treatment).
@@ -52,6 +53,7 @@ class Survey:
     crd: Crd
     refused: str = ""
     unfinished: str = ""
+    unreachable: str = ""
     completed: bool = False
     objects: int = 0
     steps: Counter[tuple[str, ...]] = field(default_factory=Counter)
@@ -138,6 +140,7 @@ class Survey:
             "strategy": crd.strategy,
             "refused": self.refused,
             "unfinished": self.unfinished,
+            "unreachable": self.unreachable,
             "due": [phase.value for phase in self.due],
             "objects": self.objects,
             "requests": {"list": self.requests.list, "read": self.reads, "write": self.writes},

@@ -16,6 +16,7 @@ from dataclasses import replace
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
+from restow.kube.retry import LOOK_S, patient
 from restow.migrator.converters.converter import Converter, Json
 from restow.migrator.converters.probe import probe
 from restow.migrator.decide import Decision, decide
@@ -71,12 +72,15 @@ async def survey(
     Raises:
         KubeError: the API server cannot be reached.
     """
+    cluster = patient(cluster)
     left = await left_behind(cluster, crd) if crd.storage_migrating else ""
     crd = without_condition(crd) if left else crd
     found = Survey(crd=crd, refused=refusal(crd, options.namespace))
     if left:
         found.findings.add(Finding(check=Check.NATIVE, message=left))
-    environment = Environment(cluster, Halt(), clock, chance or random.Random(), converters, longest_wait=LONGEST_WAIT)
+    environment = Environment(
+        cluster, Halt(), clock, chance or random.Random(), converters, longest_wait=LONGEST_WAIT, longest_patience_s=0.0
+    )
     chosen: Converter | None = None
     try:
         chosen = environment.converter(crd)
@@ -97,7 +101,8 @@ async def survey(
         try:
             await surveyor.look(converter)
         except ListFailed as failure:
-            found.unfinished = str(await explained(cluster, crd, failure))
+            cause = await explained(cluster, crd, failure)
+            found.unfinished, found.unreachable = str(cause), cause.unreachable
         if options.namespace and not found.objects and (why := await missing_namespace(cluster, options.namespace)):
             found.findings.add(Finding(check=Check.OBJECTS, message=why))
         if crd.strategy == "Webhook" and not found.in_process and sample != 0:
@@ -273,6 +278,7 @@ class _Surveyor:
             namespace=self._options.namespace,
             selector=self._options.selector,
             whole=whole,
+            patience_s=LOOK_S,
         )
 
     def _key(self, meta: Meta) -> tuple[str, str | None]:

@@ -22,6 +22,7 @@ from restow.kube.elector import ElectionDetails, LeaderElector, unique_identity
 from restow.kube.errors import ApiError, Conflict, KubeError, NotFound
 from restow.kube.failures import describe_failure
 from restow.kube.resources import CRDS
+from restow.kube.retry import Patient
 from restow.kube.sources import Key
 from restow.migrator.crdaccess import ReadCrd, annotate, read_crd
 from restow.migrator.journal import log_details
@@ -44,6 +45,7 @@ __all__ = ["Migrator"]
 _log = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(first=5.0, most=600.0)
+_LOOK_S = 5.0
 _NEVER = Result()
 
 
@@ -101,6 +103,8 @@ class Migrator:
         chance: random.Random | None = None,
     ) -> None:
         self._cluster = cluster
+        # What it looks at is tried again for a moment only: it is looked at again anyway, without keeping a worker.
+        self._looking = Patient(cluster, patience_s=_LOOK_S)
         self._choice = choice(targets, options or Options(resume=True))
         self._narrator = Narrator((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s)
         self._converters = converters
@@ -219,7 +223,7 @@ class Migrator:
     async def _read(self, name: str) -> ReadCrd | None:
         """Read the CRD; None if there is none."""
         try:
-            return await read_crd(self._cluster, name)
+            return await read_crd(self._looking, name)
         except Refused as error:
             if isinstance(error.__cause__, NotFound):
                 return None
@@ -302,7 +306,7 @@ class Migrator:
         """
         said = ""
         try:
-            said = await annotate(self._cluster, crd, {ANNOTATION: proof}, unchanged=True)
+            said = await annotate(self._looking, crd, {ANNOTATION: proof}, unchanged=True)
         except Conflict:
             _log.debug("%s was written at the same moment: its event comes, and with it the next look", crd.name)
         self._memory.finished(crd.name, proof if said else "")

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from restow.crds import Crd
-from restow.kube.cluster import Cluster, Reply
+from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS
-from restow.migrator.crdaccess import patiently
+from restow.kube.retry import patient
 from restow.migrator.preflight import Refused
 from restow.migrator.sharding.shards import Record, decode_records, encode_records
 
 __all__ = ["Ledger", "ledger_name"]
 
-_ATTEMPTS = 50  # every 409 means that another shard got on, and there are not many
-_CONNECTS = 6  # a shard that worked for hours waits out an API server that restarts
+_ATTEMPTS = 50  # every 409 means that another shard got on (there are not many), or that an answer was lost
 _LONGEST_NAME = 253
 
 
@@ -40,7 +39,7 @@ class Ledger:
     """The ConfigMap of one CRD."""
 
     def __init__(self, cluster: Cluster, crd: Crd) -> None:
-        self._cluster = cluster
+        self._cluster = patient(cluster)
         self._crd = crd
         self._name = ledger_name(crd)
         self._namespace = cluster.default_namespace
@@ -80,7 +79,7 @@ class Ledger:
         """Leave a record in place of the shard's last one; return all that there are then.
 
         Raises:
-            KubeError: it could not be left; it may have been, where no answer came.
+            KubeError: it could not be left; it may have been, where no answer came for as long as is waited.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             kept = (each for each in self._records() if (each.index, each.count) != (record.index, record.count))
@@ -105,7 +104,7 @@ class Ledger:
 
     async def _read(self) -> None:
         try:
-            reply = await self._patiently(lambda: self._cluster.get(CONFIG_MAPS, self._name, self._namespace))
+            reply = await self._cluster.get(CONFIG_MAPS, self._name, self._namespace)
         except NotFound as error:
             if not error.names(CONFIG_MAPS.plural, self._name):
                 raise
@@ -124,21 +123,14 @@ class Ledger:
                 "data": data,
             }
             body = msgspec.json.encode(new)
-            reply = await self._patiently(
-                lambda: self._cluster.create(CONFIG_MAPS, body, self._namespace, params=params)
-            )
+            reply = await self._cluster.create(CONFIG_MAPS, body, self._namespace, params=params)
         else:
             metadata = self._document["metadata"] | {"ownerReferences": [self._owner()]}
             changed = self._document | {"metadata": metadata, "data": data}
             body = msgspec.json.encode(changed)
-            reply = await self._patiently(
-                lambda: self._cluster.replace(CONFIG_MAPS, self._name, body, self._namespace, params=params)
-            )
+            reply = await self._cluster.replace(CONFIG_MAPS, self._name, body, self._namespace, params=params)
         if not params:
             self._document = reply.json()
-
-    async def _patiently(self, request: Callable[[], Awaitable[Reply]]) -> Reply:
-        return await patiently(request, connects=_CONNECTS)
 
     def _records(self) -> tuple[Record, ...]:
         data = (self._document or {}).get("data") or {}

@@ -36,7 +36,8 @@ def command(**flags: Any) -> None:
     Run it in CI: it finds the field that somebody adds to one version later. Without CRDs only the rules themselves are
     checked.
 
-    Exit codes: 0 every field is accounted for; 1 there are findings; 2 usage or unreachable.
+    Exit codes: 0 every field is accounted for; 1 there are findings; 2 usage or refused; 4 the API
+    server stayed out of reach.
 
     \b
     restow check --registry example.conversions:registry --crd config/crd --report

@@ -12,6 +12,7 @@ import msgspec
 from restow import options
 from restow.crds import Crd
 from restow.exits import Exit, InputError
+from restow.kube.retry import Patient
 from restow.migrator import (
     CrdReport,
     Engine,
@@ -23,6 +24,7 @@ from restow.migrator import (
     refusal,
     what_is_proved,
 )
+from restow.migrator.halt import Halt
 from restow.printing import print_data, print_table, say
 from restow.progress import Progress
 from restow.session import Session, run
@@ -32,6 +34,7 @@ EXITS = {
     Result.DRY_RUN: Exit.DONE,
     Result.FAILED: Exit.FAILURES,
     Result.REFUSED: Exit.REFUSED,
+    Result.UNREACHABLE: Exit.OUT_OF_REACH,
 }
 _COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
 _FAILURES_SHOWN = 20
@@ -47,6 +50,7 @@ _FAILURES_SHOWN = 20
 @click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Most writes per second.")
 @click.option("--page-size", type=click.IntRange(1, 10_000), metavar="N", help="Objects per LIST; default 500, or 100.")
 @options.settle
+@options.patience
 @options.running
 @options.api_servers
 @click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")
@@ -64,8 +68,9 @@ def command(**flags: Any) -> None:
 
     SIGTERM finishes the writes in flight and reports what remains.
 
-    Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused; 3 with --all: everything else is
-    done, and work is due on CRDs that cannot be migrated as they are.
+    Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 3 with --all: everything else is done, and
+    work is due on CRDs that cannot be migrated as they are; 4 the API server or a converter stayed out of reach: run
+    again.
 
     \b
     restow migrate widgets.example.com
@@ -87,6 +92,7 @@ def command(**flags: Any) -> None:
         rate=flags.pop("rate"),
         page_size=flags.pop("page_size"),
         settle_s=flags.pop("settle"),
+        patience_s=flags.pop("patience"),
         engine=Engine(flags.pop("engine")),
         resume=flags.pop("resume"),
         api_servers=flags.pop("api_servers"),
@@ -114,7 +120,8 @@ async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str,
     stays: the report must name it, and the engine may know a way.
     """
     wanted, doubtful = [], set()
-    for crd in await list_crds(session.cluster):
+    cluster = Patient(session.cluster, Halt(session.stop), patience_s=options.patience_s)
+    for crd in await list_crds(cluster):
         if why := refusal(crd, options.namespace):
             if not _work_due(crd, options):
                 say(f"left out: {why}", style="yellow")
@@ -156,7 +163,7 @@ def show(report: Report, form: str, left_out: frozenset[str] = frozenset()) -> N
     if left_out:
         say(f"Work is due on what was left out: {', '.join(sorted(left_out))}", style="red")
     if report.result is not Result.REFUSED:  # told already, with the reason
-        say(report.result.value, style="red" if report.result is Result.FAILED else "green")
+        say(report.result.value, style="red" if report.result in (Result.FAILED, Result.UNREACHABLE) else "green")
 
 
 def _write(report: Report, file: Path) -> None:

@@ -81,7 +81,8 @@ def command(**flags: Any) -> None:
     writes are tried with dryRun=All, so that validation, admission and conversion have their say; nothing is stored.
     Tells what stands in the way, and estimates the time from what was tried.
 
-    Exit codes: 0 nothing is due; 1 objects would fail; 2 usage, unreachable or refused; 3 work is due.
+    Exit codes: 0 nothing is due; 1 objects would fail; 2 usage or refused; 3 work is due; 4 the API server
+    or a converter stayed out of reach.
 
     \b
     restow plan --all
@@ -117,7 +118,7 @@ def _exit(surveys: list[Survey], *, one_by_one: bool) -> Exit:
         if why := each.refused or each.unfinished:
             fatal = one_by_one or bool(each.unfinished)
             say(f"restow: {why}", style="red" if fatal else "yellow")
-            code = Exit.REFUSED if fatal else code
+            code = (Exit.OUT_OF_REACH if each.unreachable else Exit.REFUSED) if fatal else code
     return code
 
 

@@ -15,12 +15,14 @@ from restow.session import Session, run
 @click.command("prune")
 @click.argument("names", metavar="CRD...", nargs=-1, required=True, shell_complete=completion.crds)
 @options.settle
+@options.patience
 @options.api_servers
 @options.output
 @options.connection
 def command(
     names: tuple[str, ...],
     settle: float,
+    patience: float,
     api_servers: tuple[str, ...],
     output: str,
     kubeconfig: str | None,
@@ -32,14 +34,17 @@ def command(
     first, unless a complete run has proved already that all are stored at the storage version. A write changes nothing
     where that is so. managedFields are left as they are.
 
-    Exit codes: 0 done; 1 objects failed, or remain; 2 usage, unreachable or refused.
+    Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 4 the API server stayed out of reach: run
+    again.
 
     \b
     restow prune widgets.example.com
     """
 
     async def prune(session: Session) -> Exit:
-        chosen = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=settle, api_servers=api_servers)
+        chosen = Options(
+            skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=settle, patience_s=patience, api_servers=api_servers
+        )
         async with Progress() as progress:
             report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(names)
         show(report, output)

@@ -28,7 +28,8 @@ def command(
     Also looks for ownerReferences at the version in all other resources (metadata only); a note names those that it
     could not look at.
 
-    Exit codes: 0 it may be removed; 2 usage, unreachable or refused; 3 not yet.
+    Exit codes: 0 it may be removed; 2 usage or refused; 3 not yet; 4 the API server stayed out of reach: ask
+    again.
 
     \b
     restow ready widgets.example.com --drop v1alpha1

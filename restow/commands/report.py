@@ -77,7 +77,8 @@ def command(
     these in one page. The page is one file that needs no network and no JavaScript. Without CRDs and --profiles no
     cluster is asked. Lists the objects' metadata, keeps counts only, and writes nothing to the cluster.
 
-    Exit codes: 0 written; 1 the objects of a CRD could not be seen; 2 usage or unreachable.
+    Exit codes: 0 written; 1 the objects of a CRD could not be seen; 2 usage or refused; 4 the API
+    server stayed out of reach.
 
     \b
     restow report --all -o report.html

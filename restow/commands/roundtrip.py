@@ -52,7 +52,8 @@ def command(**flags: Any) -> None:
     rules drop knowingly; a detour must end where the straight way does; what comes out must fit the schema. Objects of
     CRDs are listed page by page from the cluster, at the storage version; nothing is written.
 
-    Exit codes: 0 every object holds the laws; 1 an object breaks one; 2 usage or unreachable.
+    Exit codes: 0 every object holds the laws; 1 an object breaks one; 2 usage or refused; 4 the API
+    server stayed out of reach.
 
     \b
     restow roundtrip -f samples/ --registry example.conversions:registry --crd config/crd

@@ -24,7 +24,7 @@ def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context
 
     Of all CRDs where none is named. Reads the CRDs only, not their objects: `restow plan` looks at those.
 
-    Exit codes: 0 shown; 2 usage or unreachable.
+    Exit codes: 0 shown; 2 usage or refused; 4 the API server stayed out of reach.
 
     \b
     restow status

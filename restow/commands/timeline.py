@@ -66,7 +66,8 @@ def command(
     Shows the timeline that follows from the policy, and checks against it the plan itself, the CRD manifests of
     releases (v1.13=config/crd), or the CRDs of a live cluster.
 
-    Exit codes: 0 the plan holds; 1 there are findings; 2 usage or unreachable.
+    Exit codes: 0 the plan holds; 1 there are findings; 2 usage or refused; 4 the API
+    server stayed out of reach.
 
     \b
     restow timeline -f policy.yaml
