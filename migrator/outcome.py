@@ -32,6 +32,7 @@ from restow.kube.errors import (
 
 __all__ = [
     "ATTEMPTS",
+    "UNKNOWN_ATTEMPTS",
     "Action",
     "BrokenOff",
     "Outcome",
@@ -49,6 +50,10 @@ counts as one."""
 FORBIDDEN_ATTEMPTS = 7
 """Tries against a 403 of the authorizer: an API server that was just restarted answers so until it has read its RBAC
 rules (seen one to four times), and that the right exists was asked before the run."""
+
+UNKNOWN_ATTEMPTS = 5
+"""Tries against a 404 that is no ``v1.Status``: a router between may say it for a moment, as well as an API server that
+does not serve the version."""
 
 INITIALIZING_ATTEMPTS = 5
 """Tries against "storage is (re)initializing", which lasts for as long as one object cannot be converted."""
@@ -120,12 +125,16 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
     if isinstance(error, NotFound):
         if error.names(plural, name):
             return Outcome(Action.GONE)
+        if not error.reason and attempt < UNKNOWN_ATTEMPTS:
+            return Outcome(Action.RETRY, wait=_backoff(attempt), attempts=UNKNOWN_ATTEMPTS)
         return _fail(error, "NotFound", _UNKNOWN_404.format(message=error.message))
     if isinstance(error, Conflict):
         if attempt < ATTEMPTS:
             return Outcome(Action.REREAD, wait=0.0 if attempt == 1 else _backoff(attempt) / 4)
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
     if cannot_convert(error):
+        if attempt == 1:  # perhaps another client wrote it since it was read: then there is another decision
+            return Outcome(Action.REREAD)
         return _fail(error, "CannotConvert", _CANNOT_CONVERT_SAID.format(message=_said_briefly(error)))
     if isinstance(error, ServerError) and any(text in error.message for text in TOO_LARGE):
         return _fail(error, "TooLarge", _TOO_LARGE_SAID.format(message=error.message))

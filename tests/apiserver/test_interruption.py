@@ -164,10 +164,11 @@ async def test_a_server_that_goes_away_ends_the_run_with_a_sentence(
         return Reset() if proxy.count("PATCH") > 10 and not seen.of_crd else None
 
     proxy.hook = hook
-    options = Options(settle_s=0.0, concurrency=1, page_size=10)
+    options = Options(settle_s=0.0, concurrency=1, page_size=10, patience_s=60.0)
     migration = Migration(through_proxy, options, clock=lambda: now, chance=NoWaiting())
     report = await migration.migrate(kind.name)
-    assert Report((report,)).result is Result.FAILED and not report.pruned
+    assert Report((report,)).result is Result.UNREACHABLE and not report.pruned
+    assert report.unreachable == through_proxy.host
     assert "cannot be reached any more" in report.unfinished
     assert report.objects.failed <= 2
     proxy.hook = None

@@ -58,7 +58,7 @@ async def populate(kind: UnionKind, count: int = COUNT) -> None:
 
 async def migrate(kind: UnionKind, **options: object) -> CrdReport:
     """Migrate without any wait."""
-    chosen = Options(settle_s=0.0, **options)  # type: ignore[arg-type]
+    chosen = Options(settle_s=0.0, patience_s=0.0, **options)  # type: ignore[arg-type]
     return await Migration(kind.cluster, chosen, chance=Impatient()).migrate(kind.name)
 
 

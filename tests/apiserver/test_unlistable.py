@@ -68,7 +68,7 @@ class Watching:
 
 async def migrate(cluster: HttpCluster, kind: ConvertedKind, **options: object) -> CrdReport:
     """Migrate without any wait."""
-    chosen = Options(settle_s=0.0, **options)  # type: ignore[arg-type]
+    chosen = Options(settle_s=0.0, patience_s=0.0, **options)  # type: ignore[arg-type]
     return await Migration(cluster, chosen, chance=Impatient()).migrate(kind.name)
 
 
@@ -116,7 +116,7 @@ async def test_a_run_that_waits_says_for_what(kind: ConvertedKind, webhook: Webh
     """Half a minute without a word is taken for a run that hangs, and the reason is known all the time."""
     await hide(kind, webhook, refusing("w07"))
     watching = Watching()
-    migration = Migration(cluster, Options(settle_s=0.0), observer=watching)
+    migration = Migration(cluster, Options(settle_s=0.0, patience_s=20.0), observer=watching)
     async with asyncio.TaskGroup() as tasks:
         run = tasks.create_task(migration.migrate(kind.name))
 

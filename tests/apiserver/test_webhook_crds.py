@@ -51,7 +51,7 @@ BOB = {"parts": [{"name": "b", "count": 2}]}
 
 async def migrate(cluster: HttpCluster, kind: ConvertedKind, **options: object) -> CrdReport:
     """Migrate one kind without any wait; entries of served versions are out of scope unless said otherwise."""
-    chosen = Options(settle_s=0.0, **{"scope": Scope.UNSERVED, **options})  # type: ignore[arg-type]
+    chosen = Options(settle_s=0.0, patience_s=0.0, **{"scope": Scope.UNSERVED, **options})  # type: ignore[arg-type]
     return await Migration(cluster, chosen, chance=Impatient()).migrate(kind.name)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.apiserver.proxy import Answer, Body, Fault, Proxy, Reset, Seen, Slow, Truncate
 from tests.faults.conversion import ConversionWebhook
-from tests.faults.scenario import Ending, Event, EventKind, FaultKind, Scenario
+from tests.faults.scenario import Ending, Event, EventKind, FaultKind, Phase, Scenario, Trouble
 from tests.faults.widgets import NEW, OLD, Users, Widgets
 
 _MOST = 3
@@ -35,7 +35,9 @@ _LISTS = {
 }
 _READS = _LISTS - {FaultKind.EXPIRED}
 _WRITES = set(FaultKind) - {FaultKind.EXPIRED}
-_PRUNES = {FaultKind.CONFLICT, FaultKind.RESET_AFTER, FaultKind.TRUNCATED, FaultKind.SLOW}
+_OTHER_WRITES = _WRITES - {FaultKind.MISSING, FaultKind.WIPE, FaultKind.WIPE_LOST}
+"""Of the CRD's status and annotations, and of the record of shards."""
+_REVIEWS = _OTHER_WRITES - {FaultKind.CONFLICT}
 
 
 class Injector:
@@ -69,6 +71,8 @@ class Injector:
         self._events = list(scenario.events)
         self._times: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
+        self._spells = list(scenario.spells)
+        self._until: dict[Trouble, float] = {}
         self._writes = 0
         self._ended = scenario.ending is Ending.BY_ITSELF
         self.log: list[str] = []
@@ -90,12 +94,27 @@ class Injector:
             self._ended = True
             self._note(number, self._scenario.ending.value, _last(seen))
             self._end()
+        if (trouble := self._trouble(number, seen)) is not None:
+            return trouble
         fault = self._fault(seen, about, times)
         if fault is None:
             return None
         self._faults[about] += 1
         self._note(number, fault.value, f"{seen.method} {_last(seen)}")
         return self._made(fault, seen)
+
+    def _trouble(self, number: int, seen: Seen) -> Fault | None:
+        """What a spell under way makes of a request, whichever it is."""
+        now = asyncio.get_running_loop().time()
+        for spell in [each for each in self._spells if each.phase in _phases(seen)]:
+            self._spells.remove(spell)
+            self._until[spell.trouble] = now + spell.seconds
+            self._note(number, spell.trouble.value, spell.phase.value)
+        if now < self._until.get(Trouble.DOWN, 0.0):
+            return Reset()
+        if now < self._until.get(Trouble.UNAUTHORIZED, 0.0):
+            return Answer.of(401, "Unauthorized", "Unauthorized")
+        return None
 
     def _note(self, number: int, what: str, where: str) -> None:
         self.injected[what] += 1
@@ -192,6 +211,21 @@ def _about(seen: Seen) -> str:
     return f"{seen.method} {what} {name} {start} {seen.query.get('dryRun', '')}"
 
 
+def _phases(seen: Seen) -> set[Phase]:
+    """The phases of a run that such a request belongs to."""
+    if seen.path.endswith("/selfsubjectaccessreviews"):
+        return {Phase.PREFLIGHT}
+    if seen.path.endswith("/endpointslices"):
+        return {Phase.SERVERS}
+    if seen.of_crd and seen.method == "GET":
+        return {Phase.READ}
+    if seen.of_crd and seen.method == "PATCH":
+        return {
+            Phase.PRUNE if _is_prune(seen) else Phase.PROOF if b"restow.dev/migrated" in seen.body else Phase.WATERMARK
+        }
+    return {Phase.LIST} if seen.is_list else {Phase.WRITE} if seen.is_write else set()
+
+
 def _last(seen: Seen) -> str:
     return seen.path.rpartition("/")[2]
 
@@ -205,8 +239,12 @@ def _may_wipe(seen: Seen) -> bool:
 
 
 def _possible(seen: Seen) -> set[FaultKind]:
+    if seen.path.endswith("/selfsubjectaccessreviews"):
+        return _REVIEWS
+    if seen.method in ("POST", "PUT") or (seen.of_crd and seen.method == "PATCH"):
+        return _OTHER_WRITES
     if seen.of_crd:
-        return _PRUNES if _is_prune(seen) else set()
+        return _READS if seen.method == "GET" else set()
     if seen.is_list:
         return _LISTS if seen.query.get("continue") else _LISTS - {FaultKind.EXPIRED}
     if seen.is_write:

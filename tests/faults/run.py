@@ -9,14 +9,14 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests
 from restow.kube.resources import CRDS
-from restow.migrator import ManagedFields, Migration, Options, Report, Result
+from restow.migrator import ManagedFields, Migration, Options, Report, Result, Shard
 from tests.apiserver.kind import until
 from tests.apiserver.proxy import Proxy, Seen, proxy_before
 from tests.faults.afterwards import applies_on
@@ -30,6 +30,8 @@ from tests.restow.commandline import RESTOW
 
 _WAITS = 0.1  # of their length, in the run under faults; a rerun waits as long as it wants
 _LIMIT = 120.0
+_PATIENCE = 60.0  # longer than any trouble lasts
+_PATIENCE_OF_STUBBORN = 5.0  # for what will never pass
 _SETTLE_BEYOND_LAG = 0.3
 
 
@@ -168,9 +170,11 @@ class _Run:
             self._world.webhook.down.pop(self._widgets.plural, None)
             outcome.injected, outcome.log = injector.injected, injector.log
         if outcome.first != Result.SUCCEEDED.value:
+            if self._scenario.finishes:
+                outcome.wrong.append(f"it ended as {outcome.first}, although waiting would have finished it")
             outcome.runs = 2
             again = Options(settle_s=self._settle, managed_fields=self._scenario.mode, resume=self._scenario.resume)
-            said = await self._once(self._world.cluster, again)
+            said = await self._each_shard(self._world.cluster, again)
             if said != Result.SUCCEEDED.value:
                 outcome.wrong.append(f"the rerun without faults ended as {said}")
 
@@ -207,6 +211,7 @@ class _Run:
             resume=scenario.resume,
             concurrency=scenario.concurrency,
             page_size=scenario.page_size,
+            patience_s=_PATIENCE_OF_STUBBORN if scenario.stubborn else _PATIENCE,
         )
 
     async def _first(self, proxy: Proxy, cluster: HttpCluster, ending: asyncio.Event) -> str:
@@ -215,7 +220,7 @@ class _Run:
         if scenario.ending is Ending.KILLED:
             return await self._killed(proxy, ending)
         async with asyncio.TaskGroup() as group:
-            run = group.create_task(self._once(cluster, self._options(), Waits()))
+            run = group.create_task(self._each_shard(cluster, self._options(), Waits()))
             ended = group.create_task(ending.wait())
             await asyncio.wait((run, ended), return_when=asyncio.FIRST_COMPLETED)
             if scenario.ending is Ending.TWO_LEADERS and ended.done():
@@ -226,6 +231,16 @@ class _Run:
             await asyncio.wait((run,))
             ended.cancel()
         return "cancelled" if run.cancelled() else run.result()
+
+    async def _each_shard(self, cluster: HttpCluster, options: Options, chance: random.Random | None = None) -> str:
+        """Run every shard, one after the other, or all at once where there is none; return how the last one ended."""
+        said = ""
+        for index in range(self._scenario.shards or 1):
+            shard = Shard(index, self._scenario.shards) if self._scenario.shards else None
+            said = await self._once(cluster, replace(options, shard=shard), chance)
+            if said != Result.SUCCEEDED.value:
+                break
+        return said
 
     async def _once(self, cluster: HttpCluster, options: Options, chance: random.Random | None = None) -> str:
         converters = (lambda _crd: InProcess()) if self._scenario.in_process else (lambda _crd: None)

@@ -52,6 +52,26 @@ class FaultKind(StrEnum):
     WIPE_LOST = "owners wiped, answer lost"
 
 
+class Trouble(StrEnum):
+    """What every request meets for some seconds."""
+
+    DOWN = "API server down"
+    UNAUTHORIZED = "credentials refused"
+
+
+class Phase(StrEnum):
+    """The part of a run whose first request begins a spell of trouble."""
+
+    READ = "reading the CRD"
+    PREFLIGHT = "asking for rights"
+    SERVERS = "looking at the API servers"
+    WATERMARK = "leaving the watermark"
+    LIST = "listing"
+    WRITE = "writing"
+    PRUNE = "pruning"
+    PROOF = "leaving the proof"
+
+
 class EventKind(StrEnum):
     """What others do in mid-run."""
 
@@ -97,6 +117,15 @@ class Event:
     amount: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """Trouble of some seconds, from the first request of a phase on."""
+
+    trouble: Trouble
+    phase: Phase
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """One seed.
@@ -113,6 +142,8 @@ class Scenario:
         rewritten: objects that were written at the new storage version before the run.
         ends_at: the number of the request at which ``ending`` happens.
         lag: seconds by which the second API server is late, or 0.
+        spells: trouble that passes by itself.
+        shards: processes that share the migration, each after the other; 0 for one that does everything.
     """
 
     seed: int
@@ -136,6 +167,14 @@ class Scenario:
     ending: Ending = Ending.BY_ITSELF
     ends_at: int = 0
     lag: float = 0.0
+    spells: tuple[Spell, ...] = ()
+    shards: int = 0
+
+    @property
+    def finishes(self) -> bool:
+        """Whether the first run can end well: nothing lasts, nobody ends it, and the storage version stays."""
+        lasts = self.stubborn or any(event.kind in _LASTING for event in self.events)
+        return self.ending in (Ending.BY_ITSELF, Ending.TWO_LEADERS) and not lasts
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -147,6 +186,8 @@ _TRANSIENT = tuple(FaultKind)
 _HARMLESS_TO_A_PROCESS = (FaultKind.CONFLICT, FaultKind.RESET_AFTER, FaultKind.TRUNCATED, FaultKind.SLOW)
 _WIPES = {FaultKind.WIPE, FaultKind.WIPE_LOST}
 _FLIPS = (EventKind.FLIP, EventKind.FLIP_BACK, EventKind.FLIP_BACK)
+_LASTING = {EventKind.FLIP, EventKind.FLIP_BACK, EventKind.WEBHOOK_DOWN}
+"""What a run may well be unable to finish by waiting: a version that changes, and a converter that says no."""
 _STUBBORN = (FaultKind.MISSING, FaultKind.BROKEN, FaultKind.CONFLICT)
 
 
@@ -178,7 +219,9 @@ def draw(seed: int) -> Scenario:
     )
     scenario = _with_faults(scenario, chance)
     scenario = _with_events(scenario, chance)
-    return _with_ending(scenario, chance)
+    scenario = _with_ending(scenario, chance)
+    # Drawn by themselves, so that what was drawn before them is the same as without them.
+    return _with_spells(scenario, random.Random(f"restow spells {seed}"))
 
 
 def _shape(chance: random.Random, *, early: bool, removed: bool) -> tuple[Step, ...]:
@@ -254,6 +297,17 @@ def _with_ending(scenario: Scenario, chance: random.Random) -> Scenario:
     if ending is Ending.TWO_LEADERS:
         events = _without(events, EventKind.FLIP, EventKind.FLIP_BACK)
     return replace(scenario, events=events, ending=ending, ends_at=ends_at)
+
+
+def _with_spells(scenario: Scenario, chance: random.Random) -> Scenario:
+    spells = []
+    for phase in chance.sample(list(Phase), k=chance.choice((0, 0, 1, 1, 2))):
+        trouble = chance.choice(list(Trouble))
+        if phase is Phase.READ:
+            trouble = Trouble.DOWN  # who refuses the very first request takes the credentials for wrong ones
+        spells.append(Spell(trouble, phase, chance.choice((0.5, 1.0, 2.5))))
+    shards = 2 if scenario.ending is Ending.BY_ITSELF and not scenario.lag and chance.random() < 0.15 else 0
+    return replace(scenario, spells=tuple(spells), shards=shards)
 
 
 def _late(scenario: Scenario) -> Scenario:

@@ -73,7 +73,7 @@ def restow(
         check=False,
         timeout=120,
         cwd=cwd,
-        env=quiet | {"HOME": "/nonexistent"} | dict(environment or {}),
+        env=quiet | {"HOME": "/nonexistent", "RESTOW_PATIENCE": "3"} | dict(environment or {}),
     )
     ran = Ran(done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in ran.err, ran.err

@@ -128,6 +128,7 @@ def test_the_json_is_plain_and_sorted() -> None:
         "strategy": "None",
         "refused": "",
         "unfinished": "",
+        "unreachable": "",
         "due": ["storage", "managed-fields", "prune"],
         "objects": 5,
         "requests": {"list": 2, "read": 4, "write": 3},
