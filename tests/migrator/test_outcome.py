@@ -128,6 +128,11 @@ TRIES = range(1, 2 * ATTEMPTS)
         ("SLOW", Outcome(Action.RETRY, wait=0.25, slow_down=True)),
         ("TRUNCATED", Outcome(Action.RETRY, wait=0.25)),
         ("NO_RIGHT", Outcome(Action.RETRY, wait=0.25)),
+        ("UNAUTHORIZED", Outcome(Action.RETRY, wait=0.25)),
+        ("NO_CONFIG", Outcome(Action.RETRY, wait=0.25)),
+        ("CANNOT_CONVERT", Outcome(Action.REREAD)),
+        ("NOT_DECLARED", Outcome(Action.REREAD)),
+        ("NOT_SERVED", Outcome(Action.RETRY, wait=0.25)),
     ],
 )
 def test_a_first_write_that_may_yet_succeed(name: str, outcome: Outcome) -> None:
