@@ -63,13 +63,10 @@ def refused_by_converter(error: KubeError) -> bool:
     return asked and not any(text in error.said for text in CONVERTER_OUT_OF_REACH)
 
 
-def _out_of_reach(error: KubeError, host: str) -> str:
+def _out_of_reach(error: KubeError, host: str, crd: str) -> str:
     if not passes(error) or refused_by_converter(error):
         return ""
-    return CONVERTER if any(text in error.said for text in _CONVERTER) else host
-
-
-CONVERTER = "the conversion webhook"
+    return f"the conversion webhook of {crd}" if any(text in error.said for text in _CONVERTER) else host
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,8 @@ async def list_objects(
                     said = outcome.message or error.said
                     msg = f"the objects of {resource.full_name} could not all be listed: {said}"
                     where = FailedPage(namespace, params.get("continue", ""), page_size)
-                    raise ListFailed(msg, where, unreachable=_out_of_reach(error, cluster.host)) from error
+                    unreachable = _out_of_reach(error, cluster.host, resource.full_name)
+                    raise ListFailed(msg, where, unreachable=unreachable) from error
                 requests.retried += 1
                 if outcome.action is Action.CONTINUE:
                     params["continue"] = outcome.token

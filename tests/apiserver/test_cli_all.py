@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
 
+from restow.commands.migrate import EXITS
 from restow.kube.client import HttpCluster
+from restow.migrator import Migration, Options, Result
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Kind
+from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
+from tests.apiserver.test_interruption import NoWaiting
 from tests.restow.commandline import Cli
 
 
@@ -87,3 +92,41 @@ async def test_a_crd_that_is_left_out_with_nothing_due_is_no_matter(kind: Kind, 
     names = {crd["name"] for crd in ran.json["crds"]}
     assert other.name in names and kind.name not in names
     assert f"left out: the storage version v1alpha1 of {kind.name}" in ran.err
+
+
+async def test_what_is_out_of_reach_for_one_crd_stops_no_other(kind: Kind, other: Kind, cluster: HttpCluster) -> None:
+    """One team's dead webhook must not keep the CRDs of all others from their migration, nor end a Job for good."""
+    await kind.populate(2)
+    dead = {"clientConfig": {"url": "https://127.0.0.1:1/convert"}, "conversionReviewVersions": ["v1"]}
+    document = kind.document(storage="v1beta1")
+    document["spec"]["conversion"] = {"strategy": "Webhook", "webhook": dead}
+    await kind.change(document)
+    migration = Migration(cluster, Options(settle_s=0.0, patience_s=0.0), chance=NoWaiting())
+    report = await migration.run([kind.name, other.name])
+    down, done = report.crds
+    assert EXITS[report.result] == 4
+    assert (down.unreachable, down.pruned, down.refused) == (f"the conversion webhook of {kind.name}", False, "")
+    assert "dial tcp" in down.unfinished
+    assert done.pruned and not done.unfinished + done.unreachable
+
+
+async def test_an_api_server_that_is_out_of_reach_is_waited_for_once(
+    kind: Kind, other: Kind, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """Waited for at each of fifty CRDs, five minutes become four hours in which nothing is said."""
+
+    async def gone(seen: Seen) -> Fault | None:
+        return Reset() if seen.is_write else None
+
+    await kind.populate(2)
+    await kind.change(kind.document(storage="v1beta1"))
+    proxy.hook = gone
+    now = itertools.count(0.0, 20.0)
+    migration = Migration(
+        through_proxy, Options(settle_s=0.0, patience_s=60.0), chance=NoWaiting(), clock=lambda: next(now)
+    )
+    report = await migration.run([kind.name, other.name])
+    assert report.result is Result.UNREACHABLE and EXITS[report.result] == 4
+    first, second = report.crds
+    assert first.unreachable == second.unreachable == through_proxy.host
+    assert "cannot be reached any more" in first.unfinished and "was not begun" in second.unfinished
