@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import AsyncIterator
 
 import pytest
 
 from restow.commands.migrate import EXITS
 from restow.kube.client import HttpCluster
+from restow.kube.errors import ServerError
+from restow.kube.resources import CRDS
 from restow.migrator import Migration, Options, Result
 from tests.apiserver.access import Access
-from tests.apiserver.kind import Kind
+from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
 from tests.apiserver.test_interruption import NoWaiting
 from tests.restow.commandline import Cli
@@ -99,8 +102,19 @@ async def test_what_is_out_of_reach_for_one_crd_stops_no_other(kind: Kind, other
     await kind.populate(2)
     dead = {"clientConfig": {"url": "https://127.0.0.1:1/convert"}, "conversionReviewVersions": ["v1"]}
     document = kind.document(storage="v1beta1")
-    document["spec"]["conversion"] = {"strategy": "Webhook", "webhook": dead}
     await kind.change(document)
+    now = (await cluster.get(CRDS, kind.name)).json()
+    now["spec"]["conversion"] = {"strategy": "Webhook", "webhook": dead}
+    await cluster.replace(CRDS, kind.name, json.dumps(now).encode())
+
+    async def down() -> bool:
+        try:
+            await cluster.list_page(kind.at("v1beta1"), params={"limit": "1"})
+        except ServerError:
+            return True
+        return False
+
+    await until(down, "the API server still lists without the webhook")
     migration = Migration(cluster, Options(settle_s=0.0, patience_s=0.0), chance=NoWaiting())
     report = await migration.run([kind.name, other.name])
     down, done = report.crds
@@ -116,7 +130,7 @@ async def test_an_api_server_that_is_out_of_reach_is_waited_for_once(
     """Waited for at each of fifty CRDs, five minutes become four hours in which nothing is said."""
 
     async def gone(seen: Seen) -> Fault | None:
-        return Reset() if seen.is_write else None
+        return Reset() if seen.is_write or any(each.is_write for each in proxy.seen) else None
 
     await kind.populate(2)
     await kind.change(kind.document(storage="v1beta1"))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.guards import GUARDS
 from tests.faults.run import Outcome, run_seed
-from tests.faults.scenario import KILL_EVERY, LAG_EVERY, Ending, EventKind, FaultKind, draw
+from tests.faults.scenario import KILL_EVERY, LAG_EVERY, Ending, EventKind, FaultKind, Phase, Trouble, draw
 from tests.faults.world import World
 from tests.seeds import elsewhere
 
@@ -93,5 +93,9 @@ async def test_a_hundred_seeds_draw_everything() -> None:
     assert {scenario.ending for scenario in scenarios} == set(Ending)
     assert sum(scenario.lag > 0 for scenario in scenarios) == 100 // LAG_EVERY
     assert sum(scenario.ending is Ending.KILLED for scenario in scenarios) >= 100 // KILL_EVERY - 2
+    spells = [spell for scenario in scenarios for spell in scenario.spells]
+    assert {spell.phase for spell in spells} == set(Phase)
+    assert {spell.trouble for spell in spells} == set(Trouble)
+    assert {scenario.finishes for scenario in scenarios} == {bool(each.shards) for each in scenarios} == {True, False}
     for true_of in ("webhook", "in_process", "default", "keyed", "early", "removed", "resume", "stubborn", "rewritten"):
         assert {bool(getattr(scenario, true_of)) for scenario in scenarios} == {True, False}, true_of

@@ -77,8 +77,9 @@ def test_the_exit_codes_are_told_one_by_one(written: dict[str, str]) -> None:
     assert told.splitlines() == [
         *(".TP", ".B 0", "Nothing is due."),
         *(".TP", ".B 1", "Objects would fail."),
-        *(".TP", ".B 2", "Usage, unreachable or refused."),
+        *(".TP", ".B 2", "Usage or refused."),
         *(".TP", ".B 3", "Work is due."),
+        *(".TP", ".B 4", "The API server or a converter stayed out of reach."),
     ]
 
 
