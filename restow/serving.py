@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
 import socket
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
@@ -77,7 +79,7 @@ def limits(given: dict[str, Any]) -> Limits:
     """Return the limits that the flags say."""
     return Limits(
         body=given["max_body_mib"] * _MIB,
-        in_flight=max(given["max_in_flight_mib"], given["max_body_mib"]) * _MIB,
+        in_flight=max(given["max_in_flight_mib"], given["max_body_mib"] * 4 // 3) * _MIB,  # a share for small ones
         drain_seconds=given["drain_seconds"],
         finish_seconds=given["finish_seconds"],
     )
@@ -101,6 +103,7 @@ def run_until_stopped(
     served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], handlers: dict[signal.Signals, Callable[[], None]]
 ) -> None:
     """Run until SIGTERM or SIGINT have it drain; a second one ends the process at once."""
+    _raise_file_limit()
 
     async def run() -> None:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -122,3 +125,10 @@ def run_until_stopped(
         asyncio.run(run())
     except KeyboardInterrupt:
         raise SystemExit(int(Exit.FAILURES)) from None
+
+
+def _raise_file_limit() -> None:
+    """Let the process open as many files as it may, as Go programs do: each connection is one."""
+    with suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

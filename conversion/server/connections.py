@@ -1,141 +1,332 @@
 """HTTP connections that end: aiohttp's, watched for clients that begin something and never finish it.
 
-aiohttp closes a connection that is idle for too long. What it does not know are half-sent headers, bodies that never
-end, and clients that do not read their answer; each holds memory for as long as it likes. So every connection notes
-what it is doing and since when, which costs nothing, and all of them are looked at once a second.
+aiohttp closes a connection that is idle for too long. What it does not know are handshakes that never come, half-sent
+headers, bodies that crawl, and clients that do not read their answer; each holds memory for as long as it likes. So
+every connection notes what it is doing and since when, and all of them are looked at once a second.
+
+Connections that wait for their client are bounded, apart from those whose request is at work. One more does not fail:
+it ends the one that has waited longest, of the kind of which there are most. So whoever opens a thousand silent
+connections ends their own. A share for each address would not help: managed API servers come from one. In its first
+second a connection is left alone, up to twice the bound.
+
+The TLS of a connection is asyncio's own. What differs is the memory: all connections of a server share one receive
+buffer, which is empty between two events of the loop, and asyncio's limits of buffers are smaller.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import ssl
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
+from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.counts import Counts
 from restow.conversion.server.limits import Limits
 from restow.kube.clock import Clock
 
-__all__ = ["Connections"]
+__all__ = ["BUFFER", "Connection", "Connections"]
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
+#: How many bytes a connection keeps before it makes its client wait. OpenSSL's buffers in memory grow to what was in
+#: them at once, and stay as large until the connection ends.
+BUFFER: Final = 32 * 1024
+
+_RECEIVE: Final = 64 * 1024
 _LOOK_EVERY: Final = 1.0
+_LATE: Final = 1.0
 _LINGERING_SECONDS: Final = 2.0
+_SHUTDOWN_SECONDS: Final = 1.0
 _MOMENT: Final = 0.02
 
 #: How long a connection that was just accepted, or made, has for its first request before it counts as idle.
 _PATIENCE: Final = 1.0
+
+#: How many waiting connections end where no more file can be opened.
+_FOR_FILES: Final = 64
 
 #: aiohttp logs what it could not parse, which is somebody's bytes.
 _SILENT: Final = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001 - below no other: nobody turns it on
 
 
 class _Doing(Enum):
-    NOTHING = "idle"
+    """What a connection is doing. At REQUEST it is at work; the others wait for the client."""
+
+    HANDSHAKE = "handshake"
+    NEW = "new"
+    IDLE = "idle"
     HEADERS = "headers"
+    BODY = "body"
     REQUEST = "request"
+    ANSWER = "answer"
+    GONE = "gone"
 
 
-class _Connection(web.RequestHandler):
+_WAITING: Final = (_Doing.IDLE, _Doing.HEADERS, _Doing.BODY, _Doing.ANSWER, _Doing.NEW)
+_RESTING: Final = (_Doing.NEW, _Doing.IDLE)
+_REQUESTED: Final = (_Doing.BODY, _Doing.REQUEST, _Doing.ANSWER)
+
+
+class Connection(web.RequestHandler):
     """One connection: what it is doing, and since when."""
 
-    __slots__ = ("_now", "doing", "since")
+    __slots__ = (
+        *("_announced", "_home", "_judged", "_judged_at", "_received", "_requested", "_size", "_socket"),
+        *("doing", "since"),
+    )
 
     def __init__(self, connections: Connections, **settings: Any) -> None:
         super().__init__(connections, **settings)
-        self._now = connections.clock.monotonic
-        self.begin(_Doing.NOTHING)
+        self._home = connections
+        self._socket: asyncio.Transport | None = None
+        self._received = self._judged_at = self._announced = self._size = 0
+        self.doing = _Doing.HANDSHAKE
+        self.since = self._judged = self._requested = connections.clock.monotonic()
+
+    @property
+    def peer(self) -> str:
+        """The address of the client."""
+        name = self._socket.get_extra_info("peername") if self._socket is not None else None
+        return str(name[0]) if name else "unknown"
+
+    def accepted(self, transport: asyncio.Transport) -> None:
+        """Begin, on the socket's transport; TLS, if there is, comes first."""
+        self._socket = transport
+        transport.set_write_buffer_limits(BUFFER)
+        self.begin(_Doing.HANDSHAKE)
 
     def begin(self, doing: _Doing) -> None:
-        self.doing, self.since = doing, self._now()
+        """Do something else from now on, unless it has ended."""
+        if self.doing is not _Doing.GONE:
+            self._home.move(self, doing)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Be ready for requests."""
+        assert isinstance(transport, asyncio.Transport)
+        if self._socket is None:
+            self._socket = transport
+        transport.set_write_buffer_limits(BUFFER)
+        if hasattr(transport, "set_read_buffer_limits"):  # of TLS
+            transport.set_read_buffer_limits(BUFFER)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Be gone."""
+        self.begin(_Doing.GONE)
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if data and self.doing is _Doing.NOTHING:
+        """Take what the client sent."""
+        self._received += len(data)
+        if data and self.doing in _RESTING:
             self.begin(_Doing.HEADERS)
         super().data_received(data)
+
+    def requested(self, request: web.BaseRequest) -> None:
+        """Begin a request whose headers are there."""
+        if request.content.is_eof():
+            self.begin(_Doing.REQUEST)
+        else:
+            self._announced = request.content_length or 0
+            self._received = self._judged_at = 0
+            self.begin(_Doing.BODY)
+            request.content.on_eof(self._has_body)
+        self._requested = self._judged = self.since
+
+    def answering(self, size: int) -> None:
+        """Begin to send an answer of some bytes."""
+        self._size = size
+        self.begin(_Doing.ANSWER)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
+        """Send what is left of an answer."""
+        if self.doing is not _Doing.ANSWER:
+            self.answering(resp.content_length or 0)
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
-            self.begin(_Doing.NOTHING)
+            self.begin(_Doing.IDLE)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP."""
+        if isinstance(exc, HttpProcessingError):
+            self._home.refused("no-http", self.peer)
+        return super().handle_error(request, status, exc, message)
+
+    def is_too_slow(self, limits: Limits, now: float, *, judged: bool) -> bool:
+        """Whether its client has had all the time it has; bodies are `judged` by how they get on, too."""
+        if self.doing in _REQUESTED and now - self._requested > limits.request_seconds:
+            return True
+        waited = now - self.since
+        match self.doing:
+            case _Doing.HANDSHAKE:
+                return waited > limits.handshake_seconds
+            case _Doing.HEADERS:
+                return waited > limits.header_seconds
+            case _Doing.ANSWER:
+                return waited > limits.seconds_to_send(self._size)
+            case _Doing.BODY:
+                return self._crawls(limits, now, judged=judged)
+        return False
 
     def abort(self) -> None:
         """End it at once, with its handler."""
-        if self.transport is not None:
-            self.transport.abort()
+        if self._socket is not None:
+            self._socket.abort()
+
+    def leave(self) -> None:
+        """End it: an idle one as HTTP ends, so that its client knows that it may connect again."""
+        graceful = self.doing is _Doing.IDLE
+        self.begin(_Doing.GONE)
+        if graceful:
+            self.force_close()
+        else:
+            self.abort()
+
+    def _has_body(self) -> None:
+        if self.doing is _Doing.BODY:
+            self.begin(_Doing.REQUEST)
+
+    def _crawls(self, limits: Limits, now: float, *, judged: bool) -> bool:
+        if judged and now - self._judged < limits.stall_seconds:
+            return False
+        enough = self._received - self._judged_at >= limits.least_progress(max(self._announced, self._received))
+        self._judged, self._judged_at = now, self._received
+        return judged and not enough
+
+
+class _Tls(SSLProtocol):
+    """The TLS of one connection."""
+
+    max_size = 16 * 1024  # what is read of OpenSSL at once, which gives no more than one record
+
+    def __init__(self, connection: Connection, context: ssl.SSLContext, buffer: bytearray) -> None:
+        super().__init__(
+            asyncio.get_running_loop(),
+            connection,
+            context,
+            None,  # type: ignore[arg-type]  # nobody waits for the handshake
+            server_side=True,
+            ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
+        )
+        self._connection = connection
+        # asyncio's own buffer would be 256 KiB for each connection; of what is received none stays in it.
+        self._ssl_buffer, self._ssl_buffer_view = buffer, memoryview(buffer)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._connection.accepted(transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.begin(_Doing.GONE)
+        super().connection_lost(exc)
 
 
 class Connections(web.Server):
-    """Makes and watches the connections of one listening socket; a protocol factory for `loop.create_server`."""
+    """Makes and watches the connections of one listening socket."""
 
-    def __init__(self, handler: Handler, limits: Limits, counts: Counts, clock: Clock) -> None:
+    def __init__(self, handler: Handler, limits: Limits, counts: Counts, clock: Clock, complaints: Complaints) -> None:
         super().__init__(self._watched, handler_cancellation=True)
         self.clock = clock
-        self._handler = handler
         self.limits = limits
+        self._complaints = complaints
+        self._handler = handler
         self._counts = counts
-        self._accepted: set[_Connection] = set()
+        self._queues: dict[_Doing, dict[Connection, None]] = {doing: {} for doing in _Doing}
+        self._bounds = (((_Doing.HANDSHAKE,), limits.handshakes), (_WAITING, limits.connections))
+        self._buffer = bytearray(_RECEIVE)
         self._timer: asyncio.TimerHandle | None = None
-        self._allowed = {_Doing.HEADERS: limits.header_seconds, _Doing.REQUEST: limits.request_seconds}
+        self._looked = 0.0
 
-    def __call__(self) -> _Connection:
-        """Make the protocol of a connection that was accepted; TLS comes first."""
-        connection = _Connection(
+    def protocol(self, context: ssl.SSLContext | None) -> asyncio.BaseProtocol:
+        """Make the protocol of a connection that was accepted."""
+        connection = Connection(
             self,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=self.limits.idle_seconds,
             lingering_time=_LINGERING_SECONDS,
             auto_decompress=False,
+            read_bufsize=BUFFER,
             access_log=None,
             logger=_SILENT,
         )
-        self._accepted.add(connection)
-        return connection
+        return connection if context is None else _Tls(connection, context, self._buffer)
 
     def __len__(self) -> int:
-        return len(self._connections)
+        return sum(map(len, self._queues.values()))
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection in, or hang up on it if there are too many."""
+        """Take a connection in that is ready for requests."""
         super().connection_made(handler, transport)
-        if isinstance(handler, _Connection):
-            self._accepted.discard(handler)
-            handler.begin(_Doing.NOTHING)
-        if len(self) > self.limits.connections:
-            self._counts.add("restow_webhook_refused_total", "too-many-connections")
-            transport.abort()
+        if isinstance(handler, Connection):
+            handler.begin(_Doing.NEW)
+
+    def move(self, connection: Connection, doing: _Doing) -> None:
+        """Note what a connection does from now on, and end others if too many wait."""
+        self._queues[connection.doing].pop(connection, None)
+        connection.doing, connection.since = doing, self.clock.monotonic()
+        if doing is not _Doing.GONE:
+            self._queues[doing][connection] = None
+        if doing in (_Doing.HANDSHAKE, _Doing.NEW, _Doing.IDLE):
+            self._make_room()
 
     def watch(self) -> None:
         """End connections that are too slow, from now on until `close`."""
+        self._looked = asyncio.get_running_loop().time()
         self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look_again)
 
     def _look_again(self) -> None:
-        self.look()
+        # A loop that stood still has not read what clients sent meanwhile: bodies are judged from now on.
+        late = asyncio.get_running_loop().time() - self._looked - _LOOK_EVERY
+        self.look(judged=late < _LATE)
         self.watch()
 
     def close(self) -> None:
         """End all connections at once, and stop watching."""
         if self._timer is not None:
             self._timer.cancel()
-        for connection in self._all():
-            connection.abort()
-
-    def look(self) -> None:
-        """End the connections that are too slow now."""
-        now = self.clock.monotonic()
-        self._accepted = {each for each in self._accepted if now - each.since < _PATIENCE}
-        for connection in self._all():
-            allowed = self._allowed.get(connection.doing)
-            if allowed is not None and now - connection.since > allowed:
-                self._counts.add("restow_webhook_aborted_total", connection.doing.value)
+        for connection in (*self._all(), *self.connections):
+            if isinstance(connection, Connection):
                 connection.abort()
+
+    def look(self, *, judged: bool = True) -> None:
+        """End the connections that are too slow now, or too many."""
+        now = self.clock.monotonic()
+        for connection in self._all():
+            if connection.is_too_slow(self.limits, now, judged=judged):
+                self._counts.add("restow_webhook_aborted_total", connection.doing.value)
+                self._complaints.tell("too-slow", connection.peer, connection.doing.value)
+                connection.begin(_Doing.GONE)
+                connection.abort()
+        self._make_room()
+        self._complaints.look()
+
+    def refused(self, why: str, peer: str = "", message: str = "") -> None:
+        """Count, and tell, that a client is not served."""
+        self._counts.add("restow_webhook_refused_total", why)
+        self._complaints.tell(why, peer, message)
+
+    def lacks_files(self, reason: str) -> None:
+        """Make room where the process may open no more files."""
+        self.refused("no-file", message=f"a connection could not be accepted: {reason}")
+        for _ in range(_FOR_FILES):
+            self._end_longest((_Doing.HANDSHAKE, *_WAITING), _PATIENCE)
 
     async def finish(self, seconds: float) -> None:
         """Close idle connections, and wait for the others to finish their request, for no more than some seconds.
@@ -143,18 +334,36 @@ class Connections(web.Server):
         One that was accepted just before the end, and is still shaking hands, has its chance too.
         """
         until = self.clock.monotonic() + seconds
-        while (len(self) or self._accepted) and self.clock.monotonic() < until:
+        while len(self) and self.clock.monotonic() < until:
             self.look()
             for connection in self._all():
-                if connection.doing is _Doing.NOTHING and self.clock.monotonic() - connection.since > _PATIENCE:
-                    connection.force_close()
+                waited = self.clock.monotonic() - connection.since
+                if connection.doing in (*_RESTING, _Doing.HANDSHAKE) and waited > _PATIENCE:
+                    connection.leave()
             await self.clock.sleep(_MOMENT)
 
-    def _all(self) -> list[_Connection]:
-        return [each for each in self.connections if isinstance(each, _Connection)]
+    def _all(self) -> list[Connection]:
+        return [each for queue in self._queues.values() for each in queue]
+
+    def _make_room(self) -> None:
+        for kinds, most in self._bounds:
+            while (number := sum(len(self._queues[each]) for each in kinds)) > most:
+                if not self._end_longest(kinds, _PATIENCE if number <= 2 * most else 0.0):
+                    break
+
+    def _end_longest(self, kinds: Sequence[_Doing], seconds: float) -> bool:
+        """End the one that waits longest, and for some seconds at least, of the kind of which most wait so long."""
+        before = self.clock.monotonic() - seconds
+        queues = [queue for each in kinds if (queue := self._queues[each]) and next(iter(queue)).since <= before]
+        if not queues:
+            return False
+        longest = next(iter(max(queues, key=len)))
+        self.refused("too-many-connections", longest.peer, longest.doing.value)
+        longest.leave()
+        return True
 
     async def _watched(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
-        assert isinstance(connection, _Connection)
-        connection.begin(_Doing.REQUEST)
+        assert isinstance(connection, Connection)
+        connection.requested(request)
         return await self._handler(request)

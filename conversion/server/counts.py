@@ -23,17 +23,27 @@ Key = tuple[str, ...]
 class Metric:
     """A metric: what it says, and its labels. A histogram's `buckets` are upper bounds in seconds.
 
-    `over_workers` says what a gauge of several processes is: the sum, or the least.
+    `over_workers` says what a gauge of several processes is: the sum, or the least. `starts` are the values of a
+    counter's one label that are there, with 0, before anything was counted: an alert on an increase misses the first of
+    a series that was not there.
     """
 
     help: str
     labels: tuple[str, ...] = ()
     kind: Literal["counter", "gauge", "histogram"] = "counter"
     over_workers: Literal["sum", "least"] = "sum"
+    starts: tuple[str, ...] = ()
 
 
 #: Upper bounds of the histograms' buckets, in seconds: from one small object to what an API server waits for.
 BUCKETS: Final = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+#: Why a client is refused. The first are answered with an HTTP error, the others with none.
+_WHY: Final = (
+    *("broken", "defect", "encoding", "method", "no-http", "no-review", "no-such-path", "overload"),
+    *("starting", "stopping", "too-large"),
+    *("no-file", "too-many-connections"),
+)
 
 METRICS: Final = {
     "restow_conversion_reviews_total": Metric("ConversionReviews by how they ended.", ("crd", "result")),
@@ -47,14 +57,20 @@ METRICS: Final = {
     "restow_conversion_response_bytes_total": Metric("Bytes of their answers.", ("crd",)),
     "restow_admission_reviews_total": Metric("AdmissionReviews by how they ended.", ("step", "result")),
     "restow_admission_seconds": Metric("Time that an admission step took.", ("step",), "histogram"),
-    "restow_webhook_refused_total": Metric("Requests that were answered with an HTTP error.", ("why",)),
-    "restow_webhook_aborted_total": Metric("Connections that were closed for being too slow.", ("while",)),
+    "restow_webhook_refused_total": Metric("Requests and connections that were refused.", ("why",), starts=_WHY),
+    "restow_webhook_aborted_total": Metric(
+        "Connections that were closed for being too slow.",
+        ("while",),
+        starts=("handshake", "headers", "body", "request", "answer"),
+    ),
     "restow_webhook_connections": Metric("Open connections.", kind="gauge"),
     "restow_webhook_bytes_in_flight": Metric("Bytes of request bodies at work.", kind="gauge"),
     "restow_webhook_certificate_expiry_timestamp_seconds": Metric(
         "When the serving certificate expires.", kind="gauge", over_workers="least"
     ),
-    "restow_webhook_certificate_loads_total": Metric("Certificates found in the files.", ("result",)),
+    "restow_webhook_certificate_loads_total": Metric(
+        "Certificates found in the files.", ("result",), starts=("loaded", "refused")
+    ),
     "restow_webhook_workers": Metric("Worker processes that serve.", kind="gauge"),
     "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves."),
 }
@@ -83,7 +99,9 @@ class Snapshot(msgspec.Struct, array_like=True):
 class Counts:
     """The numbers of this process. Names and labels are those of METRICS."""
 
-    _counters: dict[Key, float] = field(default_factory=dict)
+    _counters: dict[Key, float] = field(
+        default_factory=lambda: {(name, start): 0 for name, metric in METRICS.items() for start in metric.starts}
+    )
     _gauges: dict[Key, Callable[[], float]] = field(default_factory=dict)
     _histograms: dict[Key, Histogram] = field(default_factory=dict)
 

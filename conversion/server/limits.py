@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 __all__ = ["Limits"]
 
@@ -16,12 +17,21 @@ class Limits:
     Attributes:
         body: bytes of one ConversionReview.
         object: bytes of one object, and half of those of an AdmissionReview: two bytes on the wire may take a hundred
-            in memory. etcd holds 1.5 MiB, and an API server accepts 3, unless told otherwise.
-        in_flight: bytes of all request bodies at work together; beyond, clients are told to come again. Answers and
-            what is being converted come on top: the process needs about four times as much.
-        connections: open ones; more are closed at once.
+            in memory. etcd holds 1.5 MiB, and an API server accepts 3, unless told otherwise. Bodies up to here are
+            small ones.
+        in_flight: bytes of all request bodies at work together, as far as they were received; beyond, clients are told
+            to come again. Answers and what is being converted come on top: the process needs about four times as much.
+            A quarter of it is for small bodies alone, unless `body` needs it.
+        handshakes: connections that have not finished their TLS handshake.
+        connections: connections that wait for their client: for a request, for the rest of one, or for the client to
+            read an answer. Of these and of handshakes, one more ends the one that has waited longest.
+        probe_connections: the same for the plain port.
+        requests: complete requests at work; beyond, clients are told to come again.
         header_seconds: from a request's first byte to the end of its headers.
         request_seconds: from there to the end of the answer. An API server gives up after 30.
+        stall_seconds: in each such time a body has to get on, by `bytes_a_second` or by the share that would bring all
+            of it in `request_seconds`, whichever is more.
+        bytes_a_second: what a body comes in by at least.
         idle_seconds: between two requests. An API server keeps a connection for 90, and takes it badly if the other
             side hangs up just when it is used again.
         handshake_seconds: for TLS; an API server's own limit is 10.
@@ -36,9 +46,14 @@ class Limits:
     body: int = 128 * _MIB
     object: int = 8 * _MIB
     in_flight: int = 256 * _MIB
+    handshakes: int = 1000
     connections: int = 1000
+    probe_connections: int = 100
+    requests: int = 1000
     header_seconds: float = 10.0
     request_seconds: float = 35.0
+    stall_seconds: float = 5.0
+    bytes_a_second: int = 64 * 1024
     idle_seconds: float = 120.0
     handshake_seconds: float = 10.0
     admission_seconds: float = 9.0
@@ -46,3 +61,21 @@ class Limits:
     drain_seconds: float = 10.0
     finish_seconds: float = 15.0
     silence_seconds: float = 60.0
+
+    @property
+    def in_flight_of_large(self) -> int:
+        """The part of `in_flight` that bodies above `object` may take."""
+        return max(self.body, self.in_flight - self.in_flight // 4)
+
+    @property
+    def of_probes(self) -> Self:
+        """The limits of the plain port."""
+        return replace(self, connections=self.probe_connections, handshakes=self.probe_connections)
+
+    def seconds_to_send(self, size: int) -> float:
+        """Return how long a client may take to read an answer of some bytes."""
+        return min(self.request_seconds, self.header_seconds + size * self.request_seconds / self.body)
+
+    def least_progress(self, size: int) -> float:
+        """Return how many bytes of a body of some bytes have to come in within `stall_seconds`."""
+        return self.stall_seconds * max(self.bytes_a_second, size / self.request_seconds)

@@ -14,8 +14,8 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.connections import Connections
-from restow.conversion.server.counts import Counts
 from restow.conversion.server.exposition import exposition
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.link import Inheritance, Link, Report, report_to_parent
@@ -46,9 +46,8 @@ async def run_alone(
     async def metrics() -> bytes:
         return exposition(webhook.counts.snapshot()) + further_metrics()
 
-    answers = Connections(
-        Probes(lambda: _unready(webhook), metrics).handle, webhook.limits, webhook.counts, webhook.clock
-    )
+    probing = Probes(lambda: _unready(webhook), metrics)
+    answers = Connections(probing.handle, webhook.limits.of_probes, webhook.counts, webhook.clock, webhook.complaints)
     async with asyncio.TaskGroup() as group, listening(answers, probes):
         watching = group.create_task(certificate.watch())
         await serve(webhook, listener, certificate.context, stop)
@@ -92,7 +91,8 @@ async def run_parent(
     async def metrics() -> bytes:
         return exposition(await workers.snapshot()) + further_metrics()
 
-    answers = Connections(Probes(lambda: workers.unready, metrics).handle, limits, Counts(), clock)
+    probing = Probes(lambda: workers.unready, metrics)
+    answers = Connections(probing.handle, limits.of_probes, workers.counts, clock, Complaints(clock))
     async with listening(answers, probes):
         await workers.run(stop)
 

@@ -18,6 +18,7 @@ from restow.conversion.graph import Graph
 from restow.conversion.server.admitting import AdmissionEndpoint, AdmissionStep
 from restow.conversion.server.bodies import Bodies
 from restow.conversion.server.complaints import Complaints
+from restow.conversion.server.connections import BUFFER, Connection
 from restow.conversion.server.converting import ConversionEndpoint
 from restow.conversion.server.counts import Counts
 from restow.conversion.server.largereview import Pieces
@@ -74,8 +75,8 @@ class Webhook:
         self.limits = limits or Limits()
         self.clock = clock
         self.counts = Counts()
-        self._bodies = Bodies(self.limits)
-        self._complaints = Complaints(clock)
+        self.complaints = Complaints(clock)
+        self._bodies = Bodies(self.limits, clock, self._make_room)
         self._turns = Turns(self.limits.slice_seconds)
         self._endpoints: dict[str, _Endpoint] = {
             **{f"/convert/{crd}": self._converting(crd, graph) for crd, graph in conversions.items()},
@@ -83,6 +84,10 @@ class Webhook:
             **{f"/mutate/{name}": self._admitting(name, step, patches=True) for name, step in mutating.items()},
         }
         self.counts.gauge("restow_webhook_bytes_in_flight", lambda: self._bodies.in_flight)
+        for crd in conversions:
+            self.counts.add("restow_conversion_reviews_total", crd, "failure", amount=0)
+        for name in (*validating, *mutating):
+            self.counts.add("restow_admission_reviews_total", name, "failed", amount=0)
 
     @property
     def paths(self) -> Iterable[str]:
@@ -95,12 +100,13 @@ class Webhook:
             return await self._answer(request)
         except Refusal as refusal:
             self.counts.add("restow_webhook_refused_total", refusal.why)
+            self.complaints.tell(refusal.why, request.remote or "", str(refusal))
             return self._refuse(refusal)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001 - a defect of ours; what it says might show a body
             self.counts.add("restow_webhook_refused_total", "defect")
-            self._complaints.add("defect", error=type(error).__name__, place=_place(error))
+            self.complaints.add("defect", error=type(error).__name__, place=_place(error))
             message = "the webhook failed because of a defect of its own; its log says where"
             return self._refuse(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", message))
 
@@ -109,21 +115,34 @@ class Webhook:
         body = await self._bodies.read(request, endpoint.most)
         try:
             answer = await endpoint.answer(body)
-            if isinstance(answer, bytes):
+            if isinstance(answer, bytes) and len(answer) <= BUFFER:
                 return self._closing(web.Response(body=answer, headers=_HEADERS))
-            return await self._send(request, answer)
+            pieces = answer if isinstance(answer, Pieces) else Pieces(len(answer), iter((answer,)))
+            return await self._send(request, pieces)
         finally:
             self._bodies.release(body)
 
     async def _send(self, request: web.BaseRequest, answer: Pieces) -> web.StreamResponse:
         """Write a large answer piece by piece: others have their turn in between, and the client's pace counts."""
+        connection = request.protocol
+        if isinstance(connection, Connection):
+            connection.answering(answer.size)
         response = self._closing(web.StreamResponse(headers={**_HEADERS, "Content-Length": str(answer.size)}))
         await response.prepare(request)
         for part in answer.parts:
-            await response.write(part)
+            view = memoryview(part)
+            for start in range(0, len(view), BUFFER):
+                await response.write(view[start : start + BUFFER])
             await asyncio.sleep(0)
         await response.write_eof()
         return response
+
+    def _make_room(self, request: web.BaseRequest) -> None:
+        """End a request whose body comes too slowly, because others need the room."""
+        self.counts.add("restow_webhook_aborted_total", "body")
+        self.complaints.tell("too-slow", request.remote or "", "body")
+        if request.transport is not None:
+            request.transport.abort()
 
     def _closing(self, response: Response) -> Response:
         """Have a client that keeps connections open go elsewhere with its next request, unless this is the place."""
@@ -158,7 +177,7 @@ class Webhook:
             limits=self.limits,
             counts=self.counts,
             turns=self._turns,
-            complaints=self._complaints,
+            complaints=self.complaints,
             clock=self.clock,
         )
 
@@ -169,7 +188,7 @@ class Webhook:
             patches=patches,
             limits=self.limits,
             counts=self.counts,
-            complaints=self._complaints,
+            complaints=self.complaints,
             clock=self.clock,
         )
 

@@ -125,8 +125,8 @@ class Workers:
         self._died_at_once = 0
         self._given_up: WorkersKeepDying | None = None
         self._stopping = False
-        self._counts = Counts()
-        self._counts.gauge("restow_webhook_workers", lambda: sum(each.is_ready for each in self._running))
+        self.counts = Counts()
+        self.counts.gauge("restow_webhook_workers", lambda: sum(each.is_ready for each in self._running))
 
     @property
     def unready(self) -> str:
@@ -145,7 +145,7 @@ class Workers:
                 for worker in asked:
                     await worker.answered.wait()
         told = (each.report.snapshot for each in asked if each.report is not None)
-        return merged((self._counts.snapshot(), self._gone, *told))
+        return merged((self.counts.snapshot(), self._gone, *told))
 
     async def run(self, stop: asyncio.Event) -> None:
         """Keep the workers running until asked to stop, then have them drain. Cancelling kills them.
@@ -183,7 +183,7 @@ class Workers:
                     await asyncio.wait_for(stop.wait(), self._backoff.delay(self._died_at_once, self._chance()))
 
     def _note_death(self, code: int, lived: float, stop: asyncio.Event) -> None:
-        self._counts.add("restow_webhook_worker_deaths_total")
+        self.counts.add("restow_webhook_worker_deaths_total")
         _log.warning("a worker ended with code %d after %.0f s and is started anew", code, lived)
         self._died_at_once = self._died_at_once + 1 if lived < _AT_ONCE_SECONDS else 0
         if self._died_at_once >= _TOO_MANY:

@@ -37,7 +37,7 @@ async def webhook(authority: Authority) -> AsyncIterator[Running]:
 
 def refused(webhook: Running) -> dict[str, float]:
     counters = webhook.webhook.counts.snapshot().counters
-    return {key[1]: value for key, value in counters.items() if key[0] == "restow_webhook_refused_total"}
+    return {key[1]: value for key, value in counters.items() if key[0] == "restow_webhook_refused_total" and value}
 
 
 # Too much.
@@ -134,7 +134,7 @@ async def in_held_time(authority: Authority) -> AsyncIterator[tuple[Running, Hel
 
 def aborted(webhook: Running) -> dict[str, float]:
     counters = webhook.webhook.counts.snapshot().counters
-    return {key[1]: value for key, value in counters.items() if key[0] == "restow_webhook_aborted_total"}
+    return {key[1]: value for key, value in counters.items() if key[0] == "restow_webhook_aborted_total" and value}
 
 
 async def reaches(webhook: Running, name: str, value: float) -> None:
