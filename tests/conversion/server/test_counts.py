@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from restow.conversion import server
 from restow.conversion.server.counts import BUCKETS, METRICS, Counts, Snapshot, merged
 from restow.conversion.server.exposition import exposition
 
@@ -86,3 +90,11 @@ def test_every_metric_is_described_before_anything_was_counted() -> None:
         family = families[name.removesuffix("_total")]
         assert (family.type, family.documentation) == (metric.kind, metric.help)
         assert (metric.kind == "counter") == name.endswith("_total")
+
+
+def test_each_reason_to_refuse_counts_from_the_start() -> None:
+    """An alert on an increase does not see the first of a series that was not there before."""
+    whys = {key[1] for key in Counts().snapshot().counters if key[0] == "restow_webhook_refused_total"}
+    source = "".join(each.read_text() for each in Path(server.__file__).parent.glob("*.py"))
+    used = set(re.findall(r'Refusal\(\s*HTTPStatus\.\w+,\s*"([\w-]+)"|\.refused\("([\w-]+)"', source))
+    assert used and {one or other for one, other in used} <= whys

@@ -10,7 +10,7 @@ import gzip
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -96,20 +96,61 @@ async def test_many_tiny_objects_are_refused_cheaply(webhook: Running) -> None:
     assert len(answer.body) < 4000
 
 
-async def test_too_many_connections_are_closed(authority: Authority) -> None:
-    """Each holds some memory; those that are there already are served."""
-    async with running(authority, limits=Limits(connections=3, drain_seconds=0)) as webhook:
-        async with connected(webhook) as first, connected(webhook), connected(webhook):
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                async with connected(webhook) as one_more:
-                    await one_more.post(review(old()))
-            assert (await first.post(review(old()))).status == 200
-            assert refused(webhook) == {"too-many-connections": 1}
-            assert (await probe(webhook, "/readyz")).status == 200
-        while webhook.webhook.counts.snapshot().gauges["restow_webhook_connections",]:
-            await asyncio.sleep(0.01)
+async def test_one_connection_too_many_ends_the_one_that_waits_longest(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ending the newcomer would let a thousand silent connections take the webhook away from all API servers."""
+    held = HeldClock()
+    limits = Limits(connections=6, probe_connections=2, drain_seconds=0)
+    async with AsyncExitStack() as stack, running(authority, limits=limits, clock=held.clock()) as webhook:
+        served, working = [await stack.enter_async_context(connected(webhook)) for _ in range(2)]
+        assert (await served.post(review(old()))).status == 200
+        await working.send(head(content_length=str(len(review(old())))) + review(old())[:10])
+        await reaches(webhook, "restow_webhook_bytes_in_flight", 10)
+        held.seconds += 2
+        silent = []
+        for _ in range(7):
+            silent.append(await stack.enter_async_context(connected(webhook)))
+            held.seconds += 0.5
+        for each in silent[:3]:
+            assert await each.closed() == b""
+        assert refused(webhook) == {"too-many-connections": 3}
+        assert (await silent[3].post(review(old()))).status == 200
+        assert (await served.post(review(old()))).status == 200, "one that was of use outlives those that were not"
+        await working.send(review(old())[10:])
+        assert (await working.answer()).status == 200, "a request that has begun goes on"
+        others = [await stack.enter_async_context(connected(webhook, probes=True)) for _ in range(3)]
+        held.seconds += 2
+        assert await others[0].closed() == b""
+        assert (await probe(webhook, "/readyz")).status == 200
+    (line,) = (json.loads(each.message) for each in caplog.records if "too-many-connections" in each.message)
+    assert (line["event"], line["peer"], line["count"]) == ("refused", LOOPBACK, 1)
+
+
+async def test_connections_in_their_first_second_are_left_alone(authority: Authority) -> None:
+    """A request is on its way on most of them; only from twice the bound on the oldest ends."""
+    held = HeldClock()
+    limits = Limits(connections=2, drain_seconds=0)
+    async with AsyncExitStack() as stack, running(authority, limits=limits, clock=held.clock()) as webhook:
+        clients = [await stack.enter_async_context(connected(webhook)) for _ in range(5)]
+        assert await clients[0].closed() == b""
+        assert (await clients[1].post(review(old()))).status == 200
+        assert refused(webhook) == {"too-many-connections": 1}
+        held.seconds += 2
+        assert await clients[2].closed() == b""
+        assert (await clients[4].post(review(old()))).status == 200
+
+
+async def test_one_handshake_too_many_ends_the_one_that_waits_longest(authority: Authority) -> None:
+    """Handshakes have a bound of their own: nothing is cheaper than a connection that never says a word."""
+    async with running(authority, limits=Limits(handshakes=2, drain_seconds=0)) as webhook:
+        mute = [await asyncio.open_connection(LOOPBACK, webhook.port) for _ in range(5)]
+        assert await Client(*mute[0]).closed() == b""
+        assert refused(webhook) == {"too-many-connections": 1}
         async with connected(webhook) as client:
             assert (await client.post(review(old()))).status == 200
+        for _, writer in mute:
+            writer.transport.abort()
 
 
 async def test_requests_ahead_of_their_answers_are_answered_in_order(webhook: Running) -> None:
@@ -175,19 +216,62 @@ async def test_half_sent_headers_of_a_later_request_end_too(authority: Authority
 
 
 async def test_half_sent_bodies_end(authority: Authority) -> None:
-    """An API server gives up after 30 seconds; nobody waits for what comes later."""
-    async with in_held_time(authority) as (webhook, held), connected(webhook) as slow:
+    """Whoever announces a body, and stalls, gives back soon what it holds."""
+    async with in_held_time(authority) as (webhook, held), connected(webhook) as slow, connected(webhook) as crawling:
         await slow.send(head(content_length="1000") + b"{" * 500)
-        await reaches(webhook, "restow_webhook_bytes_in_flight", 500)
-        held.seconds += 34
-        await slow.send(b"{")
-        await reaches(webhook, "restow_webhook_bytes_in_flight", 501)
+        await crawling.send(head(content_length="10000000") + b"{" * 2_000_000)
+        await reaches(webhook, "restow_webhook_bytes_in_flight", 2_000_500)
+        held.seconds += 4
         assert aborted(webhook) == {}
         held.seconds += 2
         assert await slow.closed() == b""
-        assert aborted(webhook) == {"request": 1}
+        assert aborted(webhook) == {"body": 1}
+        await crawling.send(b"{" * 100)
+        held.seconds += 6
+        assert await crawling.closed() == b""
+        assert aborted(webhook) == {"body": 2}
         while webhook.webhook.counts.snapshot().gauges["restow_webhook_bytes_in_flight",]:
             await asyncio.sleep(0.01)
+
+
+async def test_a_body_that_gets_on_has_the_time_of_a_request(authority: Authority) -> None:
+    """A slow link is no attack; but an API server gives up after 30 seconds, and nobody waits for what comes later."""
+    async with in_held_time(authority) as (webhook, held), connected(webhook) as slow:
+        await slow.send(head(content_length="10000000") + b"{" * 2_000_000)
+        async with connected(webhook) as stalled:
+            await stalled.send(head(content_length="1000") + b"{")
+            await reaches(webhook, "restow_webhook_bytes_in_flight", 2_000_001)
+            held.seconds += 6
+            assert await stalled.closed() == b""
+        assert aborted(webhook) == {"body": 1}
+        await slow.send(b"{" * 2_000_000)
+        await reaches(webhook, "restow_webhook_bytes_in_flight", 4_000_000)
+        held.seconds += 30
+        assert await slow.closed() == b""
+        assert aborted(webhook) == {"body": 2}
+
+
+async def test_stalled_bodies_make_room(authority: Authority) -> None:
+    """Two clients that send all but the last byte of the largest bodies would have everybody else come again."""
+    held = HeldClock()
+    limits = Limits(body=4_000_000, object=1_000_000, in_flight=8_000_000, drain_seconds=0)
+    async with AsyncExitStack() as stack, running(authority, limits=limits, clock=held.clock()) as webhook:
+        clients = [await stack.enter_async_context(connected(webhook)) for _ in range(10)]
+        for number in range(8):  # three large ones are more than large ones may hold; five small ones take the rest
+            await clients[number].send(head(content_length=str(3_000_000 if number < 3 else 950_000)))
+        for client in clients[:2]:
+            await client.send(b"x" * 2_999_999)
+        await reaches(webhook, "restow_webhook_bytes_in_flight", 5_999_998)
+        await clients[2].send(b"x" * 1_100_000)
+        assert (await clients[2].answer()).status == 429, "a share is left for small ones"
+        for number, client in enumerate(clients[3:5], 1):
+            await client.send(b"x" * 949_999)
+            await reaches(webhook, "restow_webhook_bytes_in_flight", 5_999_998 + number * 949_999)
+        assert (await clients[8].post(review(old(host="x" * 500_000)))).status == 429, "nobody was slow yet"
+        held.seconds += 1.5
+        assert (await clients[9].post(review(old(host="x" * 500_000)))).status == 200
+        assert await clients[0].closed() == b"", "the one that has been coming longest makes room"
+        assert aborted(webhook) == {"body": 1}
 
 
 async def test_answers_that_nobody_reads_end(authority: Authority) -> None:
@@ -200,8 +284,8 @@ async def test_answers_that_nobody_reads_end(authority: Authority) -> None:
             ("restow_conversion_reviews_total", "gateways.edge.example.dev", "success")
         ):
             await asyncio.sleep(0.01)
-        held.seconds += 36
-        while aborted(webhook) != {"request": 1}:
+        held.seconds += 16
+        while aborted(webhook) != {"answer": 1}:
             await asyncio.sleep(0.01)
         while webhook.webhook.counts.snapshot().gauges["restow_webhook_bytes_in_flight",]:
             await asyncio.sleep(0.01)
@@ -235,6 +319,7 @@ async def test_a_handshake_that_never_comes_ends(authority: Authority) -> None:
     async with running(authority, limits=Limits(handshake_seconds=0.05, drain_seconds=0)) as webhook:
         reader, writer = await asyncio.open_connection(LOOPBACK, webhook.port)
         assert await Client(reader, writer).closed() == b""
+        assert aborted(webhook) == {"handshake": 1}
         writer.close()
         async with connected(webhook) as client:
             assert (await client.post(review(old()))).status == 200
@@ -338,16 +423,19 @@ async def test_what_is_odd_but_json_is_converted(webhook: Running, api: ApiServe
         b"POST /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
     ],
 )
-async def test_what_is_no_http_is_hung_up_on_and_not_logged(
+async def test_what_is_no_http_is_hung_up_on_and_not_quoted(
     webhook: Running, line: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A log line for every such byte would let anybody write into the log, and fill it."""
     with caplog.at_level(logging.DEBUG):
-        async with connected(webhook) as client:
-            await client.send(line)
-            assert b" 400 " in (await client.closed())[:20]
+        for _ in range(3):
+            async with connected(webhook) as client:
+                await client.send(line)
+                assert b" 400 " in (await client.closed())[:20]
     assert "secret" not in caplog.text
-    assert [each.name for each in caplog.records if each.name.startswith(("aiohttp", "restow"))] == []
+    (record,) = (each for each in caplog.records if each.name.startswith(("aiohttp", "restow")))
+    assert json.loads(record.message) == {"event": "refused", "why": "no-http", "peer": LOOPBACK, "count": 1}
+    assert refused(webhook) == {"no-http": 3}
 
 
 async def test_a_chunk_that_is_none_is_refused(webhook: Running) -> None:

@@ -69,6 +69,27 @@ def test_complaints_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
     assert [line.get("left_out_before") for line in lines] == [None] * 10 + [90, 1] + [None] * 9
 
 
+def test_of_each_reason_to_refuse_there_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """An attack has to be seen in the log, with whom it comes from, and must not fill it."""
+    held = HeldClock()
+    complaints = Complaints(held.clock())
+    with caplog.at_level(logging.WARNING):
+        for number in range(1000):
+            complaints.tell("overload", f"10.0.0.{number % 7}", "busy")
+        complaints.tell("no-review", "")
+        held.seconds += 59
+        complaints.look()
+        held.seconds += 2
+        complaints.look()
+        held.seconds += 100
+        complaints.look()
+    assert [json.loads(each.message) for each in caplog.records] == [
+        {"event": "refused", "why": "overload", "peer": "10.0.0.0", "count": 1, "message": "busy"},
+        {"event": "refused", "why": "no-review", "count": 1},
+        {"event": "refused", "why": "overload", "peer": "10.0.0.4", "count": 999, "message": "busy"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("status", "headers"),
     [
