@@ -43,7 +43,7 @@ _RECEIVE: Final = 64 * 1024
 _LOOK_EVERY: Final = 1.0
 _LATE: Final = 1.0
 _LINGERING_SECONDS: Final = 2.0
-_SHUTDOWN_SECONDS: Final = 1.0
+_SHUTDOWN_SECONDS: Final = 2.0
 _MOMENT: Final = 0.02
 
 #: How long a connection that was just accepted, or made, has for its first request before it counts as idle.

@@ -88,4 +88,4 @@ async def test_clients_wait_for_a_webhook_that_starts(cluster: HttpCluster, tmp_
 
 async def refused(converting: Webhook) -> bool:
     """Whether the webhook has told somebody to come again."""
-    return "restow_webhook_refused_total" in str(converting.counts.snapshot())
+    return bool(converting.counts.snapshot().counters["restow_webhook_refused_total", "starting"])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -52,10 +51,8 @@ class Attacked:
         """Send something on each, as far as the other side takes it."""
 
         def send(client: socket.socket) -> None:
-            try:
+            with suppress(OSError):  # it was ended already
                 client.sendall(sent)
-            except OSError:
-                pass  # it was ended already
 
         for client in clients:
             await asyncio.to_thread(send, client)
@@ -74,6 +71,7 @@ class Attacked:
 
     async def refusals(self) -> list[tuple[str, str]]:
         """Stop it; return the reason and the peer of each line about a refusal."""
+        await self._provider.remove()  # while it is converted: objects that nobody converts hold their CRD back
         assert await self.instance.stop() == 0
         lines = b"".join(self.instance.log).decode().splitlines()
         found = (json.loads(line[line.index("{") :]) for line in lines if '"event":"refused"' in line)
@@ -111,7 +109,6 @@ async def _attacked(cluster: HttpCluster, folder: Path) -> AsyncIterator[Attacke
             await provider.create(GATEWAYS, "v1", f"g{number}", {"hosts": ["a"]})
         yield Attacked(instance, provider)
     finally:
-        # Objects that nobody converts any more would hold their CRD back.
         await provider.remove()
         await instance.stop()
 
@@ -161,7 +158,7 @@ async def test_a_lack_of_files_is_told_once(cluster: HttpCluster, tmp_path: Path
     """A traceback for each connection that cannot be accepted fills a disk in an hour; and who waits gives its own."""
     async with _attacked(cluster, tmp_path) as attacked:
         await attacked.is_served()
-        limit = len(os.listdir(f"/proc/{attacked.pid}/fd")) + 40
+        limit = len(tuple(Path(f"/proc/{attacked.pid}/fd").iterdir())) + 40
         resource.prlimit(attacked.pid, resource.RLIMIT_NOFILE, (limit, limit))
         with _open(await asyncio.to_thread(attacked.connections, 150)):
             await asyncio.sleep(1.5)  # what counts is how little happens in that time
