@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from http import HTTPStatus
 
 import pytest
 
 from restow.conversion import Registry
-from restow.conversion.server import conversions_by_crd
+from restow.conversion.server import bind, conversions_by_crd
 from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.refusals import Refusal
 from tests.conversion.server.clocks import HeldClock
@@ -86,7 +87,7 @@ def test_of_each_reason_to_refuse_there_is_a_line_a_minute(caplog: pytest.LogCap
     assert [json.loads(each.message) for each in caplog.records] == [
         {"event": "refused", "why": "overload", "peer": "10.0.0.0", "count": 1, "message": "busy"},
         {"event": "refused", "why": "no-review", "count": 1},
-        {"event": "refused", "why": "overload", "peer": "10.0.0.4", "count": 999, "message": "busy"},
+        {"event": "refused", "why": "overload", "peer": "10.0.0.5", "count": 999, "message": "busy"},
     ]
 
 
@@ -106,3 +107,10 @@ def test_a_refusal_is_what_an_api_server_understands(status: HTTPStatus, headers
     assert (document["kind"], document["apiVersion"], document["status"]) == ("Status", "v1", "Failure")
     assert (document["message"], document["code"]) == ("a sentence", status)
     assert dict(refusal.headers) == headers
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+def test_an_ipv6_address_may_stand_in_brackets() -> None:
+    """As in a URL: so people write them."""
+    with bind("[::1]", 0) as listener:
+        assert listener.getsockname()[0] == "::1"
