@@ -233,7 +233,7 @@ class _Tls(SSLProtocol):
         self._connection.accepted(transport)
         super().connection_made(transport)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: BaseException | None) -> None:
         self._connection.begin(_Doing.GONE)
         super().connection_lost(exc)
 
@@ -354,10 +354,11 @@ class Connections(web.Server):
     def _end_longest(self, kinds: Sequence[_Doing], seconds: float) -> bool:
         """End the one that waits longest, and for some seconds at least, of the kind of which most wait so long."""
         before = self.clock.monotonic() - seconds
-        queues = [queue for each in kinds if (queue := self._queues[each]) and next(iter(queue)).since <= before]
-        if not queues:
+        queues = [self._queues[each] for each in kinds]
+        due = [each for each in queues if each and next(iter(each)).since <= before]
+        if not due:
             return False
-        longest = next(iter(max(queues, key=len)))
+        longest = next(iter(max(due, key=len)))
         self.refused("too-many-connections", longest.peer, longest.doing.value)
         longest.leave()
         return True
