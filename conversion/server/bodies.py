@@ -2,14 +2,16 @@
 
 What a client announces is believed only where it is too much; what it sends is counted while it comes, so that a
 client that announces much and sends nothing takes nothing from the others. Large bodies share a part of what there is:
-API servers send one object at a time, and these always find room. Where there is none, the body that has been coming
-for the longest time makes it: a client that sends all but the last byte, and waits, loses it to the next one.
+API servers send one object at a time, and these always find room. Where there is none, the request that has kept the
+server waiting longest makes it: a client that sends all but the last byte of a body, or does not read its answer, loses
+its room to the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -23,30 +25,30 @@ from restow.kube.clock import Clock
 
 __all__ = ["Bodies"]
 
-#: How long a body may take to come before it makes room for others.
+#: How long a client may take before it makes room for others.
 _PATIENCE: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class _Coming:
-    """A body that is not complete yet."""
+class _Waiting:
+    """A request that waits for its client: for the rest of its body, or for its answer to be read."""
 
     request: web.BaseRequest
     since: float
-    text: bytearray = field(default_factory=bytearray)
+    size: int = 0
 
 
 class Bodies:
-    """The bodies that are at work in this process. `in_flight` is their size in bytes.
+    """The bodies that are at work in this process, and large answers. `in_flight` is their size in bytes.
 
-    `end` ends a request whose body makes room for others.
+    `end` ends a request that makes room for others.
     """
 
     def __init__(self, limits: Limits, clock: Clock, end: Callable[[web.BaseRequest], None]) -> None:
         self._limits = limits
         self._clock = clock
         self._end = end
-        self._coming: dict[_Coming, None] = {}
+        self._waiting: dict[_Waiting, None] = {}
         self._complete = 0
         self._large = 0
         self.in_flight = 0
@@ -71,46 +73,62 @@ class Bodies:
         self._complete -= 1
         self._count(len(body), 0)
 
+    @contextmanager
+    def sending(self, request: web.BaseRequest, size: int) -> Iterator[None]:
+        """Count an answer of some bytes while it is sent; whoever does not read it makes room for others."""
+        with self._held(request) as waiting:
+            self._count(0, size)
+            waiting.size = size
+            yield
+
     async def _read_on(self, request: web.BaseRequest, most: int) -> bytearray:
-        coming = _Coming(request, self._clock.monotonic())
         announced = request.content_length or 0
         _check(announced, most)
-        if self._excess(0, announced) > sum(len(each.text) for each in self._slow(announced)):
+        if self._excess(0, announced) > sum(each.size for each in self._slow(announced)):
             raise _overload("bytes")
         if request.headers.get(EXPECT, "").lower() == "100-continue":
             request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # type: ignore[union-attr]  # there is one
-        self._coming[coming] = None
-        try:
-            while chunk := await request.content.readany():
-                if coming not in self._coming:
-                    raise ConnectionResetError
-                self._grow(coming, len(coming.text), len(coming.text) + len(chunk), most)
-                coming.text += chunk
-        except BaseException as error:
-            self._give_up(coming)
-            if isinstance(error, RequestPayloadError):
+        text = bytearray()
+        with self._held(request) as waiting:
+            try:
+                while chunk := await request.content.readany():
+                    if waiting not in self._waiting:
+                        raise ConnectionResetError
+                    self._grow(waiting, len(text), len(text) + len(chunk), most)
+                    text += chunk
+                    waiting.size = len(text)
+            except RequestPayloadError as error:
                 message = "the request's body ended early, or is not encoded as its headers say"
                 raise Refusal(HTTPStatus.BAD_REQUEST, "broken", message, hangs_up=True) from error
-            raise
-        del self._coming[coming]
+        self._count(0, len(text))
         self._complete += 1
-        return coming.text
+        return text
 
-    def _grow(self, coming: _Coming | None, before: int, after: int, most: int) -> None:
+    @contextmanager
+    def _held(self, request: web.BaseRequest) -> Iterator[_Waiting]:
+        """Note a request that waits for its client; in the end its bytes count no longer."""
+        waiting = _Waiting(request, self._clock.monotonic())
+        self._waiting[waiting] = None
+        try:
+            yield waiting
+        finally:
+            self._give_up(waiting)
+
+    def _grow(self, waiting: _Waiting | None, before: int, after: int, most: int) -> None:
         """Count what was received of a body, after slower ones have made room for it if need be. Raises Refusal."""
         _check(after, most)
         while self._excess(before, after) > 0:
             slowest = next(self._slow(after), None)
-            if slowest is None or slowest is coming:
+            if slowest is None or slowest is waiting:
                 raise _overload("bytes")
             self._give_up(slowest)
             self._end(slowest.request)
         self._count(before, after)
 
-    def _give_up(self, coming: _Coming) -> None:
-        if coming in self._coming:
-            del self._coming[coming]
-            self._count(len(coming.text), 0)
+    def _give_up(self, waiting: _Waiting) -> None:
+        if waiting in self._waiting:
+            del self._waiting[waiting]
+            self._count(waiting.size, 0)
 
     def _count(self, before: int, after: int) -> None:
         self.in_flight += after - before
@@ -127,13 +145,13 @@ class Bodies:
     def _in_share(self, size: int) -> int:
         return size if size > self._limits.object else 0
 
-    def _slow(self, size: int) -> Iterator[_Coming]:
-        """Yield the bodies that make room for one of some size, the one first that has been coming longest."""
+    def _slow(self, size: int) -> Iterator[_Waiting]:
+        """Yield the requests that make room for a body of some size, the one first that has waited longest."""
         before = self._clock.monotonic() - _PATIENCE
-        for each in self._coming:
+        for each in self._waiting:
             if each.since > before:
                 return
-            if each.text and (size <= self._limits.object or len(each.text) > self._limits.object):
+            if each.size and (size <= self._limits.object or each.size > self._limits.object):
                 yield each
 
 

@@ -358,7 +358,8 @@ class Connections(web.Server):
         due = [each for each in queues if each and next(iter(each)).since <= before]
         if not due:
             return False
-        longest = next(iter(max(due, key=len)))
+        most = max(due, key=len)
+        longest = next(iter(most))
         self.refused("too-many-connections", longest.peer, longest.doing.value)
         longest.leave()
         return True

@@ -27,7 +27,7 @@ class Limits:
             read an answer. Of these and of handshakes, one more ends the one that has waited longest.
         probe_connections: the same for the plain port.
         requests: complete requests at work; beyond, clients are told to come again.
-        header_seconds: from a request's first byte to the end of its headers.
+        header_seconds: from a request's first byte to the end of its headers; for a client to read a small answer, too.
         request_seconds: from there to the end of the answer. An API server gives up after 30.
         stall_seconds: in each such time a body has to get on, by `bytes_a_second` or by the share that would bring all
             of it in `request_seconds`, whichever is more.
@@ -74,7 +74,7 @@ class Limits:
 
     def seconds_to_send(self, size: int) -> float:
         """Return how long a client may take to read an answer of some bytes."""
-        return min(self.request_seconds, self.header_seconds + size * self.request_seconds / self.body)
+        return self.header_seconds if size <= self.object else self.request_seconds
 
     def least_progress(self, size: int) -> float:
         """Return how many bytes of a body of some bytes have to come in within `stall_seconds`."""

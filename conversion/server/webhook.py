@@ -115,12 +115,14 @@ class Webhook:
         body = await self._bodies.read(request, endpoint.most)
         try:
             answer = await endpoint.answer(body)
-            if isinstance(answer, bytes) and len(answer) <= BUFFER:
-                return self._closing(web.Response(body=answer, headers=_HEADERS))
-            pieces = answer if isinstance(answer, Pieces) else Pieces(len(answer), iter((answer,)))
-            return await self._send(request, pieces)
         finally:
             self._bodies.release(body)
+        del body
+        if isinstance(answer, bytes) and len(answer) <= BUFFER:
+            return self._closing(web.Response(body=answer, headers=_HEADERS))
+        pieces = answer if isinstance(answer, Pieces) else Pieces(len(answer), iter((answer,)))
+        with self._bodies.sending(request, pieces.size):
+            return await self._send(request, pieces)
 
     async def _send(self, request: web.BaseRequest, answer: Pieces) -> web.StreamResponse:
         """Write a large answer piece by piece: others have their turn in between, and the client's pace counts."""
@@ -138,9 +140,11 @@ class Webhook:
         return response
 
     def _make_room(self, request: web.BaseRequest) -> None:
-        """End a request whose body comes too slowly, because others need the room."""
-        self.counts.add("restow_webhook_aborted_total", "body")
-        self.complaints.tell("too-slow", request.remote or "", "body")
+        """End a request whose client is slow, because others need the room."""
+        connection = request.protocol
+        doing = connection.doing.value if isinstance(connection, Connection) else "body"
+        self.counts.add("restow_webhook_aborted_total", doing)
+        self.complaints.tell("too-slow", request.remote or "", doing)
         if request.transport is not None:
             request.transport.abort()
 

@@ -284,11 +284,32 @@ async def test_answers_that_nobody_reads_end(authority: Authority) -> None:
             ("restow_conversion_reviews_total", "gateways.edge.example.dev", "success")
         ):
             await asyncio.sleep(0.01)
-        held.seconds += 16
+        held.seconds += 36
         while aborted(webhook) != {"answer": 1}:
             await asyncio.sleep(0.01)
         while webhook.webhook.counts.snapshot().gauges["restow_webhook_bytes_in_flight",]:
             await asyncio.sleep(0.01)
+
+
+async def test_answers_that_nobody_reads_make_room(authority: Authority) -> None:
+    """Whoever sends reviews, and reads no answer, would hold all bytes that may be at work."""
+    held = HeldClock()
+    limits = Limits(body=9_000_000, object=9_000_000, in_flight=20_000_000, drain_seconds=0)
+    body = review(*(old(f"g{number}", host="x" * 100_000) for number in range(80)))
+    async with AsyncExitStack() as stack, running(authority, limits=limits, clock=held.clock()) as webhook:
+        converted = ("restow_conversion_reviews_total", "gateways.edge.example.dev", "success")
+        for number in range(4):
+            client = await stack.enter_async_context(connected(webhook))
+            client.writer.transport.pause_reading()
+            await client.send(head(content_length=str(len(body))) + body)
+            async with asyncio.timeout(10):
+                while webhook.webhook.counts.snapshot().counters.get(converted, 0) <= number:
+                    await asyncio.sleep(0.01)
+            held.seconds += 1
+        async with connected(webhook) as other:
+            assert (await other.post(review(old()))).status == 200
+        assert aborted(webhook).keys() == {"answer"}
+        assert webhook.webhook.counts.snapshot().gauges["restow_webhook_bytes_in_flight",] <= 20_000_000
 
 
 async def test_slow_clients_of_the_probes_end(authority: Authority) -> None:
