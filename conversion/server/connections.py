@@ -78,7 +78,7 @@ class Connection(web.RequestHandler):
     """One connection: what it is doing, and since when."""
 
     __slots__ = (
-        *("_announced", "_home", "_judged", "_judged_at", "_received", "_requested", "_size", "_socket"),
+        *("_home", "_judged", "_judged_at", "_received", "_requested", "_size", "_socket"),
         *("doing", "since"),
     )
 
@@ -86,7 +86,7 @@ class Connection(web.RequestHandler):
         super().__init__(connections, **settings)
         self._home = connections
         self._socket: asyncio.Transport | None = None
-        self._received = self._judged_at = self._announced = self._size = 0
+        self._received = self._judged_at = self._size = 0
         self.doing = _Doing.HANDSHAKE
         self.since = self._judged = self._requested = connections.clock.monotonic()
 
@@ -134,7 +134,6 @@ class Connection(web.RequestHandler):
         if request.content.is_eof():
             self.begin(_Doing.REQUEST)
         else:
-            self._announced = request.content_length or 0
             self._received = self._judged_at = 0
             self.begin(_Doing.BODY)
             request.content.on_eof(self._has_body)
@@ -205,7 +204,7 @@ class Connection(web.RequestHandler):
     def _crawls(self, limits: Limits, now: float, *, judged: bool) -> bool:
         if judged and now - self._judged < limits.stall_seconds:
             return False
-        enough = self._received - self._judged_at >= limits.least_progress(max(self._announced, self._received))
+        enough = self._received - self._judged_at >= limits.bytes_a_second * limits.stall_seconds
         self._judged, self._judged_at = now, self._received
         return judged and not enough
 

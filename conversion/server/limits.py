@@ -29,9 +29,8 @@ class Limits:
         requests: complete requests at work; beyond, clients are told to come again.
         header_seconds: from a request's first byte to the end of its headers; for a client to read a small answer, too.
         request_seconds: from there to the end of the answer. An API server gives up after 30.
-        stall_seconds: in each such time a body has to get on, by `bytes_a_second` or by the share that would bring all
-            of it in `request_seconds`, whichever is more.
-        bytes_a_second: what a body comes in by at least.
+        stall_seconds: in each such time a body has to get on, by `bytes_a_second`.
+        bytes_a_second: what comes of a body at least.
         idle_seconds: between two requests. An API server keeps a connection for 90, and takes it badly if the other
             side hangs up just when it is used again.
         handshake_seconds: for TLS; an API server's own limit is 10.
@@ -75,7 +74,3 @@ class Limits:
     def seconds_to_send(self, size: int) -> float:
         """Return how long a client may take to read an answer of some bytes."""
         return self.header_seconds if size <= self.object else self.request_seconds
-
-    def least_progress(self, size: int) -> float:
-        """Return how many bytes of a body of some bytes have to come in within `stall_seconds`."""
-        return self.stall_seconds * max(self.bytes_a_second, size / self.request_seconds)
