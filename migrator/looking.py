@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
-from restow.kube.retry import LOOK_S
+from restow.kube.retry import patient
 from restow.migrator.halt import Halt
 from restow.migrator.lister import list_objects
 from restow.migrator.managedfields.treatment import treatments
@@ -38,7 +38,7 @@ async def look_through(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:
         requests=Requests(),
         halt=environment.halt,
         jitter=environment.jitter,
-        patience_s=LOOK_S,
+        patience_s=patient(cluster).patience_s,
     ):
         for meta, _live in page.items:
             yield meta

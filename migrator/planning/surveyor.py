@@ -16,7 +16,7 @@ from dataclasses import replace
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.kube.retry import LOOK_S, patient
+from restow.kube.retry import patient
 from restow.migrator.converters.converter import Converter, Json
 from restow.migrator.converters.probe import probe
 from restow.migrator.decide import Decision, decide
@@ -278,7 +278,7 @@ class _Surveyor:
             namespace=self._options.namespace,
             selector=self._options.selector,
             whole=whole,
-            patience_s=LOOK_S,
+            patience_s=patient(self._cluster).patience_s,
         )
 
     def _key(self, meta: Meta) -> tuple[str, str | None]:
