@@ -18,11 +18,13 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import msgspec
 
+from restow.conversion import nesting
 from restow.conversion.errors import ObjectError, ReviewError, RuleFailed
 from restow.conversion.graph import Graph
+from restow.conversion.jsoncursor import JsonCursor, NoJson
 from restow.conversion.values import Json
 
-__all__ = ["MAX_MESSAGE", "Review", "convert_review"]
+__all__ = ["MAX_MESSAGE", "Fields", "Review", "convert_review", "read_item"]
 
 _VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
 _KIND: Final = "ConversionReview"
@@ -32,10 +34,24 @@ MAX_MESSAGE: Final = 2048
 _MAX_FAILURE: Final = 512
 _MAX_NAME: Final = 253
 
+#: What is looked at around the objects.
+_ENVELOPE: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
+
+_TOO_DEEP: Final = f"it is, or became, nested more than {nesting.MAX_DEPTH} levels deep, which API servers do not read"
+
 _MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 Fields = dict[str, msgspec.Raw]
+
+
+class NestedFields(Fields):
+    """The fields of an object that is nested more deeply than msgspec follows; `nested` are those that are."""
+
+    def __init__(self) -> None:
+        self.nested: dict[str, nesting.Nested] = {}
+
+
 Item = TypeVar("Item")
 
 
@@ -85,15 +101,14 @@ class Review:
     bounds memory, and leaves the garbage collector nothing to look through.
     """
 
-    def __init__(self, graph: Graph, body: bytes) -> None:
-        """Read the envelope. Raises ReviewError if the body is no ConversionReview with a request."""
-        envelope: _Envelope[Any]
+    def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:
+        """Read the envelope. Raises ReviewError if the body is no ConversionReview with a request.
+
+        A converted object of more than `most` bytes is a failed one.
+        """
         try:
-            try:
-                envelope = _envelope(body)
-            except _MALFORMED:
-                envelope = _envelope_of_anything(body)
-        except _MALFORMED as error:
+            envelope = _read_envelope(body)
+        except (*_MALFORMED, NoJson) as error:
             message = "the body is no ConversionReview: it is not JSON, or its envelope has fields of the wrong type"
             raise ReviewError(message) from error
         if envelope.kind != _KIND or envelope.api_version not in _VERSIONS:
@@ -103,6 +118,7 @@ class Review:
             message = "the ConversionReview has no request"
             raise ReviewError(message)
         self._graph = graph
+        self._most = most
         self._api_version = envelope.api_version
         self._request = envelope.request
         self.objects: tuple[Fields | msgspec.Raw, ...] = tuple(envelope.request.objects or ())
@@ -120,13 +136,15 @@ class Review:
             fields: Fields = {}
             try:
                 fields = obj if isinstance(obj, dict) else _read_fields(obj)
-                converted = _encode(self._convert(fields))
+                converted = self._written(self._convert(fields))
             except ObjectError as error:
                 self._fail(index, fields, error)
+            except (nesting.TooDeep, RecursionError):
+                self._fail(index, fields, ObjectError(_TOO_DEEP))
+            except MemoryError:
+                self._fail(index, fields, ObjectError("it became too large to be written"))
             except (*_MALFORMED, TypeError, OverflowError):
-                self._fail(
-                    index, fields, ObjectError("it is, or became, what JSON cannot say, or is nested too deeply")
-                )
+                self._fail(index, fields, ObjectError("it is, or became, what JSON cannot say"))
             else:
                 if not self.failures:
                     self._converted.append(msgspec.Raw(converted))
@@ -144,12 +162,31 @@ class Review:
     def _enveloped(self, response: Json) -> Json:
         return {"apiVersion": self._api_version, "kind": _KIND, "response": response}
 
+    def _written(self, converted: Any) -> bytes:
+        try:
+            text = _encode(converted)
+        except RecursionError:
+            text = nesting.encode(converted)
+        if self._most is not None and len(text) > self._most:
+            reason = f"it became larger than {self._most} bytes, the most that an object may have"
+            raise ObjectError(reason)
+        return text
+
     def _convert(self, fields: Fields) -> Any:
+        if isinstance(fields, NestedFields):
+            _check(fields)
         source, kind = _text(fields, "apiVersion"), _text(fields, "kind")
         route = self._graph.route(kind, source, self.target, visible=True)
         if route is None:
             return fields if "metadata" in fields else {**fields, "metadata": {}}
-        obj: Json = {name: _any(value) if name in route.touched else value for name, value in fields.items()}
+        try:
+            obj: Json = {name: _any(value) if name in route.touched else value for name, value in fields.items()}
+        except RecursionError:
+            nested = fields.nested if isinstance(fields, NestedFields) else {}
+            obj = {
+                name: _tree(value, nested.get(name)) if name in route.touched else value
+                for name, value in fields.items()
+            }
         obj["apiVersion"], obj["kind"] = source, kind
         if "metadata" in fields:
             obj["metadata"] = _read_metadata(fields["metadata"])
@@ -172,6 +209,79 @@ class Review:
         return message[: MAX_MESSAGE - 2] + " …"
 
 
+def read_item(text: bytes) -> Fields | msgspec.Raw:
+    """Return the fields of an object, or the text of what is none. Raises NoJson, MsgspecError for what is no JSON."""
+    try:
+        return _fields(text)
+    except msgspec.ValidationError:
+        return msgspec.Raw(text)
+    except RecursionError:
+        if not text.lstrip().startswith(b"{"):
+            return msgspec.Raw(text)
+    fields, cursor = NestedFields(), JsonCursor(text)
+    for name in cursor.members():
+        fields[name] = msgspec.Raw(bytes(cursor.value()))
+        fields.nested.pop(name, None)
+        if cursor.nested is not None:
+            cursor.nested.check()
+            fields.nested[name] = cursor.nested
+    cursor.end()
+    return fields
+
+
+def _read_envelope(body: bytes) -> _Envelope[Any]:
+    try:
+        return _envelope(body)
+    except _MALFORMED:
+        pass
+    try:
+        return _envelope_of_anything(body)
+    except RecursionError:
+        pass
+    envelope: Fields = {}
+    request: Fields | None = None
+    objects: list[Fields | msgspec.Raw] = []
+    cursor = JsonCursor(body)
+    for name in cursor.members():
+        if name != "request":
+            _keep(cursor, name, envelope)
+            continue
+        request = {}
+        for inner in cursor.members():
+            if inner == "objects":
+                objects = [read_item(bytes(item)) for item in cursor.items()]
+            else:
+                _keep(cursor, inner, request)
+    cursor.end()
+    found = _envelope_of_anything(_encode({**envelope, "request": request}))
+    if found.request is not None:
+        found.request.objects = objects
+    return found
+
+
+def _keep(cursor: JsonCursor, name: str, fields: Fields) -> None:
+    """Keep a field of the envelope, unless it is one that is not looked at."""
+    if name in _ENVELOPE:
+        fields[name] = msgspec.Raw(bytes(cursor.value()))
+    else:
+        cursor.skip()
+
+
+def _check(fields: NestedFields) -> None:
+    """Raise TooDeep for an object that API servers would not read; of its metadata they get only a part."""
+    if any(nested.depth >= nesting.MAX_DEPTH for name, nested in fields.nested.items() if name != "metadata"):
+        raise nesting.TooDeep
+
+
+def _tree(text: msgspec.Raw | memoryview, nested: nesting.Nested | None) -> Any:
+    """Decode what may be nested more deeply than msgspec follows; `nested` is what is known of it."""
+    try:
+        return _any(text) if nested is None else nested.decode()
+    except RecursionError:
+        nested = nesting.scan(memoryview(text))
+        return nested and nested.decode()
+
+
 def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
     value = _any(fields[name]) if name in fields else None
     if not isinstance(value, str):
@@ -183,7 +293,7 @@ def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
 def _read_fields(text: msgspec.Raw) -> Fields:
     try:
         return _fields(text)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, RecursionError):
         reason = "it is no object"
         raise ObjectError(reason) from None
 
@@ -194,11 +304,19 @@ def _read_metadata(text: msgspec.Raw) -> Any:
     except msgspec.ValidationError:
         reason = "the metadata is no object"
         raise ObjectError(reason, pointer="/metadata") from None
+    except RecursionError:
+        metadata: Json = {}
+        cursor = JsonCursor(memoryview(text))
+        for name in cursor.members():
+            value = cursor.value()
+            if name in _Metadata.__annotations__:
+                metadata[name] = _tree(value, cursor.nested)
+        return metadata
 
 
 def _identity(fields: Fields) -> str:
     try:
-        metadata = _metadata(fields["metadata"]) or {}
+        metadata = _read_metadata(fields["metadata"]) or {}
         kind, version = _text(fields, "kind"), _text(fields, "apiVersion")
     except (ObjectError, KeyError, *_MALFORMED):
         return "an object without a name"

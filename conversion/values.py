@@ -8,11 +8,14 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from math import isfinite
 from typing import Any, Final, Literal
 
 import msgspec
+
+from restow.conversion import nesting
 
 __all__ = ["ABSENT", "Absent", "Json", "alike", "canonical", "depth", "is_json", "plain", "same"]
 
@@ -45,36 +48,71 @@ def same(left: Any, right: Any) -> bool:
         return True
     if left.__class__ in _SCALARS:
         return left.__class__ is right.__class__ and bool(left == right)
+    try:
+        return _same(left, right)
+    except RecursionError:
+        return _are_deeply(_same, left, right)
+
+
+def _same(left: Any, right: Any) -> bool:
+    if left.__class__ in _SCALARS:
+        return left.__class__ is right.__class__ and bool(left == right)
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False
         for name, value in left.items():
             other = right.get(name, ABSENT)
-            if other is not value and not same(value, other):
+            if other is not value and not _same(value, other):
                 return False
         return True
     if not isinstance(left, list) or not isinstance(right, list) or len(left) != len(right):
         return False
     for value, other in zip(left, right, strict=True):  # noqa: SIM110 no generators on the hot path
-        if other is not value and not same(value, other):
+        if other is not value and not _same(value, other):
             return False
     return True
 
 
 def alike(left: Any, right: Any) -> bool:
     """Say whether two values are the same but for how a number is spelled: the API server turns 1.0 into 1."""
+    try:
+        return _alike(left, right)
+    except RecursionError:
+        return _are_deeply(_alike, left, right)
+
+
+def _alike(left: Any, right: Any) -> bool:
     if left.__class__ in _NUMBERS and right.__class__ in _NUMBERS:
         return bool(left == right)
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(alike(value, right[name]) for name, value in left.items())
+        return left.keys() == right.keys() and all(_alike(value, right[name]) for name, value in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(alike, left, right))
+        return len(left) == len(right) and all(map(_alike, left, right))
     return same(left, right)
+
+
+def _are_deeply(are: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+    """Compare what is nested too deeply for a function that calls itself; `are` compares all else."""
+    pairs = [(left, right)]
+    while pairs:
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+            pairs += [(value, right[name]) for name, value in left.items()]
+        elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            pairs += zip(left, right, strict=True)
+        elif isinstance(left, dict | list) or isinstance(right, dict | list) or not are(left, right):
+            return False
+    return True
 
 
 def canonical(value: Any) -> bytes:
     """Return the one JSON text of a value: keys sorted, no spaces. Raises what msgspec raises on what is no JSON."""
-    return _encode(value)
+    try:
+        return _encode(value)
+    except RecursionError:
+        return nesting.encode(value, _encode)
 
 
 def is_json(value: Any) -> bool:
@@ -88,11 +126,35 @@ def is_json(value: Any) -> bool:
 
 def plain(value: Any) -> Any:
     """Return a value with its numbers as the API server spells them: 1 instead of 1.0."""
+    try:
+        return _plain(value)
+    except RecursionError:
+        return _plain_deeply(value)
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: plain(child) for name, child in value.items()}
+        return {name: _plain(child) for name, child in value.items()}
     if isinstance(value, list):
-        return [plain(child) for child in value]
+        return [_plain(child) for child in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _plain_deeply(value: Any) -> Any:
+    whole = [value]
+    todo: list[Any] = [whole]
+    budget = nesting.MOST_INSIDE
+    while todo:
+        parent, budget = todo.pop(), budget - 1
+        if not budget:  # an author's function may return what holds itself
+            raise MemoryError
+        for key, child in parent.items() if isinstance(parent, dict) else enumerate(parent):
+            if isinstance(child, dict | list):
+                parent[key] = child.copy()
+                todo.append(parent[key])
+            else:
+                parent[key] = _plain(child)
+    return whole[0]
 
 
 def depth(value: Any) -> int:

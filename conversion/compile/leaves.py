@@ -151,7 +151,7 @@ class Leaves:
                     inverse = w.constant("function", step.inverse)
                     with w.block(f"if {target} is A or not SAME({inverse}({target}), {value}):"):
                         w(f"{target}, {entry} = {name}({value}, None, (){reads})")
-        with w.block("except Exception as error:"):
+        with w.block("except (Exception, SystemExit) as error:"):
             w(f"raise FAILURE(error, {rule.label!r}, {pointer(place.path)!r})")
 
     @property

@@ -101,7 +101,7 @@ class LensStep:
             return True
         try:
             return alike(_given(self.inverse(target), self.takes), value)
-        except Exception:  # noqa: BLE001 an author's function, given what somebody made up
+        except (Exception, SystemExit):  # noqa: BLE001 an author's function, given what somebody made up
             return False
 
     def _entry(self, kept: Json, value: Any, around: tuple[bool, ...]) -> Json | None:
@@ -175,7 +175,7 @@ def dig(value: Any, path: Path) -> Any:
     return value
 
 
-def failure(error: Exception, rule: str, place: str) -> RuleFailed:
+def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
     """Return the error that says that a rule failed at a place. What the function said may show values: it is not told.
 
     An author who wants to say more raises `ObjectError` with a reason of their own.

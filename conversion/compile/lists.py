@@ -64,9 +64,10 @@ def with_hidden(
 ) -> list[Any]:
     """Return the list with its hidden items in their places again; where the item before is gone, at the end.
 
-    A hidden item whose key somebody has used in the meantime stays away: the edit wins, or `merge` judges it.
+    A hidden item whose key somebody has used in the meantime stays away: the edit wins, or `merge` judges it. Items
+    without a key have nothing in common.
     """
-    taken = {_key(item, keys) for item in converted} if keys else set()
+    taken = {_key(item, keys) for item in converted if _is_named(item, keys)}
     places: dict[Id | None, list[Any]] = {}
     covered: dict[str | None, Any] = {}
     for entry in hidden:
@@ -110,6 +111,10 @@ def _ids(items: Sequence[Any], keys: Sequence[str]) -> list[Id]:
         seen[text] = nth + 1
         ids.append((text, nth))
     return ids
+
+
+def _is_named(item: Any, keys: Sequence[str]) -> bool:
+    return isinstance(item, dict) and any(item.get(key) is not None for key in keys)
 
 
 def _key(item: Any, keys: Sequence[str]) -> str | None:

@@ -167,7 +167,7 @@ class Repeat:
             merge = w.constant("merge", self.rule.merge)
             with w.block("try:"):
                 w(f"{target} = WITH_HIDDEN({target}, {hidden}, {items}, {keys!r}, {new_keys!r}, {schema}, {merge})")
-            with w.block("except Exception as error:"):
+            with w.block("except (Exception, SystemExit) as error:"):
                 w(f"raise FAILURE(error, {self.rule.label + ' merge'!r}, {pointer(self.take.path)!r})")
 
     def _write_all_hidden(self) -> None:
@@ -187,7 +187,7 @@ class Repeat:
         hides, hide = self._writer.fresh("hides"), self._writer.constant("hide", self.rule.hide)
         with self._writer.block("try:"):
             self._writer(f"{hides} = {hide}({item}{self.frame.stage.reads(self.rule.reads, item)})")
-        with self._writer.block("except Exception as error:"):
+        with self._writer.block("except (Exception, SystemExit) as error:"):
             self._writer(f"raise FAILURE(error, {self.rule.label + ' hide'!r}, '')")
         with self._writer.block(f"if {hides}:"):
             self._append(all_lost, f"(len({self.target}), {item}, None)")

@@ -70,7 +70,7 @@ class ConversionEndpoint:
         try:
             review: Review
             if len(body) <= _SMALL:
-                review = Review(self._graph, bytes(body))
+                review = Review(self._graph, bytes(body), most=self._most_of_object)
                 for _ in _converted(review, sources):
                     pass
             else:

@@ -17,8 +17,8 @@ import msgspec
 
 from restow.conversion.errors import ReviewError
 from restow.conversion.graph import Graph
-from restow.conversion.review import Fields, Review
-from restow.conversion.server.jsoncursor import WORKS, JsonCursor, NoJson
+from restow.conversion.review import Fields, Review, read_item
+from restow.conversion.jsoncursor import WORKS, JsonCursor, NoJson
 from restow.conversion.values import Json
 
 __all__ = ["LargeReview", "Pieces", "TooLarge"]
@@ -32,7 +32,6 @@ _SAID: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
 _MALFORMED: Final = "the body is no ConversionReview: it is not JSON, or its objects are no list"
 _NO_OBJECTS: Final = b'"convertedObjects":[]'
 
-_fields = msgspec.json.Decoder(Fields).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -62,9 +61,9 @@ class LargeReview(Review):
             if WORKS and len(body) > most:
                 message = f"{_MALFORMED}, or what it asks for is not said before them"
                 raise ReviewError(message)
-            super().__init__(graph, bytes(body))
+            super().__init__(graph, bytes(body), most=most)
             return
-        super().__init__(graph, objects.envelope)
+        super().__init__(graph, objects.envelope, most=most)
         # A sequence as Review wants it, of which each item is made when it is asked for.
         self.objects = cast("tuple[Fields | msgspec.Raw, ...]", objects)
 
@@ -117,9 +116,9 @@ class _Objects:
                     message = f"an object of the review is larger than {self._most} bytes, the most that is accepted"
                     raise TooLarge(message)
                 self._found += 1
-                self._last = _item(bytes(text))
+                self._last = read_item(bytes(text))
                 yield self._last
-        except NoJson as error:
+        except (NoJson, msgspec.MsgspecError) as error:
             raise ReviewError(_MALFORMED) from error
 
 
@@ -150,13 +149,6 @@ def _walked_request(cursor: JsonCursor, request: Json) -> Iterator[memoryview]:
             yield from cursor.items()
         else:
             cursor.skip()
-
-
-def _item(text: bytes) -> Fields | msgspec.Raw:
-    try:
-        return _fields(text)
-    except msgspec.ValidationError:
-        return msgspec.Raw(text)
 
 
 def _parts(head: bytes, objects: list[msgspec.Raw], tail: bytes) -> Iterator[bytes]:

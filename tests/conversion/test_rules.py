@@ -338,6 +338,7 @@ def judged(item: dict[str, Any], hidden: dict[str, Any]) -> dict[str, Any]:
     return {**hidden, **item}
 
 
+HIDING = rules.each("items", [], key="id", hide=lambda item: item.get("secret", False))
 JUDGED = rules.each("items", [], key="id", hide=lambda item: item.get("secret", False), merge=judged)
 
 
@@ -348,6 +349,20 @@ def test_merge_judges_an_item_that_takes_the_key_of_a_hidden_one() -> None:
     assert edited["items"] == [{"id": "2"}, {"id": "1", "secret": True, "a": 1, "b": 2}]
     with pytest.raises(RuleFailed, match=r"^/items: each\(items <-> items\) merge raised KeyError$"):
         graph_of(JUDGED).convert({**shown, "items": [{"id": "1", "fail": 1}]}, f"{GROUP}/v2")
+
+
+@pytest.mark.parametrize("rule", [HIDING, JUDGED], ids=["without merge", "with merge"])
+@pytest.mark.parametrize("hidden", [{"secret": True}, {"secret": True, "id": None}], ids=["no key", "null"])
+@pytest.mark.parametrize("shown", [{"a": 1}, {"a": 1, "id": None}], ids=["no key", "null"])
+def test_items_without_a_key_do_not_replace_each_other(
+    rule: rules.Rule, hidden: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    """An item that a schema without required keys lets in has nothing in common with the next such item."""
+    stored = {"items": [hidden, shown, {"id": "1"}, {"secret": True, "b": 2}]}
+    graph = graph_of(rule)
+    old = down(graph, stored)
+    assert fields_of(old) == {"items": [shown, {"id": "1"}]}
+    assert fields_of(graph.convert(old, f"{GROUP}/v2")) == stored
 
 
 @pytest.mark.parametrize("sent", [{"items": []}, {}], ids=["an empty list", "no list"])

@@ -78,6 +78,10 @@ def cache_v3() -> list[rules.Rule]:
     return [rules.rename("spec.zone", "spec.zones")]
 
 
+#: No more digits are read: Python refuses texts of thousands, and JSON's integers end after 19.
+MOST_DIGITS = 18
+
+
 def to_duration(seconds: Any) -> Any:
     """Spell seconds as a duration."""
     return f"{seconds}s" if isinstance(seconds, int) else seconds
@@ -85,8 +89,7 @@ def to_duration(seconds: Any) -> Any:
 
 def to_seconds(duration: Any) -> Any:
     """Show a duration in whole seconds; what is no plain number of seconds is shown as 0."""
-    text = duration.removesuffix("s") if isinstance(duration, str) else ""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return _number(duration.removesuffix("s")) if isinstance(duration, str) else 0
 
 
 def to_phase(fields: dict[str, Any]) -> Any:
@@ -106,8 +109,11 @@ def to_quantity(size: Any) -> Any:
 
 def from_quantity(quantity: Any) -> Any:
     """Show a quantity in mebibytes; other units are shown as 0."""
-    text = quantity.removesuffix("Mi") if isinstance(quantity, str) else ""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return _number(quantity.removesuffix("Mi")) if isinstance(quantity, str) else 0
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
 
 
 graph = registry.freeze(CRDS)

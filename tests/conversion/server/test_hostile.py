@@ -380,8 +380,9 @@ def with_object(text: bytes) -> bytes:
         with_object(b'{"a":1,}'),
         with_object(OBJECT + b","),
         with_object(OBJECT) + with_object(OBJECT),
-        with_object(OBJECT.replace(b'"spec": {', b'"spec": {"listeners":' + DEEP + b",")),
-        with_object(OBJECT.replace(b'"metadata": {', b'"metadata": {"labels":' + DEEP + b",")),
+        with_object(OBJECT.replace(b'"spec": {', b'"spec": {"listeners":' + DEEP.replace(b"]", b"}") + b",")),
+        with_object(OBJECT.replace(b'"spec": {', b'"spec": {"listeners":' + DEEP + b",").replace(b"}", b"]")),
+        with_object(OBJECT.replace(b'"metadata": {', b'"metadata": {"labels":' + DEEP.replace(b"[]", b"") + b",")),
     ],
 )
 async def test_what_is_no_review_is_refused(webhook: Running, body: bytes, pad: int) -> None:
@@ -406,6 +407,10 @@ async def test_what_is_no_review_is_refused(webhook: Running, body: bytes, pad: 
         b'{"apiVersion":"edge.example.dev/v1alpha1","kind":"Other"}',
         b'{"apiVersion":"edge.example.dev/v9","kind":"Gateway"}',
         b'{"apiVersion":"evil.example.dev/v1alpha1","kind":"Gateway"}',
+        DEEP,
+        OBJECT.replace(b'"spec": {', b'"spec": {"listeners":' + DEEP + b","),
+        OBJECT.replace(b'"metadata": {', b'"metadata": {"labels":' + DEEP + b","),
+        OBJECT.replace(b'"spec": {', b'"more": ' + DEEP + b',"spec": {'),
     ],
 )
 async def test_what_is_no_object_fails_its_review(webhook: Running, text: bytes, pad: int) -> None:

@@ -2,7 +2,8 @@
 
 msgspec finds the end of a value faster than anything else at hand, but has no call for it: it decodes all of a text, or
 says where something came that should not be there. That place is what is used here, for a value that is followed by
-more. Nothing is decoded that nobody asks for; whatever is passed over is checked to be JSON.
+more. Nothing is decoded that nobody asks for; whatever is passed over is checked to be JSON. What is nested too deeply
+for msgspec is looked through by `restow.conversion.nesting`.
 
 Pure.
 """
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+
+from restow.conversion.nesting import Nested, scan
 
 __all__ = ["WORKS", "JsonCursor", "NoJson"]
 
@@ -34,17 +37,21 @@ class NoJson(ValueError):
 
 
 class JsonCursor:
-    """Walks over a text. What it returns are views of the text."""
+    """Walks over a text. What it returns are views of the text.
 
-    def __init__(self, text: bytes | bytearray) -> None:
+    `nested` is the last value if it is nested more deeply than msgspec follows. Such a value is not checked to be JSON.
+    """
+
+    def __init__(self, text: bytes | bytearray | memoryview) -> None:
         self._text = memoryview(text)
         self._place = 0
+        self.nested: Nested | None = None
 
     def members(self) -> Iterator[str]:
         """Enter an object; yields each name, after which the caller has to take the value."""
         closed = self._match(_OPEN_OBJECT)
         while not closed:
-            name = self._value()
+            name = self.value()
             self._match(_COLON)
             try:
                 yield _text(name)
@@ -56,19 +63,24 @@ class JsonCursor:
         """Enter an array; yields each item."""
         closed = self._match(_OPEN_ARRAY)
         while not closed:
-            yield self._value()
+            yield self.value()
             closed = self._match(_NEXT_ITEM)
 
     def text(self) -> str:
         """Take a string."""
         try:
-            return _text(self._value())
+            return _text(self.value())
         except msgspec.MsgspecError as error:
             raise NoJson from error
 
     def skip(self) -> None:
-        """Take a value that nobody needs."""
-        self._value()
+        """Take a value that nobody needs. Raises NoJson if it is none, however deeply it is nested."""
+        self.value()
+        try:
+            if self.nested is not None:
+                self.nested.check()
+        except msgspec.MsgspecError as error:
+            raise NoJson from error
 
     def end(self) -> None:
         """Check that nothing follows."""
@@ -82,12 +94,19 @@ class JsonCursor:
         self._place = found.end()
         return found.lastindex is not None
 
-    def _value(self) -> memoryview:
+    def value(self) -> memoryview:
         """Take a value that is followed by more, and the blanks around it."""
         start = self._place
+        self.nested = None
         try:
             _skip(self._text[start:])
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except RecursionError as error:
+            self.nested = scan(self._text[start:])
+            if self.nested is None:
+                raise NoJson from error
+            self._place += self.nested.size
+            return self._text[start : self._place]
+        except msgspec.MsgspecError as error:
             found = _TRAILING.search(str(error))
             if found is None:
                 raise NoJson from error

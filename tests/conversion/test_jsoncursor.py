@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion.server.jsoncursor import WORKS, JsonCursor, NoJson
+from restow.conversion.jsoncursor import WORKS, JsonCursor, NoJson
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -85,7 +85,9 @@ def walked(text: bytes) -> Iterator[Any]:
         b'{"items":[NaN]}',
         b'{"items":[tru]}',
         b'{"a":' + b"[" * 100_000,
-        b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"a":' + b"[" * 100_000 + b"}" * 100_000 + b"}",
+        b'{"a":' + b"[" * 100_000 + b"]" * 99_999 + b"}",
+        b'{"a":' + b"[" * 100_000 + b"tru" + b"]" * 100_000 + b"}",
     ],
 )
 def test_what_is_no_json_is_noticed_where_it_is(text: bytes) -> None:

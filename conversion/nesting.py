@@ -1,0 +1,212 @@
+"""JSON that is nested more deeply than msgspec follows, which gives up where Python's recursion limit is.
+
+Go, and so every API server, reads JSON 10,000 levels deep (encoding/json `maxNestingDepth`, sigs.k8s.io/json); the
+C code of msgspec recurses, and Python 3.11 stops it before level 1,000. Neither a higher recursion limit nor a larger
+stack is safe in whatever thread this runs. So the text is cut into pieces that are flat enough, inmost first: in the
+piece around another one stands a number, as a mark. Every piece is read or written by msgspec, and nothing recurses.
+
+This is for the few texts that msgspec has refused: it costs about ten times what msgspec takes.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+__all__ = ["MAX_DEPTH", "MOST_INSIDE", "MOST_NESTED", "Nested", "TooDeep", "encode", "scan"]
+
+#: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
+MAX_DEPTH: Final = 9_997
+
+#: How many bytes such a value may have: as many as API servers accept of an object (`MaxRequestBodyBytes`).
+MOST_NESTED: Final = 3 * 1024 * 1024
+
+#: How many levels a piece has: a fifth of what Python's default limit allows, so that its caller may be deep as well.
+_LEVELS: Final = 200
+
+#: How many objects and lists one level may have: a value that holds itself twice has twice as many in each.
+MOST_INSIDE: Final = 1024 * 1024
+
+_BLANK: Final = rb'[^"\[\]{}]*+'
+#: Everything up to the next bracket that is not in a string. It matches everywhere, at the end and before a string that
+#: does not end as well: what can fail would be tried again from every byte on.
+_BRACKET: Final = re.compile(
+    _BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}]|(\"|\Z))", re.DOTALL
+)
+#: The group of `_BRACKET` that stands for no bracket.
+_ENDS: Final = 2
+
+_CONTAINERS: Final = frozenset({dict, list})
+
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
+_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+class TooDeep(ValueError):
+    """The value is nested more deeply than an API server reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A deeply nested value that `scan` found: its size in bytes, its levels, and its pieces, inmost first.
+
+    `mark` is how the number begins that stands for a piece; it stands nowhere else in the text.
+    """
+
+    size: int
+    depth: int
+    mark: str
+    pieces: tuple[bytes, ...]
+
+    def check(self) -> None:
+        """Raise msgspec.DecodeError if the text is no JSON after all."""
+        for piece in self.pieces:
+            _skip(piece)
+
+    def decode(self) -> Any:
+        """Return the value. Raises msgspec.DecodeError if the text is no JSON after all."""
+        mark, values, value = self.mark, [], None
+
+        def number(text: str) -> Any:
+            return values[int(text[len(mark) :])] if text.startswith(mark) else _any(text)
+
+        read = msgspec.json.Decoder(float_hook=number).decode
+        for piece in self.pieces:
+            value = read(piece)
+            values.append(value)
+        return value
+
+
+def scan(text: memoryview) -> Nested | None:
+    """Find the end of the object or list that the text begins with, and cut it into pieces; None if it has no end.
+
+    No more than `MOST_NESTED` bytes are looked at. What is between the brackets is looked at later: by `Nested.check` or `Nested.decode`.
+    """
+    text = text[:MOST_NESTED]
+    mark = _mark(text)
+    pieces: list[bytes] = []
+    cuts: list[tuple[int, int, bytes]] = []
+    starts: list[int] = []
+    heights: list[int] = [0]
+    deepest = 0
+    for found in _BRACKET.finditer(text):
+        if found.lastindex == _ENDS:
+            return None
+        if found.lastindex:
+            starts.append(found.end() - 1)
+            heights.append(0)
+            if len(starts) > deepest:
+                deepest = len(starts)
+            continue
+        end = found.end()
+        start = starts.pop() if starts else end
+        height = heights.pop() + 1
+        if height == _LEVELS or not starts:
+            number = f"{mark}{len(pieces)}".encode()
+            pieces.append(_piece(text, start if starts else 0, end, cuts))
+            cuts.append((start, end, number))
+            height = 0
+        if not starts:
+            return Nested(end, deepest, mark, tuple(pieces))
+        if height > heights[-1]:
+            heights[-1] = height
+    return None
+
+
+def _mark(text: memoryview) -> str:
+    """Return how a number begins that is not in the text."""
+    whole, salt = bytes(text), 0
+    while (mark := f"0.{salt}e-0").encode() in whole:
+        salt += 1
+    return mark
+
+
+def _piece(text: memoryview, start: int, end: int, cuts: list[tuple[int, int, bytes]]) -> bytes:
+    """Return a part of the text with marks in the place of what was cut out of it, which is forgotten."""
+    inner = len(cuts)
+    while inner and cuts[inner - 1][0] >= start:
+        inner -= 1
+    parts: list[bytes | memoryview] = []
+    for cut_start, cut_end, number in cuts[inner:]:
+        parts += text[start:cut_start], number
+        start = cut_end
+    del cuts[inner:]
+    return b"".join((*parts, text[start:end]))
+
+
+def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
+    """Return the JSON of an object or list of any depth up to `MAX_DEPTH`; `write` makes that of its pieces.
+
+    Raises TooDeep, MemoryError for what is larger than anything that was ever received, and what `write` raises.
+    """
+    levels = [_Level.of([value])]
+    while levels[-1].inner:
+        if len(levels) == MAX_DEPTH:
+            message = f"it is nested more than {MAX_DEPTH} levels deep"
+            raise TooDeep(message)
+        if len(levels[-1].inner) > MOST_INSIDE:
+            raise MemoryError
+        levels.append(_Level.of(levels[-1].inner))
+    written: dict[int, Any] = {}
+    while levels:
+        level, is_cut = levels.pop(), not len(levels) % _LEVELS
+        below, written = level.sorted(written), {}
+        for index in range(len(level.values)) if is_cut else below:
+            if index in below or level.first(index) < level.ends[index]:
+                done = _with(level.values[index], below.get(index))
+                written[index] = msgspec.Raw(write(done)) if is_cut else done
+    return bytes(written[0]) if written else write(value)
+
+
+class _Level(NamedTuple):
+    """The objects and lists of one depth, those in them, and for each the place after the last of those in it."""
+
+    values: list[Any]
+    inner: list[Any]
+    ends: list[int]
+
+    @classmethod
+    def of(cls, values: list[Any]) -> _Level:
+        """Look for those inside, but for empty ones. It makes one list each, so the garbage collector stays calm."""
+        inner: list[Any] = []
+        ends = []
+        for value in values:
+            members = value.values() if value.__class__ is dict else value
+            inner += [member for member in members if member.__class__ in _CONTAINERS and member]
+            ends.append(len(inner))
+        return cls(values, inner, ends)
+
+    def first(self, index: int) -> int:
+        """Return the place of the first of those inside."""
+        return self.ends[index - 1] if index else 0
+
+    def sorted(self, written: dict[int, Any]) -> dict[int, dict[int, Any]]:
+        """Return by the object or list around it what takes the place of some of those inside."""
+        found: dict[int, dict[int, Any]] = {}
+        for place, done in written.items():
+            index = bisect_right(self.ends, place)
+            found.setdefault(index, {})[place - self.first(index)] = done
+        return found
+
+
+def _with(value: Any, written: dict[int, Any] | None) -> Any:
+    """Return an object or list with others in the place of some of those inside, which are counted."""
+    if not written:
+        return value
+    is_object = value.__class__ is dict
+    copy = {**value} if is_object else [*value]
+    place = 0
+    for key, member in value.items() if is_object else enumerate(value):
+        if member.__class__ in _CONTAINERS and member:
+            if place in written:
+                copy[key] = written[place]
+            place += 1
+    return copy
