@@ -8,6 +8,8 @@ from restow.conversion import Registry, rules
 
 GROUP = "brittle.example.dev"
 CRD = f"vases.{GROUP}"
+#: A field in which any tenant may write what it likes.
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def _careful(value: Any) -> Any:
@@ -46,7 +48,8 @@ def crd(conversion: dict[str, Any]) -> dict[str, Any]:
                         "openAPIV3Schema": {
                             "type": "object",
                             "properties": {
-                                "spec": {"type": "object", "properties": {field: {"type": "string"}}},
+                                "spec": {"type": "object", "properties": {field: {"type": "string"}, "more": ANYTHING}},
+                                "data": ANYTHING,
                             },
                         }
                     },

@@ -13,7 +13,7 @@ from restow.conversion.server import Phase, Webhook
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError
-from restow.kube.resources import CRDS, Resource
+from restow.kube.resources import CRDS, NAMESPACES, Resource
 from tests.apiserver import brittle
 from tests.apiserver.kind import until
 from tests.apiserver.provider import GATEWAYS, Provider, url_of, webhook
@@ -64,6 +64,33 @@ async def test_the_message_names_the_object_and_the_place(vases: HttpCluster) ->
     repair = json.dumps({"spec": {"material": "glued"}}).encode()
     await vases.patch(V1, "bad", repair, "default", patch_type=PatchType.MERGE)
     await until(lambda: listed(vases), "the list did not recover")
+
+
+async def test_a_deep_object_of_one_tenant_is_nothing_to_the_others(vases: HttpCluster) -> None:
+    """API servers read JSON 10,000 levels deep; one such object must not end every list and watch of its kind."""
+    await vases.create(NAMESPACES, b'{"metadata":{"name":"tenant"}}')
+    deep = {levels: b'{"a":' * levels + b"1" + b"}" * levels for levels in (1_200, 9_000)}
+    for levels, text in deep.items():
+        about = b'{"apiVersion":"%s","kind":"Vase","metadata":{"name":"deep-%d"},' % (V1.api_version.encode(), levels)
+        spec = b'"spec":{"material":"clay","more":%s},"data":%s}' % (text, text)
+        await vases.create(V1, about + spec, "tenant")
+    good = {"apiVersion": V1.api_version, "kind": "Vase", "metadata": {"name": "good"}, "spec": {"material": "clay"}}
+    await vases.create(V1, json.dumps(good).encode(), "default")
+    assert (await vases.get(V1ALPHA1, "good", "default")).json()["spec"] == {"clay": "clay"}
+    for namespace in ("tenant", None):
+        body = (await vases.list_page(V1ALPHA1, namespace)).body
+        assert [body.count(b'"data":' + text) + body.count(b'"more":' + text) for text in deep.values()] == [2, 2]
+    for namespace, seen in (("default", 1), ("tenant", 2), (None, 3)):
+        events: list[bytes] = []
+        async with asyncio.timeout(60), vases.watch(V1ALPHA1, namespace, params={"resourceVersion": "0"}) as lines:
+            while len(events) < seen:
+                events.append(await anext(lines))
+        assert all(line.startswith(b'{"type":"ADDED"') and b'"clay":"clay"' in line for line in events)
+    for levels, text in deep.items():
+        old = (await vases.get(V1ALPHA1, f"deep-{levels}", "tenant")).body
+        await vases.replace(V1ALPHA1, f"deep-{levels}", old.replace(b'"clay":"clay"', b'"clay":"fired"'), "tenant")
+        stored = (await vases.get(V1, f"deep-{levels}", "tenant")).body
+        assert stored.endswith(b'"spec":{"material":"fired","more":%s}}\n' % text) and b'"data":' + text in stored
 
 
 async def test_clients_wait_for_a_webhook_that_starts(cluster: HttpCluster, tmp_path: Path) -> None:
