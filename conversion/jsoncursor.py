@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from restow.conversion.nesting import Nested, scan
+from restow.conversion.nesting import MOST_NESTED, Nested, scan
 
 __all__ = ["WORKS", "JsonCursor", "NoJson"]
 
@@ -28,12 +28,14 @@ _NEXT_MEMBER: Final = re.compile(rb"\s*+(?:,\s*+|(\}))")
 _NEXT_ITEM: Final = re.compile(rb"\s*+(?:,|(\]))")
 _END: Final = re.compile(rb"\s*+\Z")
 
+_TOO_MUCH: Final = f"what is nested so deeply has more than {MOST_NESTED} bytes, or is no JSON"
+
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 _text = msgspec.json.Decoder(str).decode
 
 
 class NoJson(ValueError):
-    """The text is no JSON, or has something else than was asked for."""
+    """The text is no JSON, or has something else than was asked for; the message is empty where no more is known."""
 
 
 class JsonCursor:
@@ -103,7 +105,7 @@ class JsonCursor:
         except RecursionError as error:
             self.nested = scan(self._text[start:])
             if self.nested is None:
-                raise NoJson from error
+                raise NoJson(_TOO_MUCH if len(self._text) - start > MOST_NESTED else "") from error
             self._place += self.nested.size
             return self._text[start : self._place]
         except msgspec.MsgspecError as error:

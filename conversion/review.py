@@ -37,6 +37,7 @@ _MAX_NAME: Final = 253
 #: What is looked at around the objects.
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
 
+_MALFORMED_BODY: Final = "it is not JSON, or its envelope has fields of the wrong type"
 _TOO_DEEP: Final = f"it is, or became, nested more than {nesting.MAX_DEPTH} levels deep, which API servers do not read"
 
 _MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -109,7 +110,8 @@ class Review:
         try:
             envelope = _read_envelope(body)
         except (*_MALFORMED, NoJson) as error:
-            message = "the body is no ConversionReview: it is not JSON, or its envelope has fields of the wrong type"
+            known = str(error) if isinstance(error, NoJson) else ""
+            message = f"the body is no ConversionReview: {known or _MALFORMED_BODY}"
             raise ReviewError(message) from error
         if envelope.kind != _KIND or envelope.api_version not in _VERSIONS:
             message = f"the body is no {_KIND} of {' or '.join(_VERSIONS)}"
@@ -220,7 +222,7 @@ def read_item(text: bytes) -> Fields | msgspec.Raw:
             return msgspec.Raw(text)
     fields, cursor = NestedFields(), JsonCursor(text)
     for name in cursor.members():
-        fields[name] = msgspec.Raw(bytes(cursor.value()))
+        fields[name] = msgspec.Raw(bytes(cursor.value()).strip())
         fields.nested.pop(name, None)
         if cursor.nested is not None:
             cursor.nested.check()

@@ -29,7 +29,8 @@ _PART: Final = 256 * 1024
 #: What has to be known before the first object.
 _SAID: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
 
-_MALFORMED: Final = "the body is no ConversionReview: it is not JSON, or its objects are no list"
+_NONE: Final = "the body is no ConversionReview"
+_MALFORMED: Final = "it is not JSON, or its objects are no list"
 _NO_OBJECTS: Final = b'"convertedObjects":[]'
 
 _encode = msgspec.json.Encoder().encode
@@ -59,7 +60,7 @@ class LargeReview(Review):
         objects = _Objects(JsonCursor(body), most)
         if not (WORKS and objects.begin()):
             if WORKS and len(body) > most:
-                message = f"{_MALFORMED}, or what it asks for is not said before them"
+                message = f"{_NONE}: {_MALFORMED}, or what it asks for is not said before them"
                 raise ReviewError(message)
             super().__init__(graph, bytes(body), most=most)
             return
@@ -119,7 +120,8 @@ class _Objects:
                 self._last = read_item(bytes(text))
                 yield self._last
         except (NoJson, msgspec.MsgspecError) as error:
-            raise ReviewError(_MALFORMED) from error
+            message = f"{_NONE}: {(isinstance(error, NoJson) and str(error)) or _MALFORMED}"
+            raise ReviewError(message) from error
 
 
 def _walked(cursor: JsonCursor, envelope: Json, request: Json) -> Iterator[memoryview]:

@@ -422,6 +422,22 @@ async def test_what_is_no_object_fails_its_review(webhook: Running, text: bytes,
     assert "1 of 2 objects cannot be converted" in result["message"]
 
 
+async def test_an_object_that_is_too_deep_is_logged_and_counted(
+    webhook: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It hides all of its kind, as every failed object does: the same line and the same counter name it."""
+    deep = OBJECT.replace(b'"spec": {', b'"spec": {"more":' + DEEP + b",").replace(b'"g"', b'"deep"')
+    with caplog.at_level(logging.INFO):
+        async with connected(webhook) as client:
+            answer = await client.post(with_object(OBJECT + b"," + deep))
+    assert answer.status == 200
+    counters = webhook.webhook.counts.snapshot().counters
+    counted = {key[2:]: value for key, value in counters.items() if key[0] == "restow_conversion_objects_total"}
+    assert counted == {("v1alpha1", "v1", "success"): 1, ("v1alpha1", "v1", "failure"): 1}
+    (line,) = [json.loads(each.message) for each in caplog.records if "conversion failed" in each.message]
+    assert line["first"].startswith("[1] Gateway default/deep (edge.example.dev/v1alpha1): it is, or became, nested")
+
+
 async def test_what_is_odd_but_json_is_converted(webhook: Running, api: ApiServer) -> None:
     """Integers of any size, duplicate names, no objects, escapes: what Go would take is taken."""
     assert await api.convert(webhook.url) == []
