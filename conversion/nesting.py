@@ -16,6 +16,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -88,12 +89,11 @@ class Nested:
 def scan(text: memoryview) -> Nested | None:
     """Find the end of the object or list that the text begins with, and cut it into pieces; None if it has no end.
 
-    No more than `MOST_NESTED` bytes are looked at. What is between the brackets is looked at later: by `Nested.check` or `Nested.decode`.
+    No more than `MOST_NESTED` bytes are looked at. What is between the brackets is looked at later: by `Nested.check`
+    or `Nested.decode`.
     """
     text = text[:MOST_NESTED]
-    mark = _mark(text)
-    pieces: list[bytes] = []
-    cuts: list[tuple[int, int, bytes]] = []
+    spans: list[tuple[int, int]] = []
     starts: list[int] = []
     heights: list[int] = [0]
     deepest = 0
@@ -103,43 +103,40 @@ def scan(text: memoryview) -> Nested | None:
         if found.lastindex:
             starts.append(found.end() - 1)
             heights.append(0)
-            if len(starts) > deepest:
+            if len(starts) > deepest:  # noqa: PLR1730 max costs more than all else here
                 deepest = len(starts)
             continue
-        end = found.end()
-        start = starts.pop() if starts else end
-        height = heights.pop() + 1
-        if height == _LEVELS or not starts:
-            number = f"{mark}{len(pieces)}".encode()
-            pieces.append(_piece(text, start if starts else 0, end, cuts))
-            cuts.append((start, end, number))
+        if len(starts) < 2:
+            spans.append((0, found.end()))
+            return Nested(found.end(), deepest, *_cut(bytes(text[: found.end()]), spans))
+        start, height = starts.pop(), heights.pop() + 1
+        if height == _LEVELS:
+            spans.append((start, found.end()))
             height = 0
-        if not starts:
-            return Nested(end, deepest, mark, tuple(pieces))
-        if height > heights[-1]:
+        if height > heights[-1]:  # noqa: PLR1730
             heights[-1] = height
     return None
 
 
-def _mark(text: memoryview) -> str:
-    """Return how a number begins that is not in the text."""
-    whole, salt = bytes(text), 0
-    while (mark := f"0.{salt}e-0").encode() in whole:
-        salt += 1
-    return mark
+def _cut(text: bytes, spans: list[tuple[int, int]]) -> tuple[str, tuple[bytes, ...]]:
+    """Cut the parts out of the text, of which the inner ones come first; return the mark, and the pieces.
 
-
-def _piece(text: memoryview, start: int, end: int, cuts: list[tuple[int, int, bytes]]) -> bytes:
-    """Return a part of the text with marks in the place of what was cut out of it, which is forgotten."""
-    inner = len(cuts)
-    while inner and cuts[inner - 1][0] >= start:
-        inner -= 1
-    parts: list[bytes | memoryview] = []
-    for cut_start, cut_end, number in cuts[inner:]:
-        parts += text[start:cut_start], number
-        start = cut_end
-    del cuts[inner:]
-    return b"".join((*parts, text[start:end]))
+    The mark is made of the text: nobody can write a text that has it, or for which it is searched for long.
+    """
+    mark = f"0.{int.from_bytes(sha256(text).digest()[:16])}e-0"
+    pieces: list[bytes] = []
+    cuts: list[tuple[int, int, bytes]] = []
+    for number, (start, end) in enumerate(spans):
+        inner = len(cuts)
+        while inner and cuts[inner - 1][0] >= start:
+            inner -= 1
+        parts, place = [], start
+        for cut_start, cut_end, name in cuts[inner:]:
+            parts += text[place:cut_start], name
+            place = cut_end
+        pieces.append(b"".join((*parts, text[place:end])))
+        cuts[inner:] = [(start, end, f"{mark}{number}".encode())]
+    return mark, tuple(pieces)
 
 
 def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:

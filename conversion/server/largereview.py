@@ -17,8 +17,8 @@ import msgspec
 
 from restow.conversion.errors import ReviewError
 from restow.conversion.graph import Graph
-from restow.conversion.review import Fields, Review, read_item
 from restow.conversion.jsoncursor import WORKS, JsonCursor, NoJson
+from restow.conversion.review import Fields, Review, read_item
 from restow.conversion.values import Json
 
 __all__ = ["LargeReview", "Pieces", "TooLarge"]
