@@ -74,7 +74,8 @@ class Nested:
 
     def decode(self) -> Any:
         """Return the value. Raises msgspec.DecodeError if the text is no JSON after all."""
-        mark, values, value = self.mark, [], None
+        mark, value = self.mark, None
+        values: list[Any] = []
 
         def number(text: str) -> Any:
             return values[int(text[len(mark) :])] if text.startswith(mark) else _any(text)
@@ -130,7 +131,8 @@ def _cut(text: bytes, spans: list[tuple[int, int]]) -> tuple[str, tuple[bytes, .
         inner = len(cuts)
         while inner and cuts[inner - 1][0] >= start:
             inner -= 1
-        parts, place = [], start
+        parts: list[bytes] = []
+        place = start
         for cut_start, cut_end, name in cuts[inner:]:
             parts += text[place:cut_start], name
             place = cut_end

@@ -255,7 +255,7 @@ def _read_envelope(body: bytes) -> _Envelope[Any]:
             else:
                 _keep(cursor, inner, request)
     cursor.end()
-    found = _envelope_of_anything(_encode({**envelope, "request": request}))
+    found: _Envelope[Any] = _envelope_of_anything(_encode({**envelope, "request": request}))
     if found.request is not None:
         found.request.objects = objects
     return found

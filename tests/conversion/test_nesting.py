@@ -103,8 +103,7 @@ def objects_of(levels: int) -> list[bytes]:
     return [*found, of("data", b'{"new":1}', more=b',"data":' + deep).replace(b'"namespace"', managed)]
 
 
-@pytest.mark.parametrize("levels", DEPTHS)
-@pytest.mark.parametrize("way", ["small", "large"])
+@pytest.mark.parametrize(("levels", "way"), [*((each, "small") for each in DEPTHS), (980, "large"), (9_990, "large")])
 def test_objects_are_converted_to_the_depth_that_api_servers_read(levels: int, way: str) -> None:
     """Wherever the deep value stands; else one object of one tenant ends every watch of its kind at that version."""
     deep, sent = tree_of(text_of(levels - 3)), objects_of(levels)
@@ -132,7 +131,7 @@ def test_what_no_rule_touches_keeps_its_bytes() -> None:
 
 @pytest.mark.parametrize("way", ["small", "large"])
 @pytest.mark.parametrize("levels", [10_000, 50_000])
-@pytest.mark.parametrize("name", ["new", "other", "returned", "data", "labels"])
+@pytest.mark.parametrize("name", ["new", "data", "labels"])
 def test_what_is_too_deep_fails_alone(name: str, levels: int, way: str) -> None:
     """By its name, whatever stands before and after it; else nobody knows which object to repair."""
     value = b'{"%s":%s}' % (name.encode(), text_of(levels))
