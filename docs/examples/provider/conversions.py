@@ -78,8 +78,8 @@ def cache_v3() -> list[rules.Rule]:
     return [rules.rename("spec.zone", "spec.zones")]
 
 
-#: No more digits are read: Python refuses texts of thousands, and JSON's integers end after 19.
-MOST_DIGITS = 18
+#: The largest integer of an API. Longer texts are not even read: Python refuses those of thousands of digits.
+LARGEST = 2**63 - 1
 
 
 def to_duration(seconds: Any) -> Any:
@@ -113,7 +113,9 @@ def from_quantity(quantity: Any) -> Any:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else 0
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST))):
+        return 0
+    return int(text) if int(text) <= LARGEST else 0
 
 
 graph = registry.freeze(CRDS)

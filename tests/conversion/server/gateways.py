@@ -15,7 +15,7 @@ CRD_NAME = f"{PLURAL}.{GROUP}"
 def seconds(duration: Any) -> Any:
     """Show a duration in whole seconds; what is no plain number of seconds is shown as none."""
     text = duration.removesuffix("s") if isinstance(duration, str) else ""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def duration(number: Any) -> Any:
