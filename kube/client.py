@@ -7,7 +7,6 @@ audit logs and API Priority and Fairness can tell restow.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import logging
 import os
@@ -25,6 +24,7 @@ from restow.kube.cluster import PatchType, Reply
 from restow.kube.credentials import Connection, load_connection
 from restow.kube.errors import Unauthorized, api_error
 from restow.kube.outages import PlainErrors
+from restow.kube.renewal import Credentials
 from restow.kube.resources import Resource
 
 __all__ = ["HttpCluster", "connect"]
@@ -63,17 +63,21 @@ async def connect(
         now: the clock that decides when credentials have to be renewed.
 
     Raises:
-        ConfigError: the configuration cannot be used.
+        ConfigError: the configuration cannot be used. Once it was, requests raise ``CredentialsExpired`` while it
+            cannot be loaded again, which passes.
     """
+    first = await load_connection(kubeconfig, context, now=now)
 
-    async def load() -> Connection:
-        return await load_connection(kubeconfig, context, now=now)
+    async def reload() -> Connection:
+        return await load_connection(kubeconfig, context or first.context, now=now, known=credentials.held)
 
-    cluster = HttpCluster(await load(), reload=load, request_timeout=request_timeout, now=now)
+    credentials = Credentials(first, reload, now)
+    cluster = HttpCluster(credentials, request_timeout=request_timeout)
     try:
         yield cluster
     finally:
         await cluster.close()
+        await credentials.close()
 
 
 class HttpCluster:
@@ -81,17 +85,13 @@ class HttpCluster:
 
     def __init__(
         self,
-        connection: Connection,
+        credentials: Credentials,
         *,
-        reload: Callable[[], Awaitable[Connection]],
         request_timeout: float,
-        now: Callable[[], datetime],
-        aside: bool = False,
+        aside: Callable[[Connection], Connection] | None = None,
     ) -> None:
-        self._connection = connection
-        self._reload = reload
-        self._now = now
-        self._renewing = asyncio.Lock()
+        self._credentials = credentials
+        self._aside = aside
         connect_timeout = _ASIDE_CONNECT_TIMEOUT if aside else _CONNECT_TIMEOUT
         self._timeout = aiohttp.ClientTimeout(total=request_timeout, sock_connect=connect_timeout)
         connector = (
@@ -115,11 +115,11 @@ class HttpCluster:
 
     @property
     def host(self) -> str:
-        return self._connection.host
+        return self._route_of(self._credentials.held).host
 
     @property
     def default_namespace(self) -> str:
-        return self._connection.namespace
+        return self._credentials.held.namespace
 
     async def get(
         self,
@@ -145,17 +145,7 @@ class HttpCluster:
                 return connection
             return dataclasses.replace(connection, host=host.rstrip("/"), server_hostname=server_name or None)
 
-        async def reload() -> Connection:
-            await self._renew(self._connection)
-            return there(self._connection)
-
-        cluster = HttpCluster(
-            there(self._connection),
-            reload=reload,
-            request_timeout=_ASIDE_TIMEOUT,
-            now=self._now,
-            aside=True,
-        )
+        cluster = HttpCluster(self._credentials, request_timeout=_ASIDE_TIMEOUT, aside=there)
         try:
             yield cluster
         finally:
@@ -232,14 +222,17 @@ class HttpCluster:
         metadata_only: bool = False,
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         target = resource.describe(namespace)
-        url = self._url(resource.path(namespace), {**params, "watch": "true"})
+        path, query = resource.path(namespace), {**params, "watch": "true"}
         errors = PlainErrors("watch", target, self.host)
 
-        async def begin() -> aiohttp.ClientResponse:
-            headers = await self._headers(_METADATA if metadata_only else _JSON, None)
+        async def begin(connection: Connection) -> aiohttp.ClientResponse:
             with errors:
                 response = await self._session.get(
-                    url, headers=headers, timeout=_WATCH_TIMEOUT, allow_redirects=False, **self._route()
+                    _url(connection, path, query),
+                    headers=_headers(connection, _METADATA if metadata_only else _JSON, None),
+                    timeout=_WATCH_TIMEOUT,
+                    allow_redirects=False,
+                    **_route(connection),
                 )
                 if response.status == 200:
                     return response
@@ -263,28 +256,33 @@ class HttpCluster:
         body: bytes | None = None,
         content_type: str = _JSON,
     ) -> Reply:
-        url = self._url(path, params)
-
-        async def send() -> Reply:
-            headers = await self._headers(accept, None if body is None else content_type)
-            return await self._send(method, url, headers, body, verb, target)
+        async def send(connection: Connection) -> Reply:
+            headers = _headers(connection, accept, None if body is None else content_type)
+            return await self._send(connection, method, _url(connection, path, params), headers, body, verb, target)
 
         return await self._authorized(send)
 
-    async def _authorized(self, send: Callable[[], Awaitable[_T]]) -> _T:
+    async def _authorized(self, send: Callable[[Connection], Awaitable[_T]]) -> _T:
         """Send; after a 401 once more with credentials loaded anew, then believe the server.
 
         A token may have been rotated or revoked before its time, and a plugin's certificate does not tell its end.
         """
-        used = self._connection
+        used = await self._credentials.current()
         try:
-            return await send()
+            return await send(self._route_of(used))
         except Unauthorized:
-            await self._renew(used)
-        return await send()
+            await self._credentials.refused(used)
+        return await send(self._route_of(self._credentials.held))
 
     async def _send(
-        self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None, verb: str, target: str
+        self,
+        connection: Connection,
+        method: str,
+        url: URL,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        verb: str,
+        target: str,
     ) -> Reply:
         with PlainErrors(verb, target, self.host):
             async with self._session.request(
@@ -294,7 +292,7 @@ class HttpCluster:
                 data=body,
                 timeout=self._timeout,
                 allow_redirects=False,
-                **self._route(),
+                **_route(connection),
             ) as response:
                 answer = await response.read()
                 status, said = response.status, response.headers
@@ -304,36 +302,31 @@ class HttpCluster:
             raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
         return Reply(answer, _date(said.get("Date")), _warnings(said))
 
-    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
-        url = URL(self._connection.host + path, encoded=True)
-        return url.with_query(params) if params else url
+    def _route_of(self, connection: Connection) -> Connection:
+        return connection if self._aside is None else self._aside(connection)
 
-    def _route(self) -> dict[str, Any]:
-        """How to reach the server. Given per request: a renewed client certificate then just opens new connections."""
-        connection = self._connection
-        return {
-            "ssl": connection.tls if connection.tls is not None else False,
-            "server_hostname": connection.server_hostname,
-            "proxy": connection.proxy,
-        }
 
-    async def _headers(self, accept: str, content_type: str | None) -> dict[str, str]:
-        connection = self._connection
-        if connection.renew_at is not None and self._now() >= connection.renew_at:
-            await self._renew(connection)
-            connection = self._connection
-        headers = {"Accept": accept}
-        if content_type is not None:
-            headers["Content-Type"] = content_type
-        if connection.authorization is not None:
-            headers["Authorization"] = connection.authorization
-        return headers
+def _url(connection: Connection, path: str, params: Mapping[str, str] | None) -> URL:
+    url = URL(connection.host + path, encoded=True)
+    return url.with_query(params) if params else url
 
-    async def _renew(self, used: Connection) -> None:
-        """Load the credentials anew, unless another task just did."""
-        async with self._renewing:
-            if self._connection is used:
-                self._connection = await self._reload()
+
+def _route(connection: Connection) -> dict[str, Any]:
+    """How to reach the server. Given per request: a renewed client certificate then just opens new connections."""
+    return {
+        "ssl": connection.tls if connection.tls is not None else False,
+        "server_hostname": connection.server_hostname,
+        "proxy": connection.proxy,
+    }
+
+
+def _headers(connection: Connection, accept: str, content_type: str | None) -> dict[str, str]:
+    headers = {"Accept": accept}
+    if content_type is not None:
+        headers["Content-Type"] = content_type
+    if connection.authorization is not None:
+        headers["Authorization"] = connection.authorization
+    return headers
 
 
 async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIterator[bytes]:

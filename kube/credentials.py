@@ -9,10 +9,13 @@ and the service account of a pod; only that half of it is used. It is imported h
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import logging
 import os
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -29,6 +32,9 @@ _DEFAULT_KUBECONFIG = "~/.kube/config"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _TOKEN_FILE_PERIOD = timedelta(minutes=1)  # the kubelet rotates projected tokens in place; client-go re-reads as often
 _RENEWAL_MARGIN = timedelta(minutes=1)
+_SHORTEST_PERIOD = timedelta(seconds=1)
+_LOADERS_LOG = "kubernetes_asyncio.config.kube_config"
+_loading: ContextVar[bool] = ContextVar("restow_loads_credentials", default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,9 @@ class Connection:
         authorization: value of the Authorization header, or None with client certificates.
         namespace: the namespace of the context or pod.
         renew_at: when to load the credentials anew, or None if they do not expire.
+        valid_until: when they end, as far as they tell.
+        context: the kubeconfig's context that this is; None in a pod.
+        tls_digest: of the bytes that ``tls`` was made from.
     """
 
     host: str
@@ -52,6 +61,9 @@ class Connection:
     authorization: str | None
     namespace: str
     renew_at: datetime | None
+    valid_until: datetime | None = None
+    context: str | None = None
+    tls_digest: bytes = b""
 
     def __repr__(self) -> str:
         return f"Connection(host={self.host!r}, namespace={self.namespace!r})"
@@ -62,14 +74,26 @@ async def load_connection(
     context: str | None = None,
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    known: Connection | None = None,
 ) -> Connection:
     """Load as kubectl does: the given file, else ``KUBECONFIG``, else ``~/.kube/config``, else the pod's account.
+
+    Args:
+        kubeconfig: as kubectl's flag.
+        context: as kubectl's flag.
+        now: the clock.
+        known: what an earlier load made of the same: its TLS context is kept as long as it is made of the same bytes,
+            and with it the connections; and a configuration that has come to name another server is refused.
 
     Raises:
         ConfigError: nothing usable is configured; the message says what was looked at.
     """
     files = _kubeconfig_files(kubeconfig, wanted=bool(context))
-    return await _from_kubeconfig(files, context, now) if files else _from_pod(now)
+    loaded = await _from_kubeconfig(files, context, now, known) if files else _from_pod(now, known)
+    if known is not None and loaded.host != known.host:
+        msg = f"the configuration names the server {loaded.host} now, and this run works with {known.host}: start again"
+        raise ConfigError(msg)
+    return loaded
 
 
 def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool) -> list[Path]:
@@ -94,28 +118,33 @@ def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool
     raise ConfigError(msg)
 
 
-async def _from_kubeconfig(files: Sequence[Path], context: str | None, now: Callable[[], datetime]) -> Connection:
+async def _from_kubeconfig(
+    files: Sequence[Path], context: str | None, now: Callable[[], datetime], known: Connection | None
+) -> Connection:
     from kubernetes_asyncio import config as kube_config
 
     chosen, settings = choose(files, context), _empty_configuration()
     source = f"context {chosen.context!r} of kubeconfig {os.pathsep.join(map(str, files))!r}"
     try:
-        loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=settings)
+        with _raised_and_not_logged():
+            loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=settings)
     except Exception as error:  # the loader raises whatever its assertions, files and plugins raise
         msg = f"{source} cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
     if "exec" in chosen.user and not settings.api_key and not settings.cert_file:
         msg = f"{source} cannot be used: its exec plugin answered with neither a token nor a client certificate and key"
         raise ConfigError(msg)
-    renew_at = None
-    if (expiry := getattr(loader, "exec_plugin_expiry", None)) is not None:
-        renew_at = expiry - min(_RENEWAL_MARGIN, (expiry - now()) / 2)
+    renew_at, expiry = None, getattr(loader, "exec_plugin_expiry", None)
+    if expiry is not None:
+        # A plugin may answer with the same token until it ends: it is not asked at every request then.
+        renew_at = max(expiry - min(_RENEWAL_MARGIN, (expiry - now()) / 2), now() + _SHORTEST_PERIOD)
     elif "tokenFile" in chosen.user:
         renew_at = now() + _TOKEN_FILE_PERIOD
-    return _connection(settings, source, namespace=chosen.namespace, renew_at=renew_at)
+    made = _connection(settings, source, known, namespace=chosen.namespace, renew_at=renew_at)
+    return replace(made, context=chosen.context, valid_until=expiry)
 
 
-def _from_pod(now: Callable[[], datetime]) -> Connection:
+def _from_pod(now: Callable[[], datetime], known: Connection | None) -> Connection:
     from kubernetes_asyncio import config as kube_config
 
     settings = _empty_configuration()
@@ -125,7 +154,8 @@ def _from_pod(now: Callable[[], datetime]) -> Connection:
     except Exception as error:
         msg = f"this pod's service account cannot be used: {_first_line(error)}"
         raise ConfigError(msg) from error
-    return _connection(settings, "this pod's service account", namespace=namespace, renew_at=now() + _TOKEN_FILE_PERIOD)
+    source, renew_at = "this pod's service account", now() + _TOKEN_FILE_PERIOD
+    return _connection(settings, source, known, namespace=namespace, renew_at=renew_at)
 
 
 def _empty_configuration() -> Any:
@@ -135,26 +165,34 @@ def _empty_configuration() -> Any:
     return type.__call__(Configuration)
 
 
-def _connection(settings: Any, source: str, *, namespace: str, renew_at: datetime | None) -> Connection:
+def _connection(
+    settings: Any, source: str, known: Connection | None, *, namespace: str, renew_at: datetime | None
+) -> Connection:
     host = str(settings.host).rstrip("/")
     url = urlsplit(host)
     if url.scheme not in ("http", "https") or not url.hostname:
         msg = f"{source} has the server {host!r}: it must be a URL, https://HOST:PORT"
         raise ConfigError(msg)
+    tls, digest = _tls(settings, source, known) if url.scheme == "https" else (None, b"")
     return Connection(
         host=host,
-        tls=_tls(settings, source) if url.scheme == "https" else None,
+        tls=tls,
         server_hostname=settings.tls_server_name,
         proxy=_proxy(settings.proxy or _proxy_of_environment(url), source),
         authorization=_header(settings.api_key.get("BearerToken"), source),
         namespace=namespace,
         renew_at=renew_at,
+        tls_digest=digest,
     )
 
 
-def _tls(settings: Any, source: str) -> ssl.SSLContext:
+def _tls(settings: Any, source: str, known: Connection | None) -> tuple[ssl.SSLContext, bytes]:
+    """Return the context, and the digest of what it is made of; the known one if that is the same."""
     part, wrong = "certificate-authority", "it is not PEM"
     try:
+        digest = _digest(settings)
+        if known is not None and known.tls is not None and known.tls_digest == digest:
+            return known.tls, digest
         context = ssl.create_default_context(cafile=settings.ssl_ca_cert)
         if settings.cert_file:
             part, wrong = "client certificate and key", "not PEM, or they do not belong together"
@@ -166,7 +204,14 @@ def _tls(settings: Any, source: str) -> ssl.SSLContext:
     if not settings.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    return context
+    return context, digest
+
+
+def _digest(settings: Any) -> bytes:
+    files = (settings.ssl_ca_cert, settings.cert_file, settings.key_file)
+    contents = (Path(file).read_bytes() if file else b"" for file in files)
+    each = (hashlib.sha256(content).digest() for content in contents)
+    return hashlib.sha256(b"".join((*each, bytes([bool(settings.verify_ssl)])))).digest()
 
 
 def _header(value: str | None, source: str) -> str | None:
@@ -211,6 +256,21 @@ def _networks(no_proxy: str) -> Iterator[IPv4Network | IPv6Network]:
     for each in no_proxy.split(","):
         with contextlib.suppress(ValueError):
             yield ip_network(each.strip(), strict=False)
+
+
+@contextlib.contextmanager
+def _raised_and_not_logged() -> Iterator[None]:
+    """The loader logs what a plugin says at every failure, and raises it as well; a caller tells it once."""
+    logging.getLogger(_LOADERS_LOG).addFilter(_is_not_ours)
+    token = _loading.set(True)
+    try:
+        yield
+    finally:
+        _loading.reset(token)
+
+
+def _is_not_ours(_record: logging.LogRecord) -> bool:
+    return not _loading.get()
 
 
 def _first_line(error: Exception) -> str:

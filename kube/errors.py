@@ -6,7 +6,8 @@
     ├── ConfigError            the kubeconfig or in-cluster configuration cannot be used
     ├── Unreachable            no answer: refused, reset, TLS failure, name not found
     │   ├── TimedOut           no complete answer in time; the request may have been carried out
-    │   └── Untrusted          the server's certificate is not to be trusted; waiting does not help
+    │   ├── Untrusted          the server's certificate is not to be trusted; waiting does not help
+    │   └── CredentialsExpired the credentials have ended and could not be renewed yet; nothing was carried out
     ├── BadReply               an answer with a success status that is not what was asked for
     └── ApiError               an answer with an error status
         ├── BadRequest 400     ├── Conflict 409          ├── UnsupportedMediaType 415
@@ -39,6 +40,7 @@ __all__ = [
     "BadRequest",
     "ConfigError",
     "Conflict",
+    "CredentialsExpired",
     "Doubtful",
     "Forbidden",
     "Gone",
@@ -94,6 +96,13 @@ class Unreachable(KubeError):
 
 class TimedOut(Unreachable):
     """No complete answer came in time."""
+
+
+class CredentialsExpired(Unreachable):
+    """The credentials have ended (or were refused), and could not be renewed yet; nothing was carried out.
+
+    It passes when the plugin, the token file or the identity provider works again: each later request tries.
+    """
 
 
 class BadReply(KubeError):

@@ -86,7 +86,6 @@ def watch(
         ApiError: from the iteration: an answer that waiting does not change: 401, 403, 404 (the resource, or its
             version, is not served), or another 4xx than 410 and 429. The first three are raised at once at the
             beginning, and only if they last once it has worked: a restarting API server answers so for some moments.
-        ConfigError: from the iteration: credentials could not be renewed.
     """
     return aclosing(_ListWatch(cluster, selection, on_interruption, clock, chance).events())
 

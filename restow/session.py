@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -15,7 +14,7 @@ import click
 from restow.crds import CrdError
 from restow.exits import Exit
 from restow.kube import connect
-from restow.kube.errors import ApiError, KubeError, Unauthorized, Unreachable
+from restow.kube.errors import ApiError, CredentialsExpired, KubeError, Unauthorized, Unreachable
 from restow.kube.retry import LOOK_S, Patient
 from restow.logs import log_to_stderr
 from restow.migrator import ListFailed, Refused
@@ -43,8 +42,6 @@ def run(
     at once, as the first one does any other command.
     """
     log_to_stderr()
-    # What it logs as an error it raises as well.
-    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     try:
         code = asyncio.run(_run(command, kubeconfig, context, drains=drains))
     except (KubeError, Refused, CrdError, ListFailed) as error:
@@ -101,6 +98,8 @@ def sentence(error: Exception) -> str:
         )
     if isinstance(error, ApiError):
         return f"the API server would not {error.verb} {error.target}: {error.message or error.status}"
+    if isinstance(error, CredentialsExpired):
+        return f"{error}. Log in, or have the plugin work again, then run again"
     if isinstance(error, Unreachable):
         return f"{error}. Check that it runs, and that this is the cluster you mean (--kubeconfig, --context)"
     return str(error)

@@ -17,10 +17,10 @@ import pytest
 from aiohttp import web
 
 from restow.controlplane.plane import ControlPlane
-from restow.kube import ConfigError, Resource, connect
+from restow.kube import ConfigError, Resource, Unreachable, connect, renewal
 from restow.kube.client import HttpCluster
 from restow.kube.credentials import load_connection
-from restow.kube.errors import Forbidden, Unauthorized
+from restow.kube.errors import CredentialsExpired, Forbidden, Unauthorized
 from restow.kube.resources import CRDS
 from tests.kube.recording import Recording, always, kubeconfig, serving
 
@@ -61,9 +61,9 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class Plugin:
-    """An exec plugin: the n-th run answers with the n-th status, and the last one from then on."""
+    """An exec plugin: the n-th run answers with the n-th status, and the last one from then on; None fails."""
 
-    def __init__(self, folder: Path, *statuses: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, *statuses: Mapping[str, Any] | None) -> None:
         self.runs_file = folder / "runs"
         answers = folder / "answers.json"
         answers.write_text(json.dumps(statuses))
@@ -77,6 +77,8 @@ class Plugin:
             f"statuses = json.load(open({str(answers)!r}))\n"
             "info = json.loads(os.environ['KUBERNETES_EXEC_INFO'])\n"
             "status = statuses[min(runs, len(statuses)) - 1]\n"
+            "if status is None:\n"
+            "    raise SystemExit('the vault is sealed')\n"
             "print(json.dumps({'apiVersion': info['apiVersion'], 'kind': 'ExecCredential', 'status': status}))\n"
         )
         self.script.chmod(0o700)
@@ -234,6 +236,145 @@ class TestExecPlugins:
         user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}}
         with pytest.raises(ConfigError, match="No such file or directory: 'no-such-plugin'"):
             await load_connection(kubeconfig(tmp_path / "kubeconfig", SERVER, user))
+
+
+class TestRenewalsThatFail:
+    """A plugin or a token file that fails for a moment must cost a run of hours nothing that waiting would save."""
+
+    async def test_what_is_at_hand_is_used_until_it_ends(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """An object that failed for a hiccup of the plugin, though its token was good, was the whole run's failure."""
+        clock = Clock()
+        plugin = Plugin(tmp_path, token(1, minutes=10), None, None, token(2, minutes=30))
+        async with serving(always(200, {})) as server:
+            config = kubeconfig(tmp_path / "kubeconfig", server.url, plugin.user)
+            async with connect(config, now=clock) as cluster:
+                clock.passes(minutes=9)
+                await asyncio.gather(*(ask(cluster) for _ in range(16)))
+                assert plugin.runs == 2, "sixteen requests, and one attempt that failed"
+                clock.passes(seconds=10)
+                await ask(cluster)
+                assert plugin.runs == 3
+                assert "the vault is sealed" in caplog.text
+                assert len(caplog.records) == 1, "a failure is logged once, not at every attempt"
+                clock.passes(seconds=10)
+                await ask(cluster)
+        assert server.tokens == [*["Bearer token-1"] * 17, "Bearer token-2"]
+
+    async def test_what_has_ended_is_an_outage_that_passes(self, tmp_path: Path) -> None:
+        """A configuration's error is final to every caller, and would end each object of the run."""
+        clock = Clock()
+        plugin = Plugin(tmp_path, token(1, minutes=10), None, None, token(2, minutes=30))
+        async with serving(always(200, {})) as server:
+            config = kubeconfig(tmp_path / "kubeconfig", server.url, plugin.user)
+            async with connect(config, now=clock) as cluster, cluster.at(f"{server.url}/") as aside:
+                clock.passes(minutes=11)
+                refusals = await asyncio.gather(*(ask(cluster) for _ in range(16)), return_exceptions=True)
+                assert {type(each) for each in refusals} == {CredentialsExpired}
+                assert "the vault is sealed" in str(refusals[0])
+                assert (plugin.runs, server.requests) == (2, [])
+                clock.passes(seconds=1)
+                with pytest.raises(Unreachable, match="are no longer good, and could not be renewed"):
+                    await ask(aside)
+                clock.passes(seconds=1)
+                await ask(aside)
+                await ask(cluster)
+        assert server.tokens == ["Bearer token-2"] * 2
+
+    async def test_a_refused_token_that_cannot_be_renewed_is_an_outage_too(self, tmp_path: Path) -> None:
+        """A token that was revoked, and a plugin that is down for the moment: both pass."""
+        clock, plugin = Clock(), Plugin(tmp_path, token(1), None, token(2))
+
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
+            return await always(200 if request.headers["Authorization"] == "Bearer token-2" else 401)(request)
+
+        async with serving(answer) as server:
+            config = kubeconfig(tmp_path / "kubeconfig", server.url, plugin.user)
+            async with connect(config, now=clock) as cluster:
+                with pytest.raises(CredentialsExpired):
+                    await ask(cluster)
+                clock.passes(seconds=1)
+                await ask(cluster)
+
+    async def test_a_token_file_may_be_missing_for_a_moment(self, tmp_path: Path) -> None:
+        """Tools that rotate a file by removing it first are many."""
+        clock, file = Clock(), tmp_path / "token"
+        file.write_text("one")
+        async with serving(always(200, {})) as server:
+            config = kubeconfig(tmp_path / "kubeconfig", server.url, {"tokenFile": str(file)})
+            async with connect(config, now=clock) as cluster:
+                file.unlink()
+                clock.passes(minutes=2)
+                await ask(cluster)
+                file.write_text("two")
+                clock.passes(seconds=10)
+                await ask(cluster)
+        assert server.tokens == ["Bearer one", "Bearer two"]
+
+    async def test_a_plugin_that_hangs_holds_nothing_up_while_the_token_is_good(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that asks a person to log in would otherwise stop a run long before its token ends."""
+        monkeypatch.setattr(renewal, "_PATIENCE_WHILE_GOOD", 0.01)
+        monkeypatch.setattr(renewal, "_PATIENCE", 0.01)
+        clock, plugin = Clock(), Plugin(tmp_path, token(1, minutes=10), token(2, minutes=30))
+        door, answering = tmp_path / "door", tmp_path / "answering"
+        os.mkfifo(door)
+        async with serving(always(200, {})) as server:
+            config = kubeconfig(tmp_path / "kubeconfig", server.url, plugin.user)
+            async with connect(config, now=clock) as cluster:
+                plugin.script.rename(answering)
+                plugin.script.write_text(f"#!/bin/sh\nread _ < '{door}'\nexec '{answering}'\n")
+                plugin.script.chmod(0o700)
+                clock.passes(minutes=9)
+                await ask(cluster)
+                clock.passes(minutes=2)
+                with pytest.raises(CredentialsExpired, match="did not end yet"):
+                    await ask(cluster)
+                monkeypatch.setattr(renewal, "_PATIENCE", 60.0)
+                await asyncio.to_thread(door.write_text, "\n")
+                await ask(cluster)
+        assert server.tokens == ["Bearer token-1", "Bearer token-2"]
+
+    async def test_a_run_never_changes_its_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another context chosen meanwhile (`kubectl config use-context`) must not send the rest of a run elsewhere."""
+        clock, plugin = Clock(), Plugin(tmp_path, token(1, minutes=10), token(2, minutes=20))
+        async with serving(always(200, {})) as server, serving(always(200, {})) as other:
+            config = kubeconfig(tmp_path / "kubeconfig", server.url, plugin.user)
+            added = kubeconfig(tmp_path / "added", other.url, {"token": "t"}, name="other")
+            monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, (config, added))))
+            async with connect(now=clock) as cluster:
+                document = json.loads(config.read_text())
+                config.write_text(json.dumps(document | {"current-context": "other"}))
+                clock.passes(minutes=9.5)
+                await ask(cluster)
+                kubeconfig(config, other.url, plugin.user)
+                clock.passes(minutes=20)
+                with pytest.raises(CredentialsExpired, match="start again"):
+                    await ask(cluster)
+        assert (server.tokens, other.tokens) == (["Bearer token-2"], [])
+
+    @pytest.mark.apiserver
+    async def test_connections_are_kept_while_the_certificates_are_the_same(
+        self, control_plane: ControlPlane, tmp_path: Path
+    ) -> None:
+        """Each minute's look at a token file would otherwise cost 32 handshakes with the API server."""
+        ca, file = tmp_path / "ca.crt", tmp_path / "token"
+        ca.write_bytes(control_plane.ca_file.read_bytes())
+        file.write_text("one")
+        config = kubeconfig(
+            tmp_path / "kubeconfig",
+            control_plane.server,
+            {"tokenFile": str(file)},
+            **{"certificate-authority": str(ca)},
+        )
+        first = await load_connection(config)
+        file.write_text("two")
+        again = await load_connection(config, known=first)
+        assert (again.tls, again.authorization) == (first.tls, "Bearer two")
+        ca.write_bytes(ca.read_bytes() + control_plane.user("another").certificate_file.read_bytes())
+        assert (await load_connection(config, known=again)).tls is not first.tls
 
 
 class TestTokenFiles:
