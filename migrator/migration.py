@@ -238,8 +238,6 @@ class Migration:
 
     async def _begin(self, servers: ApiServers, report: CrdReport, *, first: bool = False) -> ReadCrd:
         """Read the CRD and make sure that it can be migrated, now and as it is."""
-        if why := self._options.contradiction:
-            raise Refused(why)
         read = await read_crd(self._cluster, report.name)
         report.storage_version = read.crd.storage.name  # a report of a refusal names them, too
         report.stored_before = read.crd.stored_versions if first else report.stored_before

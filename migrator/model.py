@@ -5,9 +5,13 @@ Frozen values without behaviour beyond their own invariants; every other module 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, TypeVar
 
+from restow.migrator.converters.endpoint import url_problem
 from restow.migrator.sharding.shards import Shard
 
 __all__ = ["PATIENCE_S", "SETTLE_S", "Engine", "ManagedFields", "Options", "Phase", "Scope"]
@@ -21,6 +25,9 @@ gives every request up after a minute (kube-apiserver ``--request-timeout``).
 
 PATIENCE_S = 300.0
 """Seconds that a run waits for what may pass, a restart of the API server above all, before it is to be run again."""
+
+
+_E = TypeVar("_E", bound=StrEnum)
 
 
 class Phase(StrEnum):
@@ -78,7 +85,12 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is asked of one run.
+    """What is asked of one run; checked when it is made.
+
+    Raises:
+        TypeError: a field has a value of another type; the message names it. The values of enums may be given as
+            strings, and a list or a set where a tuple or a frozenset stands.
+        ValueError: a value is out of range, or two contradict each other.
 
     Attributes:
         skip: phases that are switched off.
@@ -129,9 +141,36 @@ class Options:
     native_patience_s: float = 3600.0
     api_servers: tuple[str, ...] = ()
 
-    @property
-    def contradiction(self) -> str:
-        """Why these options do not go together, in a sentence; empty where they do."""
+    def __post_init__(self) -> None:
+        self._set("skip", frozenset(_member(Phase, "skip", each) for each in _several("skip", self.skip)))
+        self._set("managed_fields", _member(ManagedFields, "managed_fields", self.managed_fields))
+        self._set("scope", _member(Scope, "scope", self.scope))
+        self._set("engine", _member(Engine, "engine", self.engine))
+        self._set("api_servers", tuple(_server(each) for each in _several("api_servers", self.api_servers)))
+        for name in ("strip_served", "dry_run", "ignore_mark", "resume"):
+            if not isinstance(getattr(self, name), bool):
+                _wrong_type(name, "True or False", getattr(self, name))
+        for name in ("namespace", "selector", "conversion_url"):
+            _text(name, getattr(self, name))
+        if self.conversion_url is not None and (why := url_problem(self.conversion_url)):
+            raise ValueError(f"Options.conversion_url: {why}")
+        if self.shard is not None and not isinstance(self.shard, Shard):
+            _wrong_type("shard", "a Shard or None", self.shard)
+        _whole("concurrency", self.concurrency)
+        _whole("passes", self.passes)
+        if self.page_size is not None:
+            _whole("page_size", self.page_size)
+        if self.rate is not None:
+            _seconds("rate", self.rate, "a number of writes per second above 0", positive=True)
+        _seconds("settle_s", self.settle_s, "a number of seconds from 0 on")
+        _seconds("native_patience_s", self.native_patience_s, "a number of seconds from 0 on")
+        if why := self._contradiction():
+            raise ValueError(why)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    def _contradiction(self) -> str:
         if self.shard is not None and self.partial:
             return "a shard is a part of all objects: it goes with no namespace and no selector"
         if self.engine is not Engine.NATIVE:
@@ -155,3 +194,55 @@ class Options:
     def prunes(self) -> bool:
         """Whether both phases that lead to a prune are switched on."""
         return self.does(Phase.STORAGE) and self.does(Phase.PRUNE)
+
+
+def _wrong_type(name: str, wanted: str, value: object) -> None:
+    msg = f"Options.{name} must be {wanted}, not of type {type(value).__name__}"
+    raise TypeError(msg)
+
+
+def _member(kind: type[_E], name: str, value: object) -> _E:
+    if not isinstance(value, str):
+        _wrong_type(name, f"made of {kind.__name__}", value)
+    try:
+        return kind(value)
+    except ValueError:
+        msg = f"Options.{name} knows {', '.join(kind)}, not {value!r}"
+        raise ValueError(msg) from None
+
+
+def _several(name: str, value: Any) -> Collection[Any]:
+    if not isinstance(value, Collection) or isinstance(value, str | bytes | dict):
+        _wrong_type(name, "a collection", value)
+    return value
+
+
+def _server(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith(("https://", "http://")):
+        msg = f"Options.api_servers takes https://HOST:PORT, not {value!r}"
+        raise ValueError(msg)
+    return value
+
+
+def _text(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        _wrong_type(name, "a string or None", value)
+    if value == "":
+        msg = f"Options.{name} must not be empty: give None where there is none"
+        raise ValueError(msg)
+
+
+def _whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        _wrong_type(name, "a whole number", value)
+    elif value < 1:
+        msg = f"Options.{name} must be 1 or more, not {value}"
+        raise ValueError(msg)
+
+
+def _seconds(name: str, value: object, wanted: str, *, positive: bool = False) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        _wrong_type(name, wanted, value)
+    elif not math.isfinite(value) or value < 0 or (positive and value == 0):
+        msg = f"Options.{name} must be {wanted}, not {value}"
+        raise ValueError(msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from restow.session import PATIENCE
 
 __all__ = [
     "api_servers",
+    "checked",
     "connection",
     "converters",
     "crd_names",
@@ -82,11 +84,18 @@ def api_servers(function: _F) -> _F:
     )(function)
 
 
+def _finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter("a number of seconds is wanted")
+    return value
+
+
 def settle(function: _F) -> _F:
     """--settle."""
     return click.option(
         "--settle",
         type=click.FloatRange(0),
+        callback=_finite,
         default=SETTLE_S,
         show_default=True,
         envvar="RESTOW_SETTLE",
@@ -288,7 +297,7 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
     if conversion_url is not None and (why := url_problem(conversion_url)):
         msg = f"--conversion-url: {why}"
         raise click.UsageError(msg)
-    chosen = Options(
+    return checked(
         skip=frozenset(Phase(each) for each in flags.pop("skip")),
         managed_fields=managed_fields,
         scope=Scope(flags.pop("scope")),
@@ -299,9 +308,14 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
         selector=selector,
         **more,
     )
-    if chosen.contradiction:
-        raise click.UsageError(chosen.contradiction)
-    return chosen
+
+
+def checked(**options: Any) -> Options:
+    """Make the migration's options. Raises click.UsageError for what they refuse."""
+    try:
+        return Options(**options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:

@@ -97,5 +97,3 @@ def _check(options: Options) -> None:
             )
             msg += "Migration for such a run"
             raise ValueError(msg)
-    if options.contradiction:
-        raise ValueError(options.contradiction)

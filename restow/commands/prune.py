@@ -7,7 +7,7 @@ import click
 from restow import completion, options
 from restow.commands.migrate import EXITS, show
 from restow.exits import Exit
-from restow.migrator import Migration, Options, Phase
+from restow.migrator import Migration, Phase
 from restow.progress import Progress
 from restow.session import Session, run
 
@@ -40,11 +40,11 @@ def command(
     \b
     restow prune widgets.example.com
     """
+    chosen = options.checked(
+        skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=settle, patience_s=patience, api_servers=api_servers
+    )
 
     async def prune(session: Session) -> Exit:
-        chosen = Options(
-            skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=settle, patience_s=patience, api_servers=api_servers
-        )
         async with Progress() as progress:
             report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(names)
         show(report, output)

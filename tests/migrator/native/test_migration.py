@@ -9,7 +9,7 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.managedfields.treatment import treatments
-from restow.migrator.model import Engine, Options, Phase
+from restow.migrator.model import Options, Phase
 from restow.migrator.native.migration import (
     NATIVE_MIGRATIONS,
     NativeMigration,
@@ -21,7 +21,6 @@ from restow.migrator.native.migration import (
     native_name,
 )
 from restow.migrator.proof import nothing_due, reencoding_due, what_is_proved
-from restow.migrator.sharding.shards import Shard
 from tests.migrator import builders as b
 
 
@@ -125,25 +124,3 @@ def test_a_run_of_ours_after_it_is_believed_until_the_next_one_fails() -> None:
     assert nothing_due(done, Options())
     assert not treatments(done, Options(), completed=True).reencode
     assert "failed" in what_is_proved(b.proved(again, by=failed)).doubt
-
-
-@pytest.mark.parametrize(
-    ("options", "refused"),
-    [
-        (Options(), False),
-        (Options(shard=Shard(0, 2)), False),
-        (Options(shard=Shard(0, 2), dry_run=True), False),
-        (Options(shard=Shard(0, 2), engine=Engine.AUTO), False),
-        (Options(shard=Shard(0, 2), namespace="a"), True),
-        (Options(shard=Shard(0, 2), selector="a=b"), True),
-        (Options(shard=Shard(0, 2), engine=Engine.NATIVE), True),
-        (Options(engine=Engine.NATIVE), False),
-        (Options(engine=Engine.NATIVE, namespace="a"), True),
-        (Options(engine=Engine.NATIVE, selector="a=b"), True),
-        (Options(engine=Engine.NATIVE, dry_run=True), True),
-        (Options(engine=Engine.AUTO, namespace="a", dry_run=True), False),
-    ],
-)
-def test_options_that_contradict_each_other_are_told(options: Options, refused: bool) -> None:
-    """A dry run that made the cluster migrate for good would be the worst of surprises."""
-    assert bool(options.contradiction) is refused
