@@ -6,6 +6,7 @@ structural conversion. The names in ``__all__`` are public, and so is ``restow.m
 implementation.
 """
 
+from restow.migrator.callbacks import CallbackFailed
 from restow.migrator.converters.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.converters.endpoint import url_problem
 from restow.migrator.crdaccess import list_crds, read_crd
@@ -34,6 +35,7 @@ __all__ = [
     "PATIENCE_S",
     "SETTLE_S",
     "Answer",
+    "CallbackFailed",
     "Check",
     "Converter",
     "ConverterDown",

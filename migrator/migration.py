@@ -24,6 +24,7 @@ from restow.kube.errors import ConfigError, Conflict, Doubtful, KubeError, NotFo
 from restow.kube.retry import Patient
 from restow.migrator import watermark as resuming
 from restow.migrator.apiservers import ApiServers
+from restow.migrator.callbacks import CallbackFailed, Callbacks
 from restow.migrator.crdaccess import DELETED, CrdWatch, ReadCrd, annotate, patch_stored_versions, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.lostowners import remember, still_lost
@@ -97,10 +98,10 @@ class Migration:
     ) -> None:
         self._options = options or Options()
         self._chance = chance or random.Random()
-        self._observer = observer or Silent()
+        self._callbacks = Callbacks(observer or Silent(), converters, self._end_by_callback)
+        self._observer = self._callbacks
         self._clock = clock
         self._stop = stop
-        self._converters = converters
         self._begin_anew(cluster)
         self._sightings = sightings or Sightings()
 
@@ -109,6 +110,7 @@ class Migration:
 
         Raises:
             KubeError: the API server could not be reached before anything was begun.
+            CallbackFailed: the observer or a converter raised; see ``CallbackFailed.reports``.
         """
         reports: list[CrdReport] = []
         for name in names:
@@ -118,6 +120,9 @@ class Migration:
                 continue
             try:
                 reports.append(await self.migrate(name))
+            except CallbackFailed as failure:
+                failure.reports = (*reports, *failure.reports)
+                raise
             except KubeError as error:
                 if not reports and (error.out_of_reach or isinstance(error, (Unreachable, Unauthorized, ConfigError))):
                     raise
@@ -133,6 +138,7 @@ class Migration:
 
         Raises:
             KubeError: the API server could not be reached before anything was written.
+            CallbackFailed: the observer or a converter raised. The run has ended in order before that.
         """
         begun = self._clock()
         self._begin_anew(self._cluster)
@@ -145,8 +151,14 @@ class Migration:
                 guard.cancel()
         except TimeoutError:
             report.unfinished, report.unreachable = unfinished(report, self._halt), self._halt.unreachable
+        except BaseExceptionGroup:
+            if self._callbacks.failure is None:
+                raise
+        if self._callbacks.failure is not None:
+            report.unfinished = report.unfinished or str(self._callbacks.failure)
         report.duration_s = self._clock() - begun
         self._observer.at(Moment.ENDED, report)
+        self._callbacks.check(report)
         if error is not None:
             raise error
         return report
@@ -156,7 +168,10 @@ class Migration:
         self._halt = halt = Halt(self._stop, self._clock)
         patience_s = self._options.patience_s
         self._cluster = Patient(cluster, halt, patience_s=patience_s, clock=self._clock, chance=self._chance)
-        self._environment = Environment(self._cluster, halt, self._clock, self._chance, self._converters)
+        self._environment = Environment(self._cluster, halt, self._clock, self._chance, self._callbacks.converter)
+
+    def _end_by_callback(self, why: str) -> None:
+        self._halt.because(why)  # of the CRD that is under way: each has a halt of its own
 
     async def _end_in_time(self, limit: asyncio.Timeout) -> None:
         await self._halt.wait()

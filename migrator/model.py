@@ -9,7 +9,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from restow.migrator.converters.endpoint import url_problem
 from restow.migrator.sharding.shards import Shard
@@ -196,7 +196,7 @@ class Options:
         return self.does(Phase.STORAGE) and self.does(Phase.PRUNE)
 
 
-def _wrong_type(name: str, wanted: str, value: object) -> None:
+def _wrong_type(name: str, wanted: str, value: object) -> NoReturn:
     msg = f"Options.{name} must be {wanted}, not of type {type(value).__name__}"
     raise TypeError(msg)
 
@@ -235,7 +235,7 @@ def _text(name: str, value: object) -> None:
 def _whole(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         _wrong_type(name, "a whole number", value)
-    elif value < 1:
+    if value < 1:
         msg = f"Options.{name} must be 1 or more, not {value}"
         raise ValueError(msg)
 
@@ -243,6 +243,6 @@ def _whole(name: str, value: object) -> None:
 def _seconds(name: str, value: object, wanted: str, *, positive: bool = False) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool):
         _wrong_type(name, wanted, value)
-    elif not math.isfinite(value) or value < 0 or (positive and value == 0):
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
         msg = f"Options.{name} must be {wanted}, not {value}"
         raise ValueError(msg)

@@ -17,6 +17,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
 from restow.kube.retry import patient
+from restow.migrator.callbacks import Callbacks
 from restow.migrator.converters.converter import Converter, Json
 from restow.migrator.converters.probe import probe
 from restow.migrator.decide import Decision, decide
@@ -30,6 +31,7 @@ from restow.migrator.managedfields.treatment import Treatment, Treatments, treat
 from restow.migrator.model import Options, Phase
 from restow.migrator.native.api import left_behind
 from restow.migrator.native.migration import without_condition
+from restow.migrator.observer import Silent
 from restow.migrator.passes import Converters, Environment, open_converter, own_webhook, page_size
 from restow.migrator.planning.cost import ride_along
 from restow.migrator.planning.findings import Check, Finding, of_failure
@@ -78,8 +80,16 @@ async def survey(
     found = Survey(crd=crd, refused=refusal(crd, options.namespace))
     if left:
         found.findings.add(Finding(check=Check.NATIVE, message=left))
+    halt = Halt()
+    callbacks = Callbacks(Silent(), converters, halt.because)
     environment = Environment(
-        cluster, Halt(), clock, chance or random.Random(), converters, longest_wait=LONGEST_WAIT, longest_patience_s=0.0
+        cluster,
+        halt,
+        clock,
+        chance or random.Random(),
+        callbacks.converter,
+        longest_wait=LONGEST_WAIT,
+        longest_patience_s=0.0,
     )
     chosen: Converter | None = None
     try:

@@ -24,6 +24,7 @@ from restow.kube.failures import describe_failure
 from restow.kube.resources import CRDS
 from restow.kube.retry import Patient
 from restow.kube.sources import Key
+from restow.migrator.callbacks import CallbackFailed
 from restow.migrator.crdaccess import ReadCrd, annotate, read_crd
 from restow.migrator.journal import log_details
 from restow.migrator.migration import Migration
@@ -279,6 +280,10 @@ class Migrator:
             group.create_task(self._narrator.follow(run, self._memory.failures(crd.name)))
             try:
                 return await migration.migrate(crd.name)
+            except CallbackFailed as broken:
+                cause = broken.__cause__
+                _log.error("%s: %s: %s", crd.name, broken, describe_failure(cause) if cause is not None else "")
+                return broken.reports[-1]
             except KubeError as caught:
                 error = caught  # raised below, out of the group that would wrap it
             finally:
