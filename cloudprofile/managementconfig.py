@@ -11,9 +11,10 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
+
+from restow.conversion.manifests import NotYaml, read
 
 __all__ = [
     "InvalidConfiguration",
@@ -24,6 +25,7 @@ __all__ = [
     "read_configuration",
 ]
 
+_KIND = "ControllerManagerConfiguration"
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
 
@@ -89,10 +91,16 @@ class VersionManagement(_Part):
 def read_configuration(text: str) -> VersionManagement:
     """Read the YAML of a ControllerManagerConfiguration. Raises InvalidConfiguration."""
     try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        documents = read(text)
+    except NotYaml as error:
         raise InvalidConfiguration(f"the configuration is no YAML: {error}") from error
-    part = document
+    if len(documents) != 1 or documents[0].problem:
+        problem = documents[0].problem if len(documents) == 1 else f"it has {len(documents)} documents"
+        raise InvalidConfiguration(f"the configuration is no single document of YAML: {problem}")
+    part = documents[0].data
+    if not isinstance(part, dict) or part.get("kind", _KIND) != _KIND or not part.keys() & {"kind", "controllers"}:
+        # Any other file would be a policy by which nothing is managed, without a word.
+        raise InvalidConfiguration(f"this is no {_KIND}: it has neither that kind nor the field controllers")
     for name in ("controllers", "cloudProfile"):
         part = {} if part is None else part
         if not isinstance(part, dict):

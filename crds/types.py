@@ -27,7 +27,7 @@ class TypeProblem:
     Attributes:
         field: the path in the object, `spec.kubernetes.versions[0].version` for instance; empty for the object itself.
         wanted: the type of the schema, with its article: `a string`, `an integer or a string`.
-        found: what stands there, with its article: `a number`, `null`.
+        found: what stands there, with its article: `a number`, `null`; `nothing` for the missing key of a list's item.
     """
 
     field: str
@@ -43,17 +43,19 @@ class TypeProblem:
         return f"{self.field or 'the object'} {self.detail}"
 
 
-def type_problems(document: Any, schema: Schema) -> Iterator[TypeProblem]:
+def type_problems(document: Any, schema: Schema, *, keys: bool = False) -> Iterator[TypeProblem]:
     """Yield a problem for each value of `document` that has another type than `schema` (`Version.schema`) names.
+
+    With `keys`, for each item too that lacks a field by which its list is keyed, so that rules find it in any item.
 
     Nothing below such a value is looked at. Fields that the schema does not declare fit always. So does null as the
     value of a field, since the server drops it or puts the default in its place (`without_ignored_nulls` does what it
     does); a null in a list stays, and is a problem unless the items are `nullable`.
     """
-    return _problems(document, schema, ROOT)
+    return _problems(document, schema, ROOT, keys=keys)
 
 
-def _problems(value: Any, schema: Schema, path: str) -> Iterator[TypeProblem]:
+def _problems(value: Any, schema: Schema, path: str, *, keys: bool) -> Iterator[TypeProblem]:
     if schema is ANY or schema is UNDESCRIBED or (value is None and schema.nullable):
         return
     if not has_type(value, schema):
@@ -62,10 +64,14 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[TypeProblem]:
         for name, child in value.items():
             field = schema.field(name) if isinstance(name, str) and child is not None else None
             if field is not None:
-                yield from _problems(child, field, field_path(path, name))
+                yield from _problems(child, field, field_path(path, name), keys=keys)
     elif isinstance(value, list) and (items := schema.items) is not None:
         for index, child in enumerate(value):
-            yield from _problems(child, items, item_path(path, index))
+            place = item_path(path, index)
+            for key in schema.list_keys if keys and isinstance(child, dict) else ():
+                if child.get(key) is None and (field := items.field(key)) is not None and not field.has_default:
+                    yield TypeProblem(field_path(place, key).removeprefix("."), _wanted(field), "nothing")
+            yield from _problems(child, items, place, keys=keys)
 
 
 def without_ignored_nulls(value: Any, schema: Schema) -> Any:

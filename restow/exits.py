@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
 import click
+
+from restow.escapes import visible
 
 __all__ = ["Exit", "InputError"]
 
@@ -24,9 +27,19 @@ class Exit(IntEnum):
 
 
 class InputError(click.ClickException):
-    """A file that was given is not what it should be; told like every other refusal."""
+    """A file that was given is not what it should be; told like every other refusal.
+
+    Args:
+        message: a sentence; its line feeds are shown as escapes, since names may hold some.
+        lines: told below it.
+    """
 
     exit_code = Exit.REFUSED
 
+    def __init__(self, message: str, lines: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.lines = tuple(lines)
+
     def show(self, file: Any = None) -> None:
-        click.echo(f"restow: {self.message}", err=True, file=file)
+        for line in (f"restow: {self.message}", *self.lines):
+            click.echo(visible(line), err=True, file=file)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import yaml
 
 from restow import completion
 from restow.exits import InputError
@@ -343,21 +342,12 @@ def _names_in(path: Path) -> list[str]:
         files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json"))
     else:
         files = [path]
-    found = [name for file in files for document in _documents(file) for name in _crds_of(document)]
+    from restow.offline.files import documents_of  # a command that is given names reads no YAML
+
+    found = [name for file in files for document in documents_of(file) for name in _crds_of(document.data)]
     if not found:
         raise InputError(f"{path} holds no CustomResourceDefinition")
     return found
-
-
-def _documents(file: Path) -> list[Any]:
-    """All documents of a file, with texts only: a name needs no other type, and no text can then be a bad date."""
-    try:
-        with click.open_file(str(file), encoding="utf-8") as text:
-            return list(yaml.load_all(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark else str(error).splitlines()[0]
-        raise InputError(f"{file} cannot be read as YAML ({where})") from error
 
 
 def _crds_of(document: Any) -> list[str]:

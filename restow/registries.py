@@ -10,22 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from restow.conversion import DefinitionError, Graph, Registry
 from restow.crds import Crd, CrdError
 from restow.exits import InputError
+from restow.offline.files import documents_of
 
 __all__ = ["load_crds", "load_graph"]
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever there is
-    """Reads YAML as the API server does: what looks like a date is a text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as its base class has it
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
@@ -49,7 +40,8 @@ def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
     try:
         return found.freeze(crds)
     except DefinitionError as error:
-        raise InputError(f"--registry {spec} cannot be used, {error}") from error
+        first, *defects = str(error).splitlines()
+        raise InputError(f"--registry {spec} cannot be used, {first}", defects) from error
 
 
 def load_crds(files: Iterable[Path]) -> tuple[Crd, ...]:
@@ -93,22 +85,12 @@ def _what(error: Exception) -> str:
 
 def _crds(file: Path) -> list[Crd]:
     try:
-        with click.open_file(str(file), encoding="utf-8") as text:
-            documents = list(yaml.load_all(text, _Loader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{file} cannot be read as YAML ({_place(error)})") from error
-    try:
-        found = [Crd.from_document(document) for each in documents for document in _crd_documents(each)]
+        found = [Crd.from_document(document) for each in documents_of(file) for document in _crd_documents(each.data)]
     except CrdError as error:
         raise InputError(f"{file}: {error}") from error
     if not found:
         raise InputError(f"{file} holds no CustomResourceDefinition")
     return found
-
-
-def _place(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark else str(error).splitlines()[0]
 
 
 def _crd_documents(document: Any) -> Iterator[Any]:

@@ -5,7 +5,8 @@ not touch are kept, byte for byte; what it moves or renames takes its comments a
 
 Public:
 - `convert_manifest`: a text, converted, with the outcome of every object in it; `Targets` says what is wanted;
-- `read`: the documents of a text, as kubectl reads them; `write_yaml`: data as YAML that kubectl reads as just that;
+- `read`: the documents of a text (`Document`), as kubectl reads them;
+- `write_yaml`: data as YAML that kubectl reads as just that;
 - `NotYaml`: the text is neither YAML nor JSON, for instance a template.
 
 Nothing here does I/O.
@@ -13,6 +14,7 @@ Nothing here does I/O.
 
 from restow.conversion.manifests.edit import write_yaml
 from restow.conversion.manifests.manifest import Converted, Note, convert_manifest
+from restow.conversion.manifests.nodes import Document
 from restow.conversion.manifests.objects import LAST_APPLIED, Outcome, Status, objects_of
 from restow.conversion.manifests.reader import NotYaml, read
 from restow.conversion.manifests.targets import NoTarget, Targets
@@ -20,6 +22,7 @@ from restow.conversion.manifests.targets import NoTarget, Targets
 __all__ = [
     "LAST_APPLIED",
     "Converted",
+    "Document",
     "NoTarget",
     "NotYaml",
     "Note",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from restow import options
 from restow.crds import Crd
@@ -25,6 +24,7 @@ from restow.migrator.timeline import (
     parse_policy,
     schedule,
 )
+from restow.offline.files import documents_of
 from restow.printing import print_data, print_table, say
 from restow.registries import load_crds
 from restow.session import Session, run
@@ -97,11 +97,10 @@ def command(
 
 def read_policy(file: Path) -> Policy:
     """Read a policy; `-` is stdin. Raises InputError."""
-    try:
-        with click.open_file(str(file), encoding="utf-8") as text:
-            return parse_policy(yaml.safe_load(text))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{file} cannot be read as YAML ({str(error).splitlines()[0]})") from error
+    documents = documents_of(file)
+    if len(documents) != 1:
+        raise InputError(f"{file} must hold one document, the policy, and holds {len(documents)}")
+    return parse_policy(documents[0].data)
 
 
 def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:

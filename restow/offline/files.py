@@ -1,4 +1,8 @@
-"""Manifests on disk: which files are meant, what they hold byte for byte, and writing one as a whole or not at all."""
+"""Manifests on disk: which files are meant, what they hold byte for byte, and writing one as a whole or not at all.
+
+`documents_of` is the one way by which a command reads YAML: as kubectl reads it, and with a bound on what aliases may
+stand for.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,10 @@ from pathlib import Path
 
 import click
 
+from restow.conversion.manifests import Document, NotYaml, read
 from restow.exits import InputError
 
-__all__ = ["Source", "Unreadable", "read_text", "sources_of", "write_text"]
+__all__ = ["Source", "Unreadable", "documents_of", "read_text", "sources_of", "write_text"]
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STDIN = Path("-")
@@ -81,6 +86,21 @@ def read_text(source: Source) -> str:
         raise Unreadable(error.strerror or "it cannot be read") from error
     except UnicodeDecodeError as error:
         raise Unreadable("it is no UTF-8 text") from error
+
+
+def documents_of(path: Path) -> list[Document]:
+    """Return the documents of a file (`-` is stdin) whose data can be used. Raises InputError for anything else."""
+    source = Source(path, named=True)
+    try:
+        documents = read(read_text(source).removeprefix("\ufeff"))
+    except Unreadable as error:
+        raise InputError(f"{source} cannot be read as YAML ({error})") from error
+    except NotYaml as error:
+        raise InputError(f"{source} cannot be read as YAML (line {error.line}: {error.problem})") from error
+    for document in documents:
+        if document.problem:
+            raise InputError(f"{source} cannot be read as YAML ({document.problem})")
+    return documents
 
 
 def write_text(path: Path, text: str) -> None:

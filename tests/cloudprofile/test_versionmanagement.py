@@ -294,7 +294,6 @@ def test_policy_example_is_read_unchanged() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "kind: ControllerManagerConfiguration",
         "controllers:",
         "controllers:\n  cloudProfile:\n    kubernetesVersionManagement:",
@@ -320,7 +319,9 @@ def test_a_setting_that_cannot_be_heeded_is_an_error(text: str, said_: str) -> N
         read_configuration(f"controllers: {{cloudProfile: {{kubernetesVersionManagement: {{{text}}}}}}}")
 
 
-@pytest.mark.parametrize("text", ["- a", "controllers: 5", "controllers: {cloudProfile: [1]}", "a: b: c"])
+@pytest.mark.parametrize(
+    "text", ["", "- a", "kind: Deployment", "spec: {}", "controllers: 5", "controllers: {cloudProfile: [1]}", "a: b: c"]
+)
 def test_no_configuration_is_an_error(text: str) -> None:
     """Any other file must be refused with a sentence."""
     with pytest.raises(InvalidConfiguration):

@@ -84,6 +84,19 @@ def test_a_document_of_another_shape_is_one_problem() -> None:
     ]
 
 
+def test_an_item_without_its_key_is_found_where_that_is_asked_for() -> None:
+    """A rule that looks items up by their key has none to look up, and raises."""
+    items = {"type": "object", "properties": {"name": STRING, "at": {"type": "string", "default": "x"}}}
+    keyed = {"type": "array", "items": items, "x-kubernetes-list-type": "map"}
+    schema = Schema({"type": "object", "properties": {"list": keyed | {"x-kubernetes-list-map-keys": ["name", "at"]}}})
+    document = {"list": [{"name": "a"}, {}, {"name": None}]}
+    assert list(type_problems(document, schema)) == []
+    assert [str(each) for each in type_problems(document, schema, keys=True)] == [
+        "list[1].name must be a string, not nothing",
+        "list[2].name must be a string, not nothing",
+    ]
+
+
 def test_nulls_that_the_server_ignores_are_taken_out_and_no_others() -> None:
     """A rule that never meets a null behind the API server must not meet one before it; a nullable one is a value."""
     spec = {"name": None, "none": None, "map": {"a": None, "b": "c"}, "holes": [None], "free": {"x": None}, "new": None}

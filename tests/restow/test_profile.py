@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.restow.commandline import restow
+from tests.restow.offline import REGISTRY, run
 
 NOW = "2026-11-21T00:00:00Z"
 
@@ -152,3 +153,107 @@ def test_wrong_use(manifest, arguments, said):
     ran = restow("profile", *arguments, *file)
     assert ran.code == 2
     assert said in ran.err
+
+
+def commands(path: Path, config: Path) -> list[list[str | Path]]:
+    """Every subcommand on one manifest, which holds a CloudProfile and a NamespacedCloudProfile."""
+    return [
+        ["validate", "-f", path],
+        ["validate", "-f", path, "--old", path],
+        ["evaluate", "-f", path],
+        ["timeline", "-f", path],
+        ["render", "-f", path, "-o", "json"],
+        ["manage", "-f", path, "--config", config],
+        ["forced-target", "1.30.5", "-f", path],
+    ]
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("controllers: {cloudProfile: {kubernetesVersionManagement: {enabled: true}}}")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("version: 1.31.2", "version: 1.31"), "spec.kubernetes.versions[1].version must be a string, not a number"),
+        (("'2027-01-01T00:00:00Z'", "2025"), "versions[1].lifecycle[1].startTime must be a string, not a number"),
+        (("regions: []", "regions: eu"), "spec.regions must be a list, not a string"),
+        (("name: local", "name: true"), "metadata.name must be a string, not a boolean"),
+        (("regions: []", "regions: [null]"), "spec.regions[0] must be an object, not null"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_told_with_its_place(change, said, tmp_path, config):
+    """`version: 1.31` without quotes was a traceback, or another version, depending on the subcommand."""
+    text = yaml.safe_dump_all([profile(OLD, NEXT, regions=[]), NAMESPACED])
+    assert change[0] in text
+    path = tmp_path / "profiles.yaml"
+    path.write_text(text.replace(*change, 1))
+    for arguments in commands(path, config):
+        done = run("profile", *arguments)
+        refusal = done.refusal
+        assert refusal.startswith(f"{path}:1: document 1: CloudProfile: ")
+        assert said in refusal
+    assert ("(put it in quotes)" in refusal) is ("must be a string" in said)
+
+
+def test_what_an_api_server_leaves_out_no_rule_meets(tmp_path, config):
+    """A null is no list; a version without its number cannot be managed, and validation says so by its own rule."""
+    path = tmp_path / "profiles.yaml"
+    nothing = profile(OLD, NEXT, regions=None, machineImages=None, machineTypes=None)
+    path.write_text(yaml.safe_dump_all([nothing, NAMESPACED]))
+    for arguments in commands(path, config):
+        assert run("profile", *arguments).code in (0, 1, 3)
+    path.write_text(yaml.safe_dump_all([profile(OLD, {}), NAMESPACED]))
+    assert "spec.kubernetes.versions[1].version must be a string, not nothing" in (
+        run("profile", "manage", "-f", path, "--config", config).refusal
+    )
+    assert "is no Kubernetes version" in run("profile", "validate", "-f", path).out
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+"""Nine values, each of which stands for nine, and so on: 43 million in 400 bytes."""
+
+
+def test_aliases_that_stand_for_millions_are_refused_by_every_reader(tmp_path, config):
+    """`render -o json` took 3.7 GB of memory for 400 bytes of YAML."""
+    bomb = tmp_path / "bomb.yaml"
+    head = "apiVersion: core.gardener.cloud/v1beta2\nkind: CloudProfile\nmetadata: {name: local}\n"
+    bomb.write_text(f"{head}spec:\n  providerConfig:\n" + "".join(f"    {line}\n" for line in BOMB.splitlines()))
+    said = "its aliases stand for more values than anybody could mean"
+    for arguments in commands(bomb, config):
+        assert said in run("profile", *arguments).refusal
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(BOMB)
+    manifest = tmp_path / "profile.yaml"
+    manifest.write_text(yaml.safe_dump(profile(OLD)))
+    for command, *arguments in (
+        ("profile", "manage", "-f", manifest, "--config", plain),
+        ("timeline", "-f", plain),
+        ("plan", "-f", plain),
+        ("operator", "--own-ca", "a/b", "--management", plain),
+        ("check", *REGISTRY, "--crd", plain),
+        ("explain", "-f", plain, "--to", "v1", *REGISTRY),
+        ("convert", "-f", plain, "--to", "v1", *REGISTRY),
+        ("roundtrip", "-f", plain, *REGISTRY),
+        ("review", "-f", plain, *REGISTRY),
+    ):
+        done = run(command, *arguments)
+        assert done.code in (1, 2), command
+        assert said in done.err, command
+
+
+@pytest.mark.parametrize("text", ["", "kind: Deployment", "a: 1", "- a", "kind: A\ncontrollers: {}"])
+def test_a_policy_must_be_one(text, tmp_path, manifest):
+    """Any other file was a policy by which nothing is managed, and nothing said so."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(text)
+    for ran in (
+        run("operator", "--own-ca", "a/b", "--management", policy),
+        run("profile", "manage", "-f", manifest(profile(OLD)), "--config", policy),
+    ):
+        assert "policy.yaml: this is no ControllerManagerConfiguration" in ran.refusal or "document" in ran.refusal

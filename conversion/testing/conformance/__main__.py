@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from restow.conversion.manifests import read
 from restow.conversion.testing.conformance.runner import IDLE_S, run
 from restow.conversion.testing.conformance.samples import Samples
 from restow.crds import Crd
@@ -38,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         ca = chosen.ca.read_bytes() if chosen.ca is not None else b""
         report = asyncio.run(run(chosen.url, ca, samples, idle_s=chosen.idle, connect_to=chosen.connect_to))
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         parser.error(str(error))
     sys.stdout.write(f"{json.dumps(report.to_json(), indent=2) if chosen.output == 'json' else report.table()}\n")
     return 0 if report.conformant else 1
@@ -93,7 +92,8 @@ def _crd(path: Path, name: str) -> Crd:
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+    for each in read(path.read_text(encoding="utf-8")):
+        document = each.data
         if isinstance(document, dict):
             yield from (
                 document.get("items", [document]) if str(document.get("kind", "")).endswith("List") else [document]

@@ -15,7 +15,7 @@ from restow.cloudprofile.kubernetesupdate import auto_target, due, forced_chain
 from restow.cloudprofile.parts import Object, kubernetes_versions, machine_images
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, one, read_profiles
 from restow.exits import Exit, InputError
-from restow.printing import print_data, say
+from restow.printing import echo, print_data, say
 
 __all__ = ["command"]
 
@@ -98,8 +98,8 @@ def show(answer: dict[str, Any], form: str) -> None:
         print_data(answer, form)
         return
     if answer["why"] is None:
-        click.echo(f"{answer['version']}: no update is forced; automatic update: {answer['automatic'] or 'none'}")
+        echo(f"{answer['version']}: no update is forced; automatic update: {answer['automatic'] or 'none'}")
         return
-    click.echo(" -> ".join((answer["version"], *answer["forced"])) + f"  ({answer['why']})")
+    echo(" -> ".join((answer["version"], *answer["forced"])) + f"  ({answer['why']})")
     if answer["gap"]:
         say(answer["gap"], style="red")

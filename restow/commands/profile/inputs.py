@@ -1,4 +1,8 @@
-"""What the subcommands read: profiles of manifests, brought to v1beta2, and the time to look at them."""
+"""What the subcommands read: profiles of manifests, brought to v1beta2, and the time to look at them.
+
+Rules are asked about objects whose values have the types of the schema, as behind an API server: a manifest with others
+is refused here.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +10,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import yaml
 
 from restow.cloudprofile.lifecycle import InvalidTime, parse_time
 from restow.conversion import Graph, ObjectError
+from restow.conversion.manifests import objects_of
+from restow.crds import Crd, cloudprofiles, type_problems
+from restow.crds.types import without_ignored_nulls
 from restow.exits import InputError
+from restow.offline.files import documents_of
 
 __all__ = ["Profile", "at_option", "files_option", "moment", "one", "read_profiles"]
 
 _GROUP = "core.gardener.cloud"
 _HUB = f"{_GROUP}/v1beta2"
 _KINDS = ("CloudProfile", "NamespacedCloudProfile")
+_MOST_PROBLEMS = 5  # that are told of one profile
+_UNQUOTED = {("a string", "a number"), ("a string", "a boolean")}
+_HINT = " (put it in quotes)"
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever there is
-    """Reads YAML as the API server does: what looks like a date is a text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as its base class has it
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,17 @@ def moment(at: str | None) -> datetime:
         raise click.UsageError(f"--at: {error}") from error
 
 
-def read_profiles(files: Iterable[Path]) -> list[Profile]:
-    """Return the profiles of files, in their order. Raises InputError if one cannot be read, or none is there."""
+def read_profiles(files: Iterable[Path], *, keyed: bool = True) -> list[Profile]:
+    """Return the profiles of files, in their order.
+
+    Args:
+        files: manifests.
+        keyed: refuse a version without its number, and any other item without the name that its list is keyed by.
+
+    Raises InputError if one cannot be read, or none is there.
+    """
     listed = list(files)
-    found = [Profile(_at_hub(document)) for file in listed for document in _documents(file) if _is_profile(document)]
+    found = [Profile(_at_hub(document, where, keyed=keyed)) for file in listed for where, document in _profiles(file)]
     if not found:
         raise InputError(f"{', '.join(map(str, listed))}: there is no CloudProfile or NamespacedCloudProfile in it")
     return found
@@ -105,37 +114,48 @@ def one(profiles: Iterable[Profile], kind: str) -> Profile:
     return found[0]
 
 
-def _documents(file: Path) -> Iterator[Any]:
+def _profiles(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the profiles of a file, each with where it stands."""
+    for number, document in enumerate(documents_of(file), 1):
+        for pointer, item in objects_of(document.data):
+            if _is_profile(item):
+                yield f"{file}:{document.line}: document {number}{f' ({pointer})' if pointer else ''}", item
+
+
+def _is_profile(document: dict[str, Any]) -> bool:
+    return document.get("kind") in _KINDS and str(document.get("apiVersion", "")).rpartition("/")[0] == _GROUP
+
+
+def _at_hub(document: dict[str, Any], where: str, *, keyed: bool) -> Mapping[str, Any]:
+    plain = _fitting(document, where, keyed=keyed)
     try:
-        with click.open_file(str(file), encoding="utf-8") as text:
-            documents = list(yaml.load_all(text, _Loader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{file} cannot be read as YAML ({str(error).splitlines()[0]})") from error
-    for document in documents:
-        yield from _items(document)
-
-
-def _items(document: Any) -> Iterator[Any]:
-    if isinstance(document, dict) and isinstance(items := document.get("items"), list):
-        for item in items:
-            yield from _items(item)
-    else:
-        yield document
-
-
-def _is_profile(document: Any) -> bool:
-    if not isinstance(document, dict) or document.get("kind") not in _KINDS:
-        return False
-    return str(document.get("apiVersion", "")).rpartition("/")[0] == _GROUP
-
-
-def _at_hub(document: dict[str, Any]) -> Mapping[str, Any]:
-    try:
-        return _graph().convert(document, _HUB)
+        converted = _graph().convert(plain, _HUB)
     except ObjectError as error:
         raise InputError(
-            f"{document['kind']} {Profile(document).name} cannot be brought to v1beta2: {error}"
+            f"{where}: {document['kind']} {Profile(document).name} cannot be brought to v1beta2: {error}"
         ) from error
+    # A field that only v1beta2 declares passes a conversion as it is, and a rule reads it.
+    return converted if converted is plain else _fitting(converted, where, keyed=keyed)
+
+
+def _fitting(document: Any, where: str, *, keyed: bool) -> dict[str, Any]:
+    """Return what an API server would take for the document. Raises InputError for values of wrong types."""
+    version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
+    if version is None:
+        return dict(document)  # the conversion says that it does not know it
+    problems = list(islice(type_problems(document, version.schema, keys=keyed), _MOST_PROBLEMS + 1))
+    if problems:
+        told = [f"{each}{_HINT if (each.wanted, each.found) in _UNQUOTED else ''}" for each in problems]
+        more = ["and more"] if len(told) > _MOST_PROBLEMS else []
+        raise InputError(f"{where}: {document['kind']}: {'; '.join([*told[:_MOST_PROBLEMS], *more])}")
+    found: dict[str, Any] = without_ignored_nulls(document, version.schema)
+    return found
+
+
+@cache
+def _crds() -> Mapping[str, Crd]:
+    crds = map(Crd.from_document, cloudprofiles.documents().values())
+    return {crd.kind: crd for crd in crds}
 
 
 @cache

@@ -8,7 +8,7 @@ import click
 
 from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles
 from restow.exits import Exit, InputError
-from restow.printing import print_data, print_table
+from restow.printing import echo, print_data, print_table
 
 __all__ = ["command"]
 
@@ -63,5 +63,5 @@ def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool
     elif rows:
         print_table(("of", "version", "becomes", "why"), ([*row.values()] for row in rows))
     else:
-        click.echo(f"Nothing is to be changed in CloudProfile {profile.name}.")
+        echo(f"Nothing is to be changed in CloudProfile {profile.name}.")
     raise SystemExit(int(Exit.DUE if rows else Exit.DONE))

@@ -12,6 +12,7 @@ from rich.text import Text
 from restow.cloudprofile.chart import LETTERS, Row, Window, rows_of, svg_chart, text_chart, window_of
 from restow.cloudprofile.lifecycle import Classification
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.escapes import visible
 from restow.exits import InputError
 from restow.printing import console
 
@@ -74,14 +75,14 @@ def _window(profile: Profile, now: datetime, start: str | None, end: str | None)
 
 def _print(profile: Profile, rows: tuple[Row, ...], window: Window, now: datetime) -> None:
     terminal = console()
-    names = max((len(row.group) for row in rows), default=0)
-    versions = max((len(row.version) for row in rows), default=0)
+    names = max((len(visible(row.group)) for row in rows), default=0)
+    versions = max((len(visible(row.version)) for row in rows), default=0)
     left = names + versions + 4
     width = max(20, (terminal.width if terminal.is_terminal else _WIDTH_ELSEWHERE) - left)
-    terminal.print(Text(f"{profile.kind} {profile.name}", style="bold"))
+    terminal.print(Text(visible(f"{profile.kind} {profile.name}"), style="bold"))
     _print_scale(terminal, window, now, left, width)
     for group, version, columns in text_chart(rows, window, now, width):
-        line = Text(f"{group:<{names}}  {version:<{versions}}  ")
+        line = Text(f"{visible(group):<{names}}  {visible(version):<{versions}}  ")
         for classification in columns:
             line.append(LETTERS[classification], style=_STYLES[classification])
         terminal.print(line)

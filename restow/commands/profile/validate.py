@@ -13,7 +13,7 @@ from restow.cloudprofile.references import parent_of
 from restow.cloudprofile.verdicts import judge, judge_namespaced
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
 from restow.exits import Exit
-from restow.printing import print_data, print_table
+from restow.printing import echo, print_data, print_table
 
 __all__ = ["command"]
 
@@ -42,8 +42,11 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
     restow profile validate -f new/cloudprofile.yaml --old cloudprofile.yaml
     """
     now = moment(at)
-    profiles = read_profiles(files)
-    olds = {(profile.kind, profile.name): profile for profile in (read_profiles(old_files) if old_files else ())}
+    profiles = read_profiles(files, keyed=False)  # a rule refuses it
+    olds = {
+        (profile.kind, profile.name): profile
+        for profile in (read_profiles(old_files, keyed=False) if old_files else ())
+    }
     parents = {each.name: each for each in (*olds.values(), *profiles) if each.kind == "CloudProfile"}
     children = [each.document for each in profiles if each.kind == "NamespacedCloudProfile"]
     judged: list[tuple[Profile, Verdict]] = []
@@ -78,4 +81,4 @@ def show(judged: Sequence[tuple[Profile, Verdict]], form: str) -> None:
     elif rows:
         print_table(("profile", "level", "field", "rule"), ([*row.values()] for row in rows))
     else:
-        click.echo(f"{len(judged)} profile{'s' if len(judged) > 1 else ''} would be admitted.")
+        echo(f"{len(judged)} profile{'s' if len(judged) > 1 else ''} would be admitted.")
