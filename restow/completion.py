@@ -93,7 +93,9 @@ def _print_crd_names(kubeconfig: str | None, context: str | None) -> None:
             page = (await cluster.list_page(CRDS, metadata_only=True)).json()
         return sorted(item["metadata"]["name"] for item in page["items"])
 
-    click.echo("\n".join(asyncio.run(names())))
+    from restow.printing import print_text
+
+    print_text("\n".join(asyncio.run(names())) + "\n")
 
 
 class _Kubectl(ShellComplete):
@@ -124,7 +126,9 @@ def kubectl(words: Sequence[str]) -> str:
 
 def kubectl_main() -> None:
     """Be `kubectl_complete-restow`."""
-    click.echo(kubectl(sys.argv[1:]), nl=False)
+    from restow.printing import print_text
+
+    print_text(kubectl(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from importlib.metadata import version
 import click
 from click.shell_completion import CompletionItem
 
+from restow.escapes import visible
+
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS = {
@@ -53,6 +55,14 @@ class _Commands(click.Group):
         if incomplete.startswith("-"):
             return super().shell_complete(context, incomplete)
         return [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+
+    def invoke(self, context: click.Context) -> object:
+        try:
+            return super().invoke(context)
+        except click.ClickException as error:
+            # What is wrong may stand in a manifest, and click prints it as it is.
+            vars(error)["message"] = visible(error.message)
+            raise
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -9,8 +9,6 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-import click
-
 from restow.crds import CrdError
 from restow.exits import Exit
 from restow.kube import connect
@@ -18,6 +16,7 @@ from restow.kube.errors import ApiError, CredentialsExpired, KubeError, Unauthor
 from restow.kube.retry import LOOK_S, Patient
 from restow.logs import log_to_stderr
 from restow.migrator import ListFailed, Refused
+from restow.printing import echo
 
 __all__ = ["PATIENCE", "Session", "run"]
 
@@ -45,7 +44,7 @@ def run(
     try:
         code = asyncio.run(_run(command, kubeconfig, context, drains=drains))
     except (KubeError, Refused, CrdError, ListFailed) as error:
-        click.echo(f"restow: {sentence(error)}", err=True)
+        echo(f"restow: {sentence(error)}", err=True)
         code = _code(error)
     except KeyboardInterrupt:
         code = Exit.FAILURES

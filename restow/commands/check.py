@@ -17,7 +17,7 @@ from restow.exits import Exit, InputError
 from restow.migrator import list_crds
 from restow.offline import flags as offline
 from restow.offline.crdfiles import crds_of
-from restow.printing import print_data, print_table, say
+from restow.printing import echo, print_data, print_table, say
 from restow.registries import load_graph
 from restow.session import Session, run
 
@@ -125,7 +125,7 @@ def _show(checked: _Checked, rows: Sequence[Verdicts]) -> None:
         print_table(("kind", "version", "field", "problem", "fix"), found)
         for draft in checked.drafts:
             inside = f", inside of {draft.inside}" if draft.inside else ""
-            click.echo(f"{draft.kind} {draft.version}: did you mean {draft.rule}{inside}?")
+            echo(f"{draft.kind} {draft.version}: did you mean {draft.rule}{inside}?")
         count = len(checked.findings)
         say(f"{count} findings" if count != 1 else "1 finding", style="red")
         return

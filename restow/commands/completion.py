@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from restow.printing import print_text
+
 _PROGRAM = "restow"
 
 
@@ -27,4 +29,4 @@ def command(context: click.Context, shell: str) -> None:
     """
     made = get_completion_class(shell)
     assert made is not None, f"click completes {shell}"
-    click.echo(made(context.find_root().command, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
+    print_text(made(context.find_root().command, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source() + "\n")

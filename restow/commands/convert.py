@@ -24,7 +24,7 @@ from restow.exits import Exit, InputError
 from restow.offline import flags as offline
 from restow.offline.differences import Change, changes
 from restow.offline.files import Source, Unreadable, read_text, sources_of, write_text
-from restow.printing import print_data, say
+from restow.printing import echo, print_data, print_text, say
 
 _SEPARATOR = "---\n"
 
@@ -75,7 +75,7 @@ def command(**flags: Any) -> None:
         run.show_changes(flags["output"])
     elif flags["check"]:
         for source in run.changed:
-            click.echo(str(source))
+            echo(str(source))
     elif not flags["in_place"]:
         run.show(flags["output"])
     run.tell()
@@ -158,7 +158,7 @@ class _Run:
     def show(self, form: str | None) -> None:
         """Print the manifests: as texts, or their data anew."""
         if form is None:
-            click.echo(_joined(found.text for _, _, found in self.converted).encode(), nl=False)
+            print_text(_joined(found.text for _, _, found in self.converted))
             return
         documents: list[Any] = []
         for source, _, found in self.converted:
@@ -172,8 +172,8 @@ class _Run:
             print_data(documents[0] if len(documents) == 1 else _list_of(documents), "json")
         for number, document in enumerate(documents if form == "yaml" else ()):
             if number:
-                click.echo(_SEPARATOR, nl=False)
-            click.echo(write_yaml(document), nl=False)
+                print_text(_SEPARATOR)
+            print_text(write_yaml(document))
 
     def show_changes(self, form: str | None) -> None:
         """Print what changes in each object."""
@@ -187,9 +187,9 @@ class _Run:
             return
         for source, outcome, changed in found:
             way = f"{outcome.api_version} -> {outcome.target}"
-            click.echo(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {way}")
+            echo(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {way}")
             for change in changed:
-                click.echo(f"  {change.line()}")
+                echo(f"  {change.line()}")
 
     def exit(self, *, check: bool) -> Exit:
         """Return what the exit code says."""

@@ -20,7 +20,7 @@ from restow.demo.answers import DemoError
 from restow.exits import Exit
 from restow.kube import KubeError
 from restow.migrator import ListFailed, Refused
-from restow.printing import console, print_data, say
+from restow.printing import console, echo, print_data, say
 from restow.session import sentence
 
 if TYPE_CHECKING:
@@ -60,10 +60,10 @@ def command(objects: int, keep: bool, output: str) -> None:
     try:
         code = asyncio.run(_demo(objects, output, keep=keep))
     except _KNOWN as error:
-        click.echo(f"restow: {sentence(error)}", err=True)
+        echo(f"restow: {sentence(error)}", err=True)
         code = Exit.REFUSED
     except ModuleNotFoundError as error:
-        click.echo(f"restow: the demo's control plane needs {error.name}: pip install 'restow[controlplane]'", err=True)
+        echo(f"restow: the demo's control plane needs {error.name}: pip install 'restow[controlplane]'", err=True)
         code = Exit.REFUSED
     except BrokenPipeError:
         # Whoever read the story has seen enough; keep the interpreter from complaining when it flushes.

@@ -14,11 +14,12 @@ from restow.conversion import ObjectError
 from restow.conversion.explain import Explanation, Fate, How, Leaf, Steps, explain
 from restow.conversion.manifests import NoTarget, Targets
 from restow.conversion.path import pointer
+from restow.escapes import visible
 from restow.exits import Exit, InputError
 from restow.offline import flags as offline
 from restow.offline.files import sources_of
 from restow.offline.objects import Found, found_in
-from restow.printing import console, print_data, print_table, say
+from restow.printing import console, echo, print_data, print_table, say
 
 _VALUE_WIDTH = 40
 _STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
@@ -68,7 +69,7 @@ def command(**flags: Any) -> None:
     if flags["output"] == "table":
         for number, each in enumerate(told):
             if number:
-                click.echo()
+                echo()
             _show(*each, whole=why is None)
     else:
         print_data({"objects": [_json(*each, whole=why is None) for each in told]}, flags["output"])
@@ -108,22 +109,26 @@ def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[Leaf],
 def _show(
     found: Found, explanation: Explanation, leaves: Sequence[Leaf], fates: Sequence[Fate], *, whole: bool
 ) -> None:
-    console().print(f"{found.title}: {' -> '.join(explanation.route)}", style="bold", markup=False)
+    title = visible(f"{found.title}: {' -> '.join(explanation.route)}")
+    console().print(title, style="bold", markup=False)
     print_table(("field", "value", "how", "from", "rule"), (_leaf_row(leaf) for leaf in leaves))
     if fates:
-        click.echo()
+        echo()
         rows = ((fate.pointer, fate.ending.value, fate.where or fate.reason or "-", fate.rule) for fate in fates)
         print_table(("of the source", "what became of it", "where, why", "rule"), rows)
     if not whole:
         return
     for title, stash in (("stash before", explanation.stash_before), ("stash after", explanation.stash_after)):
         if stash is not None:
-            click.echo(f"\n{title}: {msgspec.json.encode(stash, order='sorted').decode()}")
+            echo()
+            echo(f"{title}: {msgspec.json.encode(stash, order='sorted').decode()}")
     if explanation.pruned:
-        click.echo(f"\nThe API server will drop {', '.join(explanation.pruned)}: no fields of this version.")
+        echo()
+        echo(f"The API server will drop {', '.join(explanation.pruned)}: no fields of this version.")
     if explanation.defaulted:
         filled = ", ".join(f"{each.path} = {_short(each.value)}" for each in explanation.defaulted)
-        click.echo(f"\nThe API server will fill in {filled}.")
+        echo()
+        echo(f"The API server will fill in {filled}.")
 
 
 def _leaf_row(leaf: Leaf) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from restow.exits import InputError
 from restow.kube import KubeError
 from restow.logs import log_to_stderr
 from restow.migrator import Targets
+from restow.printing import print_text
 from restow.session import sentence
 
 try:
@@ -101,7 +102,7 @@ def command(**flags: Any) -> None:
     restow operator --own-ca restow-system/restow-operator --install-crds --migrate family
     """
     if flags["print_webhooks"] is not None:
-        click.echo(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]), nl=False)
+        print_text(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]))
         return
     settings = _settings(flags)
     log_to_stderr()

@@ -9,7 +9,7 @@ import click
 
 from restow import completion, options
 from restow.migrator import Engine
-from restow.printing import print_data
+from restow.printing import print_data, print_text
 from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
 
 
@@ -121,7 +121,7 @@ def command(**flags: Any) -> None:
     name = flags["name"] or "-".join(("restow", *commands))
     documents = manifests(found, name, account)
     if flags["output"] == "yaml":
-        click.echo(to_yaml(documents), nl=False)
+        print_text(to_yaml(documents))
     else:
         print_data({"apiVersion": "v1", "kind": "List", "items": plain(documents)}, "json")
 

@@ -17,7 +17,7 @@ from restow.crds import Crd
 from restow.exits import Exit, InputError
 from restow.migrator import list_crds, read_crd
 from restow.migrator.timeline import PolicyError, Schedule, check, observe, schedule
-from restow.printing import say
+from restow.printing import print_text, say
 from restow.report import Document, Plan, Run, RunError, parse_run, render
 from restow.report.gathering import look_at, profiles
 from restow.session import Session, run
@@ -156,7 +156,7 @@ def _plan(planned: Schedule | None, at: int | None, crds: Sequence[Crd]) -> Plan
 def _write(file: Path, document: Document) -> None:
     page = render(document)
     if file == _STDOUT:
-        click.echo(page, nl=False)
+        print_text(page)
         return
     try:
         # A name may hold half a character pair, which no file can.

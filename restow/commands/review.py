@@ -16,7 +16,7 @@ from restow.offline import flags as offline
 from restow.offline.differences import changes
 from restow.offline.files import Source, Unreadable, read_text, sources_of
 from restow.offline.objects import found_in
-from restow.printing import print_data, say
+from restow.printing import echo, print_data, print_text, say
 
 _API_VERSION = "apiextensions.k8s.io/v1"
 
@@ -100,7 +100,7 @@ def _tell(answer: Any, golden: Path | None, form: str) -> Exit:
     source = Source(golden, named=True)
     found = changes(_data(source, _text(source)), answer)
     for change in found:
-        click.echo(change.line())
+        echo(change.line())
     return Exit.FAILURES if found else Exit.DONE
 
 
@@ -139,4 +139,4 @@ def _print(data: Any, form: str) -> None:
     if form == "json":
         print_data(data, form)
     else:
-        click.echo(write_yaml(data), nl=False)
+        print_text(write_yaml(data))

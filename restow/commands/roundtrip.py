@@ -26,7 +26,7 @@ from restow.offline.crdfiles import crds_of
 from restow.offline.differences import Change, changes
 from restow.offline.files import sources_of
 from restow.offline.objects import found_in
-from restow.printing import print_data, print_table, say
+from restow.printing import echo, print_data, print_table, say
 from restow.registries import load_graph
 from restow.session import Session, run
 
@@ -225,11 +225,11 @@ def _show(tally: _Tally, *, values: bool) -> None:
         names = "/".join(name for name in (finding.namespace, finding.name) if name)
         way = " -> ".join(finding.broken.way)
         said = f": {finding.broken.message}" if finding.broken.message else ""
-        click.echo(f"{finding.where}: {finding.kind} {names}: {finding.broken.law.value}, {way}{said}")
+        echo(f"{finding.where}: {finding.kind} {names}: {finding.broken.law.value}, {way}{said}")
         for change in finding.changes:
-            click.echo(f"  {change.line(values=values)}")
+            echo(f"  {change.line(values=values)}")
     if tally.unlisted:
-        click.echo(f"… and {tally.unlisted} more")
+        echo(f"… and {tally.unlisted} more")
 
 
 def _json(tally: _Tally, *, values: bool) -> dict[str, Any]:
