@@ -33,6 +33,7 @@ from restow.kube.errors import (
     ApiError,
     BadReply,
     ConfigError,
+    CredentialsExpired,
     Doubtful,
     Forbidden,
     KubeError,
@@ -270,7 +271,7 @@ class Patient:
                 if not await self._wait(spell, error, what):
                     self._doubts.pop(what, None)
                     raise
-                if not isinstance(error, (TooManyRequests, Unauthorized, Forbidden)):
+                if not isinstance(error, (TooManyRequests, Unauthorized, Forbidden, CredentialsExpired)):
                     message = f"no answer tells whether it was carried out ({error.said})"
                     verb, _, target = what.partition(" ")
                     raise Doubtful(status=409, verb=verb, target=target, message=message) from error

@@ -163,6 +163,7 @@ class Options:
         if self.rate is not None:
             _seconds("rate", self.rate, "a number of writes per second above 0", positive=True)
         _seconds("settle_s", self.settle_s, "a number of seconds from 0 on")
+        _seconds("patience_s", self.patience_s, "a number of seconds from 0 on")
         _seconds("native_patience_s", self.native_patience_s, "a number of seconds from 0 on")
         if why := self._contradiction():
             raise ValueError(why)

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import click
+
 from restow.crds import CrdError
 from restow.exits import Exit
 from restow.kube import connect

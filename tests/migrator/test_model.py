@@ -24,6 +24,7 @@ from restow.migrator import Engine, ManagedFields, Options, Phase, Scope, Shard
         ({"settle_s": -1}, "Options.settle_s must be a number of seconds from 0 on, not -1"),
         ({"settle_s": float("inf")}, "Options.settle_s must be a number of seconds from 0 on, not inf"),
         ({"settle_s": None}, "Options.settle_s must be a number of seconds from 0 on, not of type NoneType"),
+        ({"patience_s": float("nan")}, "Options.patience_s must be a number of seconds from 0 on, not nan"),
         ({"native_patience_s": "1h"}, "Options.native_patience_s must be a number of seconds from 0 on, not of type"),
         ({"engine": "nativ"}, "Options.engine knows direct, native, auto, not 'nativ'"),
         ({"scope": 1}, "Options.scope must be made of Scope, not of type int"),
