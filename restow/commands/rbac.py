@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from restow import completion, options
+from restow.conversion.wiring.address import Url
 from restow.migrator import Engine
 from restow.printing import print_data, print_text
 from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
+_KEPT_IN: Final = "restow-webhook"
+"""Where the certificate of a webhook at a URL is kept (`restow.ownca`)."""
 
 
 @click.command("rbac")
@@ -61,7 +69,12 @@ from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifest
     metavar="NAMESPACE/SERVICE[:PORT]",
     help="A conversion webhook that is asked from outside of the cluster; repeatable.",
 )
-@click.option("--own-ca", metavar="NAMESPACE/SERVICE", help="serve or operator keep certificates for this Service.")
+@click.option(
+    "--own-ca",
+    metavar="NAMESPACE/SERVICE",
+    help="serve or operator keep certificates for this Service; at https://HOST[:PORT] their Secrets are in the "
+    "namespace of the service account, else in default.",
+)
 @click.option("--restore-stashes", is_flag=True, help="serve runs with --restore-stashes.")
 @click.option("--install-crds", is_flag=True, help="operator runs with --install-crds.")
 @click.option("--no-controllers", is_flag=True, help="operator runs with --no-controllers.")
@@ -79,7 +92,14 @@ from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifest
     metavar="NAMESPACE/NAME",
     help="Print this account and its bindings too; the process runs in its namespace.",
 )
-@click.option("--name", help="Name of the Roles; default: restow- and what they are for.")
+@click.option(
+    "--lease",
+    default="restow-migrator",
+    show_default=True,
+    metavar="NAME",
+    help="embedding: the Lease that the Migrator is given.",
+)
+@click.option("--name", help="Name of the Roles; default: restow-, what they are for, and the CRDs.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="How to print them.")
 def command(**flags: Any) -> None:
     """Print the least RBAC that commands need, with reasons.
@@ -91,13 +111,16 @@ def command(**flags: Any) -> None:
 
     \b
     restow rbac --for migrate --crd widgets.example.com --service-account my-system/migrator | kubectl apply -f -
+    restow rbac --for embedding --crd widgets.example.com --service-account my-system/my-operator
     """
     commands = tuple(dict.fromkeys(Command(each) for each in flags["commands"]))
     account = _account(flags["service_account"])
+    home = _home(flags, commands, account)
+    own_ca, url = _own_ca(flags["own_ca"], home)
     asked = Asked(
         crds=_names(flags["crds"]),
         namespaces=flags["namespaces"],
-        home=_home(flags, commands, account),
+        home=home,
         everything=flags["everything"],
         prunes=not flags["no_prune"],
         shards=flags["shards"],
@@ -105,12 +128,14 @@ def command(**flags: Any) -> None:
         profiles=flags["profiles"],
         dependents=flags["dependents"],
         proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
-        own_ca=None if flags["own_ca"] is None else _service(flags["own_ca"], "--own-ca")[:2],
+        own_ca=own_ca,
+        url=url,
         restores_stashes=flags["restore_stashes"],
         installs_crds=flags["install_crds"],
         controls=not flags["no_controllers"],
         maintains=flags["maintain_shoots"],
         keeps=_kept(flags["keeps"]),
+        lease=flags["lease"],
         least=flags["least"],
     )
     _insist(commands, asked)
@@ -118,12 +143,20 @@ def command(**flags: Any) -> None:
         found = grants(commands, asked)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    name = flags["name"] or "-".join(("restow", *commands))
-    documents = manifests(found, name, account)
+    documents = manifests(found, flags["name"] or _name(commands, asked), account)
     if flags["output"] == "yaml":
         print_text(to_yaml(documents))
     else:
         print_data({"apiVersion": "v1", "kind": "List", "items": plain(documents)}, "json")
+
+
+def _name(commands: tuple[Command, ...], asked: Asked) -> str:
+    """Return a name for the Roles that another team's for other CRDs does not have."""
+    first, *others = (*asked.crds, "")
+    if others[1:]:
+        digest = sha256(" ".join(sorted(asked.crds)).encode()).hexdigest()[:8]
+        first = f"{first}-and-{len(others) - 1}-more-{digest}"
+    return "-".join(filter(None, ("restow", *commands, first)))
 
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:
@@ -157,19 +190,31 @@ def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: Service
     if account is not None:
         return account.namespace
     elects = Command.OPERATOR in commands and (flags["keeps"] or not flags["no_controllers"])
-    if flags["shards"] or elects:
+    if flags["shards"] or elects or Command.EMBEDDING in commands:
         msg = "give --service-account NAMESPACE/NAME: restow needs rights in the namespace that it runs in"
         raise click.UsageError(msg)
     return "default"
 
 
-def _service(text: str, flag: str) -> tuple[str, str, int]:
-    namespace, _, rest = text.partition("/")
-    name, _, port = rest.partition(":")
-    if not (namespace and name and (port or "443").isdecimal()):
-        msg = f"{flag} takes NAMESPACE/SERVICE[:PORT], not {text!r}"
+def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
+    """Return whose Secrets --own-ca means, and the URL where it names no Service. Raises click.UsageError."""
+    if text is None:
+        return None, ""
+    if "://" not in text:
+        return _service(text, "--own-ca", " or https://HOST[:PORT]")[:2], ""
+    try:
+        return (home, _KEPT_IN), Url(text.rstrip("/")).url
+    except ValueError as error:
+        msg = f"--own-ca {text!r}: {error}"
+        raise click.UsageError(msg) from error
+
+
+def _service(text: str, flag: str, otherwise: str = "") -> tuple[str, str, int]:
+    found = _SERVICE.fullmatch(text)
+    if found is None or not 0 < int(found["port"] or 443) < 65536:
+        msg = f"{flag} takes NAMESPACE/SERVICE[:PORT]{otherwise}, not {text!r}"
         raise click.UsageError(msg)
-    return namespace, name, int(port or 443)
+    return found["namespace"], found["name"], int(found["port"] or 443)
 
 
 def _insist(commands: tuple[Command, ...], asked: Asked) -> None:

@@ -11,7 +11,7 @@ __all__ = ["Asked", "Command", "Target"]
 
 
 class Command(StrEnum):
-    """A command that talks to an API server."""
+    """A command that talks to an API server; `embedding` is the `Migrator` in an operator of the reader's own."""
 
     STATUS = "status"
     PLAN = "plan"
@@ -21,6 +21,7 @@ class Command(StrEnum):
     REPORT = "report"
     SERVE = "serve"
     OPERATOR = "operator"
+    EMBEDDING = "embedding"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,14 @@ class Asked:
         profiles: `report` runs with `--profiles`.
         dependents: `ready` lists all resources, Secrets too, for ownerReferences at the version.
         proxied: `(namespace, name, port)` of conversion webhooks asked from outside of the cluster.
-        own_ca: `(namespace, name)` of the Service that `serve` or `operator` keep certificates for.
+        own_ca: `(namespace, name)` of the Service that `serve` or `operator` keep certificates for; for a webhook at a
+            URL those of its Secret.
+        url: where API servers find the webhook of `own_ca`; empty for the Service.
         restores_stashes: `serve` keeps a webhook configuration too (`--restore-stashes`).
         installs_crds, controls, maintains: the operator's flags `--install-crds`, not `--no-controllers`,
             `--maintain-shoots`.
         keeps: CRDs that the operator keeps migrated (`--migrate`).
+        lease: the Lease of `embedding`.
         least: without the rights that a command can do without.
     """
 
@@ -82,11 +86,13 @@ class Asked:
     dependents: bool = False
     proxied: tuple[tuple[str, str, int], ...] = ()
     own_ca: tuple[str, str] | None = None
+    url: str = ""
     restores_stashes: bool = False
     installs_crds: bool = False
     controls: bool = True
     maintains: bool = False
     keeps: tuple[str, ...] = ()
+    lease: str = "restow-migrator"
     least: bool = False
 
     @property

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
+from restow.conversion.wiring.address import Service, Url
+from restow.conversion.wiring.stashing import stash_name
 from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource
 from restow.migrator import Engine
 from restow.migrator.native.migration import NATIVE_MIGRATIONS
@@ -25,6 +27,8 @@ _FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)
 FAMILY: Final = tuple(each.full_name for each in _FAMILY)
 """The CRDs of the operator's own family."""
 _ADMISSION: Final = "admissionregistration.k8s.io"
+_RUNS: Final = "migrator: tell of runs by Events on the CRD"
+_LOGGED: Final = "only the log tells"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _AT_ONCE: Final = "wire it again at once when somebody takes the CA bundle or the address away"
 _LATER: Final = "it takes up to 30 s until that is noticed, and no other version can be read meanwhile"
@@ -104,11 +108,12 @@ def _serve(asked: Asked) -> Iterator[Grant]:
         for target in asked.targets:
             yield from _wires(target.name)
         if asked.restores_stashes:
-            namespace, service = asked.own_ca
-            yield from _keeps_configuration(_CONFIGURATIONS[0], f"conversion-stash.{service}.{namespace}.svc")
+            address = Url(asked.url) if asked.url else Service(*asked.own_ca)
+            yield from _keeps_configuration(_CONFIGURATIONS[0], stash_name(address))
+            former = "conversion-stash" if asked.url else asked.own_ca[1]
             why, without = "remove the configuration as an earlier release named it", "one that is there stays"
             for verb in ("get", "delete"):
-                yield Grant(_ADMISSION, _CONFIGURATIONS[0], verb, why, service, optional=without)
+                yield Grant(_ADMISSION, _CONFIGURATIONS[0], verb, why, former, optional=without)
 
 
 def _operator(asked: Asked) -> Iterator[Grant]:
@@ -129,7 +134,14 @@ def _operator(asked: Asked) -> Iterator[Grant]:
         yield from _controls(asked)
     if asked.keeps:
         yield from _elects(asked, f"{LEASE}-migrator", "migrator")
-        yield from _keeps_migrated(asked)
+        yield from _keeps_migrated(asked, asked.keeps)
+        yield _on(EVENTS, "create", _RUNS, optional=_LOGGED)
+
+
+def _embedding(asked: Asked) -> Iterator[Grant]:
+    yield from _elects(asked, asked.lease, "migrator")
+    yield from _keeps_migrated(asked, asked.crds)
+    yield _in("default", EVENTS, "create", _RUNS, optional=_LOGGED)  # where Events of what is in no namespace are
 
 
 def _admits() -> Iterator[Grant]:
@@ -157,18 +169,16 @@ def _controls(asked: Asked) -> Iterator[Grant]:
     if asked.maintains:
         yield _on(SHOOTS, "patch", "maintenance: apply update targets to Shoots")
         yield _on(SHOOTS, "patch", "maintenance: say so in their status", subresource="status")
-    why, without = "controllers: tell of refused versions and of what was changed", "only the log tells"
-    yield _on(EVENTS, "create", why, optional=without)
+    why = "controllers: tell of refused versions and of what was changed"
+    yield _on(EVENTS, "create", why, optional=_LOGGED)
 
 
-def _keeps_migrated(asked: Asked) -> Iterator[Grant]:
+def _keeps_migrated(asked: Asked, crds: tuple[str, ...]) -> Iterator[Grant]:
     for verb in ("list", "watch"):
         yield Grant(CRDS.group, CRDS.plural, verb, "migrator: notice what is due on which CRD")
-    migration = replace(asked, crds=asked.keeps, namespaces=(), shards=False, prunes=True, engine=Engine.DIRECT)
+    migration = replace(asked, crds=crds, namespaces=(), shards=False, prunes=True, engine=Engine.DIRECT)
     for grant in _migrate(migration):
         yield replace(grant, why=f"migrator: {grant.why}")
-    why, without = "migrator: tell of runs by Events on the CRD", "only the log tells"
-    yield _on(EVENTS, "create", why, optional=without)
 
 
 def _reads_crds(asked: Asked) -> Iterator[Grant]:
@@ -277,4 +287,5 @@ _NEEDS: Final = {
     Command.REPORT: _report,
     Command.SERVE: _serve,
     Command.OPERATOR: _operator,
+    Command.EMBEDDING: _embedding,
 }

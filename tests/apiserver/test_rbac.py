@@ -20,11 +20,13 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
-from restow.conversion.wiring import Service, Url, stash_name
+from restow.conversion.wiring import Url, stash_name
+from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
-from restow.kube.resources import CRDS, ENDPOINT_SLICES, Resource
+from restow.kube.resources import CRDS, ENDPOINT_SLICES, EVENTS, Resource
+from restow.migrator import Migrator, Options
 from restow.rbac import FAMILY, Asked, Command, Grant, grants
 from tests.apiserver.accounts import Account, Accounts, audited_plane, used
 from tests.apiserver.kind import Kind, until
@@ -248,20 +250,17 @@ async def test_serve_with_a_ca_of_its_own(
 ) -> None:
     """Two Secrets, the CRDs that it serves and its webhook configuration, by name; nothing else of the cluster."""
     provider, port = Provider(cluster), free_port()
-    asked = Asked(crds=(GATEWAYS, CACHES), own_ca=("default", "restow-webhook"), restores_stashes=True)
-    by_url = stash_name(Url(f"https://127.0.0.1:{port}"))  # where there is no Service to be named after
-    names = {stash_name(Service("default", "restow-webhook")): by_url, "restow-webhook": "conversion-stash"}
-    rights = [
-        replace(each, name=names[each.name]) if each.resource == CONFIGURATIONS.plural else each
-        for each in grants([Command.SERVE], asked)
-    ]
+    url = f"https://127.0.0.1:{port}"
+    own = ("default", "restow-webhook")
+    rights = grants([Command.SERVE], Asked(crds=(GATEWAYS, CACHES), own_ca=own, url=url, restores_stashes=True))
+    by_url = stash_name(Url(url))
     account = await accounts.granted(rights, "serving")
     await provider.create_crd(GATEWAYS)
     await provider.create_crd(CACHES)
     flags = [
         f"--crd={MANIFESTS / 'gateways.yaml'}",
         f"--crd={MANIFESTS / 'caches.yaml'}",
-        f"--own-ca=https://127.0.0.1:{port}",
+        f"--own-ca={url}",
         "--restore-stashes",
     ]
     flags += [f"--kubeconfig={account.kubeconfig}", f"--port={port}"]
@@ -301,6 +300,29 @@ async def converts(cluster: HttpCluster) -> bool:
     """Whether the CRDs name a webhook."""
     crds = [(await cluster.get(CRDS, name)).json() for name in (GATEWAYS, CACHES)]
     return all(each["spec"]["conversion"]["strategy"] == "Webhook" for each in crds)
+
+
+async def test_an_embedded_migrator(
+    due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path], cluster: HttpCluster
+) -> None:
+    """An operator that embeds it is given these rights beside its own: without one it migrates nothing, at night."""
+    rights = needed(due, Command.EMBEDDING, lease="widgets-migrator")
+    account = await accounts.granted(rights, "embedder")
+
+    async def told() -> bool:
+        events = (await cluster.list_page(EVENTS, "default")).json()["items"]
+        return any(each["reason"] == "MigrationFinished" and each["regarding"]["name"] == due.name for each in events)
+
+    async with interrupted(accounts, account) as kubeconfig, connect(kubeconfig) as session:
+        migrator = Migrator(session, [due.name], Options(settle_s=0.0, resume=True), lease="widgets-migrator")
+        migrating = asyncio.create_task(migrator.run_forever())
+        await until(told, "nothing is migrated, or nobody says so")
+        migrating.cancel()
+        await asyncio.wait([migrating])
+    was_used, refused = used(audit[1], account, rights)
+    assert refused == []
+    assert set(rights) - was_used == set()
+    assert await due.stored_versions() == ["v1beta1"]
 
 
 OPERATOR = Asked(own_ca=("default", "restow-webhook"), installs_crds=True, maintains=True, keeps=FAMILY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.commands.rbac import command
+from restow.conversion.wiring import Url, stash_name
 from restow.kube.resources import ENDPOINT_SLICES
 from restow.rbac import Asked, Command, Grant, ServiceAccount, grants, manifests, plain, to_yaml
 from tests.deploy.rendering import rights
@@ -88,7 +90,7 @@ def test_dependents_are_looked_for_by_one_optional_right() -> None:
 @pytest.mark.parametrize("command", Command)
 def test_api_servers_are_looked_at_by_an_optional_right(command: Command) -> None:
     """Who relies on the look at lag needs it, nothing else does, and nothing fails without it."""
-    looks = {Command.MIGRATE, Command.PRUNE, Command.READY, Command.OPERATOR}
+    looks = {Command.MIGRATE, Command.PRUNE, Command.READY, Command.OPERATOR, Command.EMBEDDING}
 
     def found(*, least: bool) -> list[Grant]:
         asked = Asked(crds=(CRD,), keeps=(CRD,), home="home", least=least)
@@ -125,6 +127,11 @@ def test_secrets_are_named() -> None:
         (("--for", "serve"), "serve needs no right"),
         (("--for", "serve", "--own-ca", "a/b"), "name the CRDs"),
         (("--for", "serve", "--own-ca", "b", "--crd", CRD), "--own-ca takes NAMESPACE/SERVICE"),
+        (("--for", "serve", "--own-ca", "https:/a", "--crd", CRD), "--own-ca takes NAMESPACE/SERVICE"),
+        (("--for", "serve", "--own-ca", "http://a", "--crd", CRD), "must begin with https://"),
+        (("--for", "migrate", "--proxied", "https://a", "--crd", CRD), "--proxied takes NAMESPACE/SERVICE"),
+        (("--for", "embedding", "--crd", CRD), "give --service-account"),
+        (("--for", "embedding", "--service-account", "a/b"), "name the CRDs"),
         (("--for", "operator"), "give --service-account"),
         (("--for", "operator", "--migrate", "all", "--service-account", "a/b"), "name the CRDs"),
         (("--for", "migrate", "--crd", CRD, "--shards"), "give --service-account"),
@@ -148,3 +155,38 @@ def test_manifests_name_their_crds(tmp_path: Path) -> None:
     assert ran.exit_code == 0, ran.output
     found = yaml.safe_load(ran.stdout)["items"]
     assert rights(found) == rights(plain(manifests(grants([Command.READY], Asked(crds=(CRD, "a.b.dev"))), "r")))
+
+
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    """The manifests that the command prints."""
+    ran = CliRunner().invoke(command, [*arguments, "-o", "json"])
+    assert ran.exit_code == 0, ran.output
+    return list(yaml.safe_load(ran.stdout)["items"])
+
+
+def test_a_webhook_at_a_url_has_its_secrets_beside_the_process() -> None:
+    """`serve --own-ca https://…` keeps them in its own namespace; any other would leave it without its rights."""
+    asked = ("--for", "serve", "--own-ca", "https://127.0.0.1:9443/", "--restore-stashes", "--crd", CRD)
+    for account, home in ((("--service-account", "edge/hook"), "edge"), ((), "default")):
+        found = rights(printed(*asked, *account))
+        secrets = {(name, at) for _, resource, _, name, at in found if resource == "secrets"}
+        assert secrets == {("restow-webhook", home), ("restow-webhook-ca", home), ("", home)}
+        configurations = {name for _, resource, _, name, _ in found if resource.endswith("webhookconfigurations")}
+        assert configurations == {stash_name(Url("https://127.0.0.1:9443"))}
+
+
+def test_roles_are_named_after_their_crds() -> None:
+    """The second team's apply would take the first one's rights away."""
+    names = [
+        {each["metadata"]["name"] for each in printed("--for", "migrate", *(f"--crd={crd}" for crd in crds))}
+        for crds in ((CRD,), ("gadgets.example.com",), (CRD, "gadgets.example.com"), (CRD, "parts.other.dev"))
+    ]
+    assert names[0] == {f"restow-migrate-{CRD}"}
+    assert len(set().union(*names)) == len(names)
+    assert names[2] == {
+        each["metadata"]["name"]
+        for each in printed(
+            "--for", "migrate", f"--crd={CRD}", "--crd=gadgets.example.com", "--shards", "--service-account=a/b"
+        )
+        if each["kind"] != "ServiceAccount"
+    }
