@@ -65,8 +65,8 @@ browser: ## Chromium, with which the tests look at the report
 deploy-tools: $(READY) ## Helm, kustomize and linters, built or found once, and cached outside the tree
 	$(BIN)/python deploy/tools/tools.py
 
-charts: deploy-tools ## Write deploy/kustomize/ from the chart
-	$(BIN)/python deploy/kustomize/generate.py
+charts: deploy-tools ## Write what in deploy/ follows from the chart and the CRDs
+	$(BIN)/python deploy/generate.py
 
 image: $(READY) ## The container image: make image BASE=…@sha256:… TAG=…
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist .

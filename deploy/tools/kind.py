@@ -58,6 +58,7 @@ class _Installation:
 
 _ANYWHERE: Final = ("--set", "networkPolicy.apiServerCIDRs={0.0.0.0/0}")  # the file's CIDR is an example's
 INSTALLATIONS: Final = {
+    "migration-in-the-background.yaml": _Installation(upgraded=True),
     "migration-indexed-job.yaml": _Installation(upgraded=True),
     "migration-job.yaml": _Installation(upgraded=True),
     "operator-cert-manager.yaml": _Installation(waits=False),

@@ -84,7 +84,7 @@ class Accounts:
         for document in documents:
             await self._create(document)
         made = Account(account, self.folder / f"{account.name}.kubeconfig")
-        await self._log_in(made)
+        await self.log_in(made)
         for grant in grants:
             await until(lambda right=grant: self.allowed(made, right), f"{grant} is not in force")
         return made
@@ -119,7 +119,8 @@ class Accounts:
         await self.cluster.create(resource, json.dumps(document).encode(), namespace)
         self.made.append((resource, metadata["name"], namespace))
 
-    async def _log_in(self, made: Account) -> None:
+    async def log_in(self, made: Account) -> None:
+        """Write its kubeconfig, with a token as a pod would have one."""
         account = made.account
         token = Resource("", "v1", f"serviceaccounts/{account.name}/token", namespaced=True)
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,11 +28,16 @@ class Helm:
 
     binary: Path
 
-    def run(self, *arguments: str | Path, code: int = 0) -> str:
-        """Run it; return what it said on stdout, or on stderr where it is to fail."""
+    def run(self, *arguments: str | Path, code: int = 0, home: Path | None = None) -> str:
+        """Run it; return what it said on stdout, or on stderr where it is to fail; a success comes without warnings.
+
+        `home` is for what it remembers.
+        """
         command = [str(part) for part in (self.binary, *arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        environment = os.environ | ({} if home is None else {"HOME": str(home)})
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert done.returncode == code, done.stdout + done.stderr
+        assert code or not re.search("warn|link", done.stderr, re.IGNORECASE), done.stderr
         return done.stdout if code == 0 else done.stderr
 
     def text(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from docs.examples.provider.conversions import graph
 from restow.cloudprofile.verbs import MODIFY_KUBERNETES, MODIFY_MACHINE_IMAGES, MODIFY_PROVIDER_CONFIG
 from restow.commands.migrate import EXITS
 from restow.commands.migrate import command as migrate
 from restow.commands.operator import command as operator
 from restow.commands.serve import command as serve
+from restow.conversion.wiring import Service, stash_configuration, stash_name
 from restow.exits import Exit
 from restow.rbac import FAMILY, Asked, Command, grants, manifests, plain
+from restow.registries import load_crds
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
@@ -34,6 +39,12 @@ from tests.deploy.rendering import (
 )
 
 BY_NAME = {file.stem: file for file in VALUES}
+STASHES = '[{"apiGroups": ["edge.example.dev"], "apiVersions": ["v1"], "resources": ["gateways"]}]'
+UNTRUSTED = (
+    "webhook.secretName=s,webhook.restoresStash[0].apiGroups={a.dev},webhook.restoresStash[0].apiVersions={v1},"
+    "webhook.restoresStash[0].resources={as}"
+)
+UNREACHABLE = 4  # exit code: the API server, or a converter, was out of reach for too long
 METRICS = re.compile(r"\b(restow_\w+)")
 
 
@@ -101,6 +112,24 @@ def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
     ("flags", "command", "asked"),
     [
         (
+            (
+                *("--values", BY_NAME["webhook-own-ca"]),
+                *("--set-json", f"webhook.restoresStash={STASHES}"),
+            ),
+            Command.SERVE,
+            Asked(
+                crds=("gateways.edge.example.dev",),
+                home=NAMESPACE,
+                own_ca=(NAMESPACE, "edge-restow-webhook"),
+                restores_stashes=True,
+            ),
+        ),
+        (
+            ("--values", BY_NAME["operator-cert-manager"], "--set", "operator.leastRights=true"),
+            Command.OPERATOR,
+            Asked(home=NAMESPACE, maintains=True, keeps=FAMILY, least=True),
+        ),
+        (
             ("--set", "migration.enabled=true,migration.crds={a.example.com},migration.leastRights=true"),
             Command.MIGRATE,
             Asked(crds=("a.example.com",), least=True),
@@ -111,7 +140,7 @@ def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
             Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), installs_crds=True),
         ),
     ],
-    ids=["least", "installing"],
+    ids=["stashes", "operator-least", "least", "installing"],
 )
 def test_rights_of_other_values(flags: tuple[str, ...], command: Command, asked: Asked, helm: Helm) -> None:
     """What no values file shows."""
@@ -180,15 +209,16 @@ def test_commands_are_understood(values: Path, helm: Helm) -> None:
 
 @pytest.mark.parametrize("name", ["migration-job", "migration-indexed-job"])
 def test_the_job_tells_what_to_try_again(name: str, helm: Helm) -> None:
-    """Exit codes are for this: what was refused must not be tried five times, what failed must, an eviction is none."""
+    """Refused: never again; failed objects: five tries; an eviction, or an API server out of reach: no try at all."""
     job = the(helm.render("--values", BY_NAME[name]), "Job")
     rules = job["spec"]["podFailurePolicy"]["rules"]
     by_code = {code: rule["action"] for rule in rules for code in rule.get("onExitCodes", {}).get("values", ())}
-    assert by_code == {Exit.REFUSED: "FailJob", Exit.DUE: "FailJob", Exit.FAILURES: "Count"}
+    assert by_code == {Exit.REFUSED: "FailJob", Exit.DUE: "FailJob", Exit.FAILURES: "Count", UNREACHABLE: "Ignore"}
     assert set(EXITS.values()) <= {Exit.DONE, *by_code}
     assert {rule["onExitCodes"]["containerName"] for rule in rules if "onExitCodes" in rule} == {"restow"}
-    assert [rule["onPodConditions"] for rule in rules if rule["action"] == "Ignore"] == [[{"type": "DisruptionTarget"}]]
-    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-upgrade"
+    conditions = [rule for rule in rules if "onPodConditions" in rule]
+    assert conditions == [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "post-install,post-upgrade"
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
@@ -237,11 +267,49 @@ def test_a_webhook_that_asks_nobody_reaches_nobody(helm: Helm) -> None:
     assert (policy["policyTypes"], policy["egress"]) == (["Ingress", "Egress"], [])
 
 
+def selected(peer: Document, labels: Document, namespace: Document, *, same: bool) -> bool:
+    """Whether a peer of a NetworkPolicy is a pod with these labels, in the policy's own or a labelled namespace."""
+    pods = peer.get("podSelector", {}).get("matchLabels", {})
+    spaces = peer.get("namespaceSelector")
+    at_home = same if spaces is None else spaces.get("matchLabels", {}).items() <= namespace.items()
+    return "ipBlock" not in peer and at_home and pods.items() <= labels.items()
+
+
+def may_reach(helm: Helm, caller: str, *flags: str, namespace: Document | None = None) -> bool:
+    """Whether the webhook of webhook-own-ca admits the pod of another values file, and that may reach it."""
+    policy = the(helm.render("--values", BY_NAME["webhook-own-ca"], *flags), "NetworkPolicy")["spec"]
+    (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
+    documents = helm.render("--values", BY_NAME[caller])
+    (template,) = templates(documents)
+    labels, same = template["metadata"]["labels"], namespace is None
+    admitted = any(selected(peer, labels, namespace or {}, same=same) for peer in https["from"])
+    leaves = [rule for each in of_kind(documents, "NetworkPolicy") for rule in each["spec"]["egress"]]
+    target = {"app.kubernetes.io/name": "restow", "app.kubernetes.io/component": "webhook"}
+    let_out = not leaves or any(
+        9443 in [port["port"] for port in rule["ports"]]
+        or any(selected(peer, target, {}, same=same) for peer in rule.get("to", ()))
+        for rule in leaves
+    )
+    return admitted and let_out
+
+
 def test_only_named_addresses_may_call(helm: Helm) -> None:
-    """With the API servers' addresses known, nobody else has objects converted."""
+    """With the API servers' addresses known, nobody else has objects converted, but for who migrates them."""
     policy = the(helm.render("--values", BY_NAME["webhook-own-ca"]), "NetworkPolicy")["spec"]
     (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
     assert https["from"][0] == {"ipBlock": {"cidr": "10.0.0.0/28"}}
+    assert not any(selected(peer, {"app": "else"}, {}, same=True) for peer in https["from"])
+
+
+@pytest.mark.parametrize("caller", ["migration-job", "operator-cert-manager", "webhook-own-ca"])
+def test_who_migrates_reaches_the_webhook(caller: str, helm: Helm) -> None:
+    """Locked out, a migration finds its converter out of reach until its deadline; elsewhere it takes a value."""
+    assert may_reach(helm, caller)
+    elsewhere = {"kubernetes.io/metadata.name": "elsewhere"}
+    callers = json.dumps([{"namespaceSelector": {"matchLabels": elsewhere}}])
+    assert not may_reach(helm, caller, namespace=elsewhere)
+    if caller == "migration-job":
+        assert may_reach(helm, caller, "--set-json", f"networkPolicy.callers={callers}", namespace=elsewhere)
 
 
 @pytest.mark.parametrize("name", ["operator", "operator-cert-manager"])
@@ -301,6 +369,9 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
         ("webhook.enabled=true", "/webhook/registry"),
         ("webhook.enabled=true,webhook.registry=a:b,webhook.certificate=own-ca", "/webhook/crds"),
         ("webhook.enabled=true,webhook.registry=a:b,webhook.certificate=secret", "/webhook/secretName"),
+        (f"webhook.enabled=true,webhook.registry=a:b,webhook.certificate=secret,{UNTRUSTED}", "deny every update"),
+        ("webhook.serviceAccount.create=false", "/webhook/serviceAccount/name"),
+        ("logLevel=loud", "/logLevel"),
         ("operator.applyManagement=true", "/operator/management"),
         ("operator.enabled=true,operator.certificate=cert-manager,operator.crds=operator", "give chart or none"),
     ],
@@ -316,12 +387,118 @@ def test_every_value_is_in_the_schema() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def compare(value: Any, part: dict[str, Any], path: str) -> None:
+        part = schema["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
         if isinstance(value, dict) and "properties" in part:
-            assert value.keys() == part["properties"].keys() - {"global"}, path
+            assert value.keys() <= part["properties"].keys(), path
+            assert path.endswith("resources") or value.keys() == part["properties"].keys() - {"global"}, path
             for key, child in value.items():
                 compare(child, part["properties"][key], f"{path}/{key}")
 
     compare(values, schema, "")
+
+
+def test_the_table_of_values_and_the_copied_crds_are_current() -> None:
+    """`make charts` writes them; a value without a word about it is one that nobody finds."""
+    generate = runpy.run_path(str(ROOT / "deploy" / "generate.py"))
+    file, text = generate["readme"]()
+    assert file.read_text() == text
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    assert [row[0] for row in rows if row[2].strip(" |") == ""] == []
+    copies = dict(generate["crds"]())
+    assert {each: each.read_text() for each in (CHART / "files" / "crds").iterdir()} == copies
+
+
+def test_a_packaged_chart_has_no_link(helm: Helm, tmp_path: Path) -> None:
+    """Helm warns of links at each command, and a copy of the chart's folder lacks what they lead to."""
+    assert [file for file in CHART.rglob("*") if file.is_symlink()] == []
+    helm.run("package", CHART, "--destination", tmp_path)
+    (package,) = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as packed:
+        members = {member.name: member for member in packed.getmembers()}
+    assert all(member.isfile() for member in members.values())
+    assert "restow/README.md" in members and "restow/files/crds/core.gardener.cloud_shoots.yaml" in members
+    flags = ("--set", "operator.enabled=true", "--namespace", NAMESPACE)
+    assert helm.run("template", "edge", package, *flags) == helm.run("template", "edge", CHART, *flags)
+
+
+KNOBS: Document = {
+    "annotations": {"argocd.argoproj.io/sync-wave": "1"},
+    "podAnnotations": {"sidecar.istio.io/inject": "false"},
+    "podLabels": {"team": "edge", "app.kubernetes.io/name": "mine"},
+    "priorityClassName": "system-cluster-critical",
+    "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+    "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+    "affinity": {"nodeAffinity": {}},
+    "topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"operator": "Exists"}],
+    "serviceAccount": {"create": False, "name": "there-already"},
+}
+
+
+@pytest.mark.parametrize("name", ["migration-job", "webhook-own-ca", "operator"])
+def test_pods_are_adapted_to_the_cluster(name: str, helm: Helm, tmp_path: Path) -> None:
+    """What cert-manager's and KEDA's charts let one set: proxies, sidecars, priorities, accounts, OpenShift's ids."""
+    component = name.partition("-")[0]
+    ids = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))
+    more = {component: KNOBS, "podSecurityContext": ids, "logLevel": "debug", "logFormat": "json"}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(more))
+    documents = helm.render("--values", BY_NAME[name], "--values", tmp_path / "values.yaml")
+    (template,) = templates(documents)
+    spec, (used,) = template["spec"], template["spec"]["containers"]
+    (workload,) = of_kind(documents, "Job", "Deployment")
+    assert KNOBS["annotations"].items() <= workload["metadata"]["annotations"].items()
+    assert template["metadata"]["annotations"]["sidecar.istio.io/inject"] == "false"
+    assert template["metadata"]["labels"]["team"] == "edge"
+    assert template["metadata"]["labels"]["app.kubernetes.io/name"] == "restow", "the chart's selectors need it"
+    for key in ("priorityClassName", "affinity", "topologySpreadConstraints", "nodeSelector", "tolerations"):
+        assert spec[key] == KNOBS[key], key
+    assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    logs = [{"name": "RESTOW_LOG_LEVEL", "value": "debug"}, {"name": "RESTOW_LOG_FORMAT", "value": "json"}]
+    assert used["env"] == [*logs, *KNOBS["env"]]
+    assert KNOBS["volumes"][0] in spec["volumes"] and KNOBS["volumeMounts"][0] in used["volumeMounts"]
+    assert of_kind(documents, "ServiceAccount") == []
+    subjects = [one for each in of_kind(documents, "RoleBinding", "ClusterRoleBinding") for one in each["subjects"]]
+    assert {one["name"] for one in subjects} == {spec["serviceAccountName"]} == {"there-already"}
+    flags = ("--values", BY_NAME[name], "--set", "rbac.create=false,operator.customVerbsRole=false")
+    assert of_kind(helm.render(*flags), "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding") == []
+
+
+def test_names_are_overridden(helm: Helm) -> None:
+    """Everything has the name, or a Service is not found."""
+    for setting, expected in (("fullnameOverride=hooks", "hooks"), ("nameOverride=hooks", "edge-hooks")):
+        documents = helm.render("--values", BY_NAME["webhook-own-ca"], "--set", setting)
+        assert {each["metadata"]["name"].rpartition(":")[2] for each in documents if "Service" in each["kind"]} == {
+            f"{expected}-webhook"
+        }
+        assert f"--own-ca={NAMESPACE}/{expected}-webhook" in container(the(documents, "Deployment"))["args"]
+
+
+def test_replicas_are_scaled_or_counted(helm: Helm) -> None:
+    """A Deployment that says its replicas undoes what the autoscaler did at every upgrade."""
+    flags = ("--values", BY_NAME["webhook-own-ca"], "--set", "webhook.autoscaling.enabled=true")
+    documents = helm.render(*flags)
+    scaler, deployment = the(documents, "HorizontalPodAutoscaler")["spec"], the(documents, "Deployment")
+    assert "replicas" not in deployment["spec"]
+    assert scaler["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 6)
+
+
+def test_the_step_s_configuration_is_the_one_that_restow_installs(helm: Helm) -> None:
+    """Two writings of it drift apart: one denied every update while the webhook was down."""
+    crds = load_crds([ROOT / "docs" / "examples" / "provider" / "manifests" / "gateways.yaml"])
+    documents = helm.render("--values", BY_NAME["webhook-cert-manager"])
+    service = the(documents, "Service")["metadata"]
+    address = Service(service["namespace"], service["name"], "/mutate/conversion-stash")
+    expected: Document = dict(stash_configuration(stash_name(address), address, graph, crds))  # type: ignore[arg-type]
+    rendered = the(documents, "MutatingWebhookConfiguration")
+    (webhook,) = expected["webhooks"]
+    del webhook["rules"][0]["scope"]  # which the values do not say
+    assert (rendered["metadata"]["name"], rendered["webhooks"]) == (expected["metadata"]["name"], [webhook])
+    own = helm.render("--values", BY_NAME["webhook-own-ca"], "--set-json", f"webhook.restoresStash={STASHES}")
+    assert of_kind(own, "MutatingWebhookConfiguration") == [], "nobody would fill its caBundle: each UPDATE is denied"
+    assert "--restore-stashes" in container(the(own, "Deployment"))["args"]
 
 
 def test_a_digest_wins_over_a_tag(helm: Helm) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import subprocess
 from pathlib import Path
@@ -22,7 +23,7 @@ KUSTOMIZE = ROOT / "deploy" / "kustomize"
 BASES = ("migration", "webhook", "operator")
 
 
-def built(tools: dict[str, Path], name: str) -> list[dict[str, Any]]:
+def built(tools: dict[str, Path], name: str | Path) -> list[dict[str, Any]]:
     """What `kubectl apply -k` would apply."""
     command = [tools["kustomize"], "build", KUSTOMIZE / name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -31,8 +32,8 @@ def built(tools: dict[str, Path], name: str) -> list[dict[str, Any]]:
 
 
 def test_bases_are_what_the_chart_renders(helm: Helm) -> None:
-    """One source: a fix of the chart that the bases lack is half a fix. `deploy/kustomize/generate.py` writes them."""
-    made = runpy.run_path(str(KUSTOMIZE / "generate.py"))
+    """One source: a fix of the chart that the bases lack is half a fix. `deploy/generate.py` writes them."""
+    made = runpy.run_path(str(ROOT / "deploy" / "generate.py"))
     found = dict(made["bases"](helm.binary))
     assert {file.parent.name for file in found} == set(BASES)
     for file, text in found.items():
@@ -54,6 +55,27 @@ def test_the_example_has_the_rights_that_its_crd_needs(tools: dict[str, Path]) -
     (subject,) = the(documents, "ClusterRoleBinding")["subjects"]
     assert (subject["namespace"], subject["name"]) == ("my-system", account_of_job)
     assert the(documents, "ServiceAccount")["metadata"]["name"] == account_of_job
+
+
+@pytest.mark.parametrize("name", ["webhook", "operator"])
+def test_a_base_works_in_any_namespace(name: str, tools: dict[str, Path], tmp_path: Path) -> None:
+    """An overlay moves it by one line: certificate, address, account and rights are then those of that namespace."""
+    base = os.path.relpath(KUSTOMIZE / name, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({"namespace": "edge", "resources": [base]}))
+    documents = built(tools, tmp_path)
+    text = yaml.safe_dump_all(documents)
+    assert "restow-system" not in text and "$(WEBHOOK" not in text
+    assert {each["metadata"].get("namespace", "edge") for each in documents} == {"edge"}
+    subjects = [one for each in of_kind(documents, "RoleBinding", "ClusterRoleBinding") for one in each["subjects"]]
+    assert {one["namespace"] for one in subjects} <= {"edge"}
+    if name == "webhook":
+        (leaf,) = (each for each in of_kind(documents, "Certificate") if "dnsNames" in each["spec"])
+        assert leaf["spec"]["dnsNames"] == ["restow-webhook.edge.svc", "restow-webhook.edge.svc.cluster.local"]
+        return
+    used = container(the(documents, "Deployment"))
+    assert "--own-ca=$(POD_NAMESPACE)/restow-operator" in used["args"]
+    (variable,) = (each for each in used["env"] if each["name"] == "POD_NAMESPACE")
+    assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
 
 
 @pytest.mark.parametrize("name", ["example", "webhook", "operator"])

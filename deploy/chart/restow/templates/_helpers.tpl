@@ -1,7 +1,7 @@
 {{- define "restow.name" -}}
-{{- if contains "restow" .Release.Name -}}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else -}}{{ printf "%s-restow" .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- end -}}
+{{- $name := .Values.nameOverride | default "restow" -}}
+{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- .Values.fullnameOverride | default $full | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- /* (list $ "webhook") */ -}}
@@ -39,54 +39,38 @@ labels:
 {{- end -}}
 {{- end -}}
 
-{{- define "restow.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile: {type: RuntimeDefault}
+{{- /* In what follows the argument is (list $ "webhook" $values), $values those of the component. */ -}}
+
+{{- define "restow.accountName" -}}
+{{- (index . 2).serviceAccount.name | default (include "restow.component" .) -}}
 {{- end -}}
 
-{{- define "restow.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{- /* The template's metadata; a fourth item of the list has further annotations. The chart's labels win: they select. */ -}}
+{{- define "restow.podMetadata" -}}
+{{- $values := index . 2 -}}
+{{- $annotations := gt (len .) 3 | ternary (last .) dict -}}
+labels:
+  {{- toYaml (merge (include "restow.labels" . | fromYaml) $values.podLabels) | nindent 2 }}
+{{- with merge $annotations $values.podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
-{{- /* What the Deployments of webhook and operator have in common; (list $ "webhook" $values). */ -}}
-{{- define "restow.deploymentSpec" -}}
-{{- $root := index . 0 -}}{{- $component := index . 1 -}}{{- $values := index . 2 -}}
-replicas: {{ $values.replicas }}
-revisionHistoryLimit: 3
-strategy:
-  rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
-selector:
-  matchLabels:
-    {{- include "restow.selector" (list $root $component) | nindent 4 }}
-{{- end -}}
-
-{{- define "restow.podPlacement" -}}
-{{- $root := index . 0 -}}{{- $component := index . 1 -}}{{- $values := index . 2 -}}
+{{- /* What all pods have in common; whether a token is mounted, its user says. */ -}}
+{{- define "restow.pod" -}}
+{{- $root := index . 0 -}}{{- $values := index . 2 -}}
+serviceAccountName: {{ include "restow.accountName" . }}
+terminationGracePeriodSeconds: 30
+securityContext:
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
 {{- with $root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-affinity:
-  podAntiAffinity:
-    preferredDuringSchedulingIgnoredDuringExecution:
-    - weight: 100
-      podAffinityTerm:
-        topologyKey: kubernetes.io/hostname
-        labelSelector:
-          matchLabels:
-            {{- include "restow.selector" (list $root $component) | nindent 12 }}
-topologySpreadConstraints:
-- maxSkew: 1
-  topologyKey: topology.kubernetes.io/zone
-  whenUnsatisfiable: ScheduleAnyway
-  labelSelector:
-    matchLabels:
-      {{- include "restow.selector" (list $root $component) | nindent 6 }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
 {{- with $values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -95,6 +79,74 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Where the values say nothing, replicas are spread over nodes and zones; empty values take that away. */ -}}
+{{- define "restow.spread" -}}
+{{- $values := index . 2 -}}
+{{- if kindIs "invalid" $values.affinity }}
+affinity:
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "restow.selector" . | nindent 12 }}
+{{- end }}
+{{- if kindIs "invalid" $values.topologySpreadConstraints }}
+topologySpreadConstraints:
+- maxSkew: 1
+  topologyKey: topology.kubernetes.io/zone
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- include "restow.selector" . | nindent 6 }}
+{{- end }}
+{{- if $values.hostNetwork }}
+hostNetwork: true
+dnsPolicy: ClusterFirstWithHostNet
+{{- end }}
+{{- end -}}
+
+{{- /* What all containers have in common, but for their ports and arguments. */ -}}
+{{- define "restow.container" -}}
+{{- $root := index . 0 -}}{{- $values := index . 2 -}}
+image: {{ include "restow.image" $root }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+env:
+- {name: RESTOW_LOG_LEVEL, value: {{ $root.Values.logLevel }}}
+- {name: RESTOW_LOG_FORMAT, value: {{ $root.Values.logFormat }}}
+{{- with $values.env }}
+{{ toYaml . }}
+{{- end }}
+resources:
+  {{- toYaml $values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml $root.Values.securityContext | nindent 2 }}
+{{- end -}}
+
+{{- /* What the Deployments of webhook and operator have in common. */ -}}
+{{- define "restow.deploymentSpec" -}}
+{{- $values := index . 2 -}}
+{{- if not (dig "autoscaling" "enabled" false $values) -}}
+replicas: {{ $values.replicas }}
+{{ end -}}
+revisionHistoryLimit: 3
+strategy:
+  rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+selector:
+  matchLabels:
+    {{- include "restow.selector" . | nindent 4 }}
 {{- end -}}
 
 {{- define "restow.serving" -}}
@@ -113,8 +165,6 @@ livenessProbe:
   httpGet: {path: /livez, port: metrics}
   periodSeconds: 10
   timeoutSeconds: 5
-securityContext:
-  {{- include "restow.containerSecurity" . | nindent 2 }}
 {{- end -}}
 
 {{- define "restow.secretName" -}}

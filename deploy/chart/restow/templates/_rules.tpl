@@ -88,6 +88,10 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
+{{- end -}}
+
+{{- define "restow.rules.events" -}}
+# Optional: without it only the log tells.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
@@ -106,11 +110,23 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [get, patch, create, list, watch]
 {{- end -}}
 
-{{- /* The migrator sees all CRDs, and marks its own. */ -}}
+{{- /* Of the webhook configuration that `restow serve --restore-stashes` installs. */ -}}
+{{- define "restow.rules.stashes" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
+  resourceNames: [{{ . }}]
+  verbs: [get, patch, create]
+{{- end -}}
+
+{{- /* The migrator sees all CRDs. */ -}}
 {{- define "restow.rules.migrator" -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [list, watch]
+{{- end -}}
+
+{{- define "restow.rules.proof" -}}
+# Optional: the proof for restow ready and later runs.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
@@ -134,22 +150,31 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end -}}
 
 {{- /*
-A ServiceAccount, and what it may: (dict "of" (list $ "job") "annotations" … "cluster" "…rules" "own" "…rules"
-"default" "…rules"), in the cluster, the release's namespace and the namespace default. All releases share the last one,
-so names there say whose they are.
+A ServiceAccount, unless there is one, and what it may: (dict "of" (list $ "migration" $values) "cluster" "…rules"
+"own" "…rules" "default" "…rules"), in the cluster, the release's namespace and the namespace default. All releases share
+the last one, so names there say whose they are.
 */ -}}
 {{- define "restow.account" -}}
 {{- $root := index .of 0 -}}
 {{- $name := include "restow.component" .of -}}
+{{- $account := include "restow.accountName" .of -}}
+{{- with (index .of 2).serviceAccount }}
+{{- if .create -}}
 apiVersion: v1
 kind: ServiceAccount
 metadata:
-  {{- include "restow.metadata" .of | nindent 2 }}
+  name: {{ $account }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "restow.labels" $.of | nindent 4 }}
   {{- with .annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 automountServiceAccountToken: false
+{{- end }}
+{{- end }}
+{{- if $root.Values.rbac.create }}
 {{- if .cluster }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -169,7 +194,7 @@ metadata:
     {{- include "restow.labels" .of | nindent 4 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ printf "%s:%s" $root.Release.Namespace $name | quote }}}
 subjects:
-- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
 {{- end }}
 {{- if .own }}
 ---
@@ -186,7 +211,7 @@ metadata:
   {{- include "restow.metadata" .of | nindent 2 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
 subjects:
-- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
 {{- end }}
 {{- if .default }}
 ---
@@ -209,6 +234,7 @@ metadata:
     {{- include "restow.labels" .of | nindent 4 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ printf "%s:%s" $root.Release.Namespace $name | quote }}}
 subjects:
-- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $name }}}
+- {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
+{{- end }}
 {{- end }}
 {{- end -}}

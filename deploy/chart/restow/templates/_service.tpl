@@ -64,18 +64,18 @@ spec:
       {{- include "restow.selector" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
   ingress:
-  # Clients are not authenticated, as API servers do not authenticate to webhooks: name where they call from.
+  # NetworkPolicies cannot name API servers by labels: name where they call from.
   - ports: [{port: https, protocol: TCP}]
     {{- if $policy.apiServerCIDRs }}
     from:
     {{- range $policy.apiServerCIDRs }}
     - ipBlock: {cidr: {{ . | quote }}}
     {{- end }}
-    {{- if eq $values.certificate "own-ca" }}
-    # The replicas try the webhook before they wire it.
+    # Migrations (a Job, an operator) ask the converter as well, and replicas try it before they wire it.
     - podSelector:
-        matchLabels:
-          {{- include "restow.selector" . | nindent 10 }}
+        matchLabels: {app.kubernetes.io/name: restow}
+    {{- with $policy.callers }}
+    {{- toYaml . | nindent 4 }}
     {{- end }}
     {{- end }}
   - ports: [{port: metrics, protocol: TCP}]
@@ -91,12 +91,16 @@ spec:
     - {port: {{ . }}, protocol: TCP}
     {{- end }}
   - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
-  {{- if eq $values.certificate "own-ca" }}
   - ports: [{port: https, protocol: TCP}]
     to:
     - podSelector:
-        matchLabels:
-          {{- include "restow.selector" . | nindent 10 }}
+        matchLabels: {app.kubernetes.io/name: restow}
+  {{- if and $values.migrate $policy.converterPorts }}
+  # The conversion webhooks of the CRDs that it migrates; a policy looks at the pods' ports, not at the Services'.
+  - ports:
+    {{- range $policy.converterPorts }}
+    - {port: {{ . }}, protocol: TCP}
+    {{- end }}
   {{- end }}
   {{- else }}
   # It answers, and asks nobody.

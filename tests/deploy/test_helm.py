@@ -1,0 +1,151 @@
+"""Helm against a real API server: every values file of the documentation is installed and upgraded, with its hooks.
+
+There are no nodes, so the pods of Jobs are processes (tests/deploy/kubelet.py); Helm itself waits for them, and ends as
+it would in a cluster. The server takes Deployments, which stay without pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
+from restow.controlplane.plane import ControlPlane
+from restow.kube.client import HttpCluster
+from restow.kube.errors import NotFound
+from restow.kube.resources import CRDS
+from tests.apiserver.kind import Kind, until
+from tests.deploy.kubelet import JOBS, Kubelet, kubelet
+from tests.deploy.rendering import CHART, ROOT, VALUES, Helm
+from tests.deploy.test_chart_applied import RESOURCES, due, gone, others, restricted
+
+__all__ = ["due", "others", "restricted"]  # fixtures
+
+PROVIDER = ROOT / "docs" / "examples" / "provider"
+OF_FILE = {
+    "webhook-own-ca": (
+        *("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}"),
+        *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
+    )
+}
+MIGRATIONS = [file for file in VALUES if "migration" in yaml.safe_load(file.read_text())]
+
+
+class Release:
+    """A release of the chart in the namespace of restricted pods."""
+
+    def __init__(self, helm: Helm, plane: ControlPlane, namespace: str, home: Path) -> None:
+        self._helm = helm
+        self._to = ("--kubeconfig", plane.kubeconfig, "--namespace", namespace)
+        self._home = home
+        self.name = ""
+
+    async def run(self, *arguments: str | Path, code: int = 0) -> str:
+        """Run Helm."""
+        return await asyncio.to_thread(self._helm.run, *arguments, *self._to, code=code, home=self._home)
+
+    async def upgrade(self, values: Path, *flags: str | Path, code: int = 0) -> str:
+        """The command of the documentation."""
+        self.name = values.stem
+        more = OF_FILE.get(values.stem, ())
+        upgrade = ("upgrade", "--install", self.name, CHART, "--values", values, "--timeout", "2m")
+        return await self.run(*upgrade, *more, *flags, code=code)
+
+    async def documents(self) -> list[dict[str, Any]]:
+        """What Helm believes to be there, but for hooks."""
+        return [each for each in yaml.safe_load_all(await self.run("get", "manifest", self.name)) if each]
+
+    async def uninstall(self) -> None:
+        """Take it away."""
+        if self.name:
+            await self.run("uninstall", self.name, "--wait=false")
+            self.name = ""
+
+
+@pytest.fixture
+async def release(
+    helm: Helm, control_plane: ControlPlane, cluster: HttpCluster, restricted: str, tmp_path: Path
+) -> AsyncIterator[Release]:
+    """None yet; none in the end, nor what a release leaves on purpose."""
+    made = Release(helm, control_plane, restricted, tmp_path)
+    yield made
+    await made.uninstall()
+    for each in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS):
+        with suppress(NotFound):
+            await cluster.delete(CRDS, each.full_name)
+        await until(lambda of=each: gone(cluster, of), f"{each.full_name} stays")
+    for job in (await cluster.list_page(JOBS, restricted)).json()["items"]:
+        body = b'{"propagationPolicy": "Background"}'
+        await cluster.delete(JOBS, job["metadata"]["name"], restricted, body=body)
+
+
+@pytest.fixture
+async def jobs(control_plane: ControlPlane, cluster: HttpCluster, tmp_path: Path) -> AsyncIterator[Kubelet]:
+    """Jobs run."""
+    async with kubelet(control_plane, cluster, tmp_path) as running:
+        yield running
+
+
+@pytest.mark.parametrize("values", MIGRATIONS, ids=lambda file: file.stem)
+async def test_the_job_migrates_at_installation_and_upgrade(
+    values: Path, release: Release, due: Kind, jobs: Kubelet
+) -> None:
+    """Helm would end without a Job, before it, or with one that its rights do not let finish."""
+    crds = ("--set", f"migration.crds={{{due.name}}}")
+    waits = yaml.safe_load(values.read_text())["migration"].get("hook", True)
+    await release.upgrade(values, *crds)
+    if not waits:
+        await until(jobs.idle, "the Job does not end")
+    assert [ran.err for _, ran in jobs.ran if ran.code] == []
+    reports = [ran.json["crds"][0] for _, ran in jobs.ran]
+    assert sum(each["objects"]["rewritten"] for each in reports) == 8
+    assert {key: each[key] for each in reports for key in ("warnings", "notSeen")} == {"warnings": [], "notSeen": []}
+    assert {found["apiVersion"] for found in (await due.stored()).values()} == {f"{due.group}/v1beta1"}
+    assert await due.stored_versions() == ["v1beta1"]
+    shards = len(reports)
+    await due.change(due.document(storage="v1alpha1"))
+    assert await due.stored_versions() == ["v1beta1", "v1alpha1"]
+    await release.upgrade(values, *crds, "--set", "logLevel=debug")
+    if not waits:
+        await until(jobs.idle, "the next revision's Job does not end")
+    assert len(jobs.ran) == 2 * shards
+    assert [ran.err for _, ran in jobs.ran if ran.code] == []
+    assert await due.stored_versions() == ["v1alpha1"]
+
+
+async def test_a_hook_that_is_refused_ends_helm_at_once(release: Release, jobs: Kubelet) -> None:
+    """podFailurePolicy ends the Job on exit code 2: a CRD that is not there is no matter of trying again."""
+    values = next(file for file in MIGRATIONS if file.stem == "migration-job")
+    said = await release.upgrade(values, "--set", "migration.crds={gone.example.com}", code=1)
+    assert "post-install" in said
+    assert [ran.code for _, ran in jobs.ran] == [2]
+
+
+async def test_what_serves_is_installed_and_upgraded(
+    release: Release, cluster: HttpCluster, others: None, jobs: Kubelet
+) -> None:
+    """An upgrade that changes what cannot be changed, or takes what another release has, fails there alone."""
+    for values in (file for file in VALUES if file not in MIGRATIONS):
+        await release.upgrade(values)
+        await release.upgrade(values, "--set", "logLevel=debug", "--set-string", "commonLabels.tier=edge")
+        documents = await release.documents()
+        assert documents
+        for document in documents:
+            resource, metadata = RESOURCES[document["kind"]], document["metadata"]
+            found = (await cluster.get(resource, metadata["name"], metadata.get("namespace"))).json()
+            assert found["metadata"]["labels"]["tier"] == "edge", (values.stem, document["kind"])
+        status = json.loads(await release.run("status", release.name, "-o", "json"))
+        assert (status["version"], status["info"]["status"]) == (2, "deployed")
+        await release.uninstall()
+        for each in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS):
+            with suppress(NotFound):
+                await cluster.delete(CRDS, each.full_name)
+            await until(lambda of=each: gone(cluster, of), f"{each.full_name} stays")
+    assert jobs.ran == []
