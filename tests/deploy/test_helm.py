@@ -30,10 +30,11 @@ __all__ = ["due", "others", "restricted"]  # fixtures
 
 PROVIDER = ROOT / "docs" / "examples" / "provider"
 OF_FILE = {
+    "migration-indexed-job": ("--set", "migration.shards=2"),  # a process each
     "webhook-own-ca": (
         *("--set-file", f"webhook.files.conversions\\.py={PROVIDER / 'conversions.py'}"),
         *("--set-file", f"webhook.files.gateways\\.yaml={PROVIDER / 'manifests' / 'gateways.yaml'}"),
-    )
+    ),
 }
 MIGRATIONS = [file for file in VALUES if "migration" in yaml.safe_load(file.read_text())]
 
@@ -65,7 +66,7 @@ class Release:
     async def uninstall(self) -> None:
         """Take it away."""
         if self.name:
-            await self.run("uninstall", self.name, "--wait=false")
+            await self.run("uninstall", self.name)
             self.name = ""
 
 
