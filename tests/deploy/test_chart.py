@@ -135,12 +135,17 @@ def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
             Asked(crds=("a.example.com",), least=True),
         ),
         (
+            ("--set", "operator.enabled=true,operator.leastRights=true"),
+            Command.OPERATOR,
+            Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), least=True),
+        ),
+        (
             ("--set", "operator.enabled=true,operator.crds=operator"),
             Command.OPERATOR,
             Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), installs_crds=True),
         ),
     ],
-    ids=["stashes", "operator-least", "least", "installing"],
+    ids=["stashes", "operator-least", "least", "operator-least-own-ca", "installing"],
 )
 def test_rights_of_other_values(flags: tuple[str, ...], command: Command, asked: Asked, helm: Helm) -> None:
     """What no values file shows."""

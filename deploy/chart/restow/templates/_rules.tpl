@@ -52,7 +52,15 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
-  verbs: [get, patch, list, watch]
+  verbs: [get, patch]
+{{- end -}}
+
+{{- define "restow.rules.wire.optional" -}}
+# Optional: to notice at once what others undo.
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [list, watch]
 {{- end -}}
 
 {{- /* A server-side apply creates by a patch, so create can be restricted by name here. */ -}}
@@ -60,7 +68,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   resourceNames: {{ toJson . }}
-  verbs: [get, patch, create, list, watch]
+  verbs: [get, patch, create]
 {{- end -}}
 
 {{- /* Of the Service. */ -}}
@@ -107,15 +115,27 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
   resourceNames: [restow-cloudprofile]
-  verbs: [get, patch, create, list, watch]
+  verbs: [get, patch, create]
 {{- end -}}
 
-{{- /* Of the webhook configuration that `restow serve --restore-stashes` installs. */ -}}
+{{- define "restow.rules.configurations.optional" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [restow-cloudprofile]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- /* Of the webhook configuration that `restow serve --restore-stashes` installs, and the Service. */ -}}
 {{- define "restow.rules.stashes" -}}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations]
-  resourceNames: [{{ . }}]
-  verbs: [get, patch, create]
+  resourceNames: [{{ index . 0 }}]
+  verbs: [get, patch, create, list, watch]
+# Optional: to remove the configuration as an earlier release named it.
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
+  resourceNames: [{{ index . 1 }}]
+  verbs: [get, delete]
 {{- end -}}
 
 {{- /* The migrator sees all CRDs. */ -}}
