@@ -44,7 +44,6 @@ UNTRUSTED = (
     "webhook.secretName=s,webhook.restoresStash[0].apiGroups={a.dev},webhook.restoresStash[0].apiVersions={v1},"
     "webhook.restoresStash[0].resources={as}"
 )
-UNREACHABLE = 4  # exit code: the API server, or a converter, was out of reach for too long
 METRICS = re.compile(r"\b(restow_\w+)")
 
 
@@ -218,7 +217,12 @@ def test_the_job_tells_what_to_try_again(name: str, helm: Helm) -> None:
     job = the(helm.render("--values", BY_NAME[name]), "Job")
     rules = job["spec"]["podFailurePolicy"]["rules"]
     by_code = {code: rule["action"] for rule in rules for code in rule.get("onExitCodes", {}).get("values", ())}
-    assert by_code == {Exit.REFUSED: "FailJob", Exit.DUE: "FailJob", Exit.FAILURES: "Count", UNREACHABLE: "Ignore"}
+    assert by_code == {
+        Exit.REFUSED: "FailJob",
+        Exit.DUE: "FailJob",
+        Exit.FAILURES: "Count",
+        Exit.OUT_OF_REACH: "Ignore",
+    }
     assert set(EXITS.values()) <= {Exit.DONE, *by_code}
     assert {rule["onExitCodes"]["containerName"] for rule in rules if "onExitCodes" in rule} == {"restow"}
     conditions = [rule for rule in rules if "onPodConditions" in rule]
