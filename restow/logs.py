@@ -1,11 +1,58 @@
-"""Where the log of a command goes: to stderr, a line for each record, from warnings on."""
+"""The log of a process: a line on stderr for each record, with time, level and logger, as text or as JSON.
+
+Every command that logs writes this one format. Text is for people and for `grep`:
+
+    2026-01-31T12:00:00.000Z WARNING restow.kube.watching: the watch of widgets.example.com ended
+
+JSON has the same as ``time``, ``level``, ``logger`` and ``message``, an ``exception`` with its traceback, and what the
+record has besides (``migration``, ``details``) under its name. Records hold no bodies and no credentials: whoever logs
+sees to that.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
 
-__all__ = ["log_to_stderr"]
+import click
+import msgspec
+
+__all__ = ["FORMATS", "LEVELS", "log_to_stderr", "remember"]
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+
+_KEY: Final = "restow.logs."
+_OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+#: What may move a terminal's cursor, or begin a line that looks like another record.
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def remember(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Keep --log-level or --log-format for when the log is set up: a callback of click."""
+    context.meta[f"{_KEY}{parameter.name}"] = value
+
+
+def log_to_stderr(default: str = "warning") -> None:
+    """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is.
+
+    --log-level is the least level of restow's own records, else `default`; other packages' are written from warnings on.
+    """
+    context = click.get_current_context(silent=True)
+    asked: Mapping[str, Any] = {} if context is None else context.meta
+    level = (asked.get(f"{_KEY}log_level") or default).upper()
+    handler = _Stderr()
+    handler.setFormatter(_Json() if asked.get(f"{_KEY}log_format") == "json" else _Text())
+    others = max(logging.getLevelNamesMapping()[level], logging.WARNING)
+    logging.basicConfig(level=others, handlers=[handler])
+    logging.getLogger("restow").setLevel(level)
+    # What it logs as an error it raises as well.
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
+    logging.captureWarnings(capture=True)
 
 
 class _Stderr(logging.Handler):
@@ -18,6 +65,58 @@ class _Stderr(logging.Handler):
             self.handleError(record)
 
 
-def log_to_stderr() -> None:
-    """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is."""
-    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING, handlers=[_Stderr()])
+class _Text(logging.Formatter):
+    """One line a record; only a traceback has more."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname} {record.name}: {_escaped(_message(record))}"
+        for name, value in _details(record).items():
+            line += f" {name}={_escaped(_encoded(value))}"
+        if trace := self._trace(record):
+            line += "\n" + "\n".join(map(_escaped, trace.splitlines()))
+        return line
+
+    def _trace(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class _Json(_Text):
+    """One object a line, whatever is in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        if trace := self._trace(record):
+            fields["exception"] = trace
+        fields |= {name: value for name, value in vars(record).items() if name not in (*_OF_EVERY_RECORD, *fields)}
+        if details := _details(record):
+            fields["details"] = details
+        return _encoded(fields)
+
+
+def _time(record: logging.LogRecord) -> str:
+    """RFC 3339, in UTC, with milliseconds."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    """The sentence; of a record with details what happened, since its message says these too."""
+    details = getattr(record, "details", None)
+    return str(details["event"]) if isinstance(details, dict) and "event" in details else record.getMessage()
+
+
+def _details(record: logging.LogRecord) -> dict[str, Any]:
+    details = getattr(record, "details", None)
+    return {name: value for name, value in details.items() if name != "event"} if isinstance(details, dict) else {}
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _escaped(text: str) -> str:
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

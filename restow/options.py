@@ -11,6 +11,7 @@ import click
 
 from restow import completion
 from restow.exits import InputError
+from restow.logs import FORMATS, LEVELS, remember
 from restow.migrator import (
     PATIENCE_S,
     SETTLE_S,
@@ -32,6 +33,7 @@ __all__ = [
     "connection",
     "converters",
     "crd_names",
+    "logs",
     "migration",
     "migration_options",
     "output",
@@ -59,8 +61,32 @@ def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
     return decorate
 
 
+def logs(function: _F) -> _F:
+    """--log-level and --log-format, for `restow.logs.log_to_stderr`."""
+    return together(
+        click.option(
+            "--log-level",
+            type=click.Choice(LEVELS),
+            envvar="RESTOW_LOG_LEVEL",
+            show_envvar=True,
+            expose_value=False,
+            callback=remember,
+            help="Least level that is logged; default: info of what serves, warning of others.",
+        ),
+        click.option(
+            "--log-format",
+            type=click.Choice(FORMATS),
+            envvar="RESTOW_LOG_FORMAT",
+            show_envvar=True,
+            expose_value=False,
+            callback=remember,
+            help="Lines of text, or of JSON; default: text.",
+        ),
+    )(function)
+
+
 def connection(function: _F) -> _F:
-    """--kubeconfig and --context."""
+    """--kubeconfig and --context; and the log's flags, since who talks to an API server logs."""
     return together(
         click.option(
             "--kubeconfig",
@@ -69,6 +95,7 @@ def connection(function: _F) -> _F:
             shell_complete=completion.files,
         ),
         click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
+        logs,
     )(function)
 
 

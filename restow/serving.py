@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import resource
 import signal
 import socket
@@ -16,12 +17,12 @@ import click
 from restow.conversion.server import Limits, Webhook, bind
 from restow.exits import Exit, InputError
 from restow.options import together
-from restow.printing import say
 
 __all__ = ["bound", "flags", "limits", "run_until_stopped", "tell"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MIB = 1024 * 1024
+_log = logging.getLogger(__name__)
 
 _OPTIONS = (
     click.option("--bind", "host", default="", metavar="HOST", help="Address to listen on; default: all."),
@@ -94,9 +95,10 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def tell(webhook: Webhook, listener: socket.socket, probes: socket.socket) -> None:
-    """Say in one line what is served where."""
+    """Log in one line what is served where."""
     port, probes_port = listener.getsockname()[1], probes.getsockname()[1]
-    say(f"serving {', '.join(webhook.paths)} at port {port}, probes and metrics at port {probes_port}")
+    paths = ", ".join(webhook.paths)
+    _log.info("serving %s at port %d, probes and metrics at port %d", paths, port, probes_port)
 
 
 def run_until_stopped(

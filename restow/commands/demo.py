@@ -19,6 +19,7 @@ from restow.crds import CrdError
 from restow.demo.answers import DemoError
 from restow.exits import Exit
 from restow.kube import KubeError
+from restow.logs import log_to_stderr
 from restow.migrator import ListFailed, Refused
 from restow.printing import console, echo, print_data, say
 from restow.session import sentence
@@ -42,6 +43,7 @@ _KNOWN = (ControlPlaneError, DemoError, KubeError, Refused, CrdError, ListFailed
 )
 @click.option("--keep", is_flag=True, help="Leave the control plane running at the end, until Ctrl-C.")
 @options.output
+@options.logs
 def command(objects: int, keep: bool, output: str) -> None:
     """Walk through an API version's life on a local control plane.
 
@@ -57,6 +59,7 @@ def command(objects: int, keep: bool, output: str) -> None:
     restow demo
     restow demo --objects 200 --keep
     """
+    log_to_stderr()
     try:
         code = asyncio.run(_demo(objects, output, keep=keep))
     except _KNOWN as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import socket
 from pathlib import Path
@@ -105,9 +104,7 @@ def command(**flags: Any) -> None:
         print_text(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]))
         return
     settings = _settings(flags)
-    log_to_stderr()
-    logging.getLogger("restow").setLevel(logging.INFO)
-    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
+    log_to_stderr("info")
     try:
         serving.run_until_stopped(lambda stop: run(settings, stop), {})
     except (KubeError, CertificateError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -117,9 +116,7 @@ def command(**flags: Any) -> None:
     \b
     restow serve --registry example.conversions:registry --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key
     """
-    log_to_stderr()
-    logging.getLogger("restow").setLevel(logging.INFO)
-    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # what it logs as an error it raises as well
+    log_to_stderr("info")
     crds = load_crds(flags["crd_files"])
     served = _Served(load_graph(flags["registry"], crds), crds, flags["cert"], flags["key"], serving.limits(flags))
     inheritance = Inheritance.claimed(os.environ)

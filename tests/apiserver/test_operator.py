@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -91,7 +92,7 @@ async def test_a_profile_from_an_old_client_to_its_end(
     ):
         assert line in metrics, metrics
     assert 'restow_controller_reconciles_total{controller="cloudprofile",result="succeeded"}' in metrics
-    assert not any(line.startswith(("ERROR", "WARNING")) for line in operator.log), operator.log
+    assert not any(re.match(r"\S+ (ERROR|WARNING) ", line) for line in operator.log), operator.log
 
 
 async def warning(cluster: HttpCluster, obj: Document) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -243,7 +244,7 @@ async def served(authority: Authority, *arguments: str | Path) -> AsyncIterator[
     try:
         async with asyncio.timeout(30):
             line = (await process.stderr.readline()).decode()
-        found = re.fullmatch(r"serving .* at port (\d+), probes and metrics at port (\d+)\n", line)
+        found = re.search(r"serving .* at port (\d+), probes and metrics at port (\d+)", line)
         assert found, line
         yield Served(process, int(found[1]), int(found[2]), authority, line)
         assert await process.stdout.read() == b""
@@ -285,8 +286,8 @@ async def test_a_second_signal_ends_it_at_once(authority: Authority, number: sig
 
 
 async def test_a_life_with_workers(authority: Authority) -> None:
-    """They serve, their numbers are one, they follow the certificate, and they drain with their parent."""
-    async with served(authority, "--workers", "2", "--drain-seconds", "0.2") as server:
+    """They serve, their numbers are one, they follow the certificate, drain with their parent, and log as it does."""
+    async with served(authority, "--workers", "2", "--drain-seconds", "0.2", "--log-format", "json") as server:
         while "restow_webhook_workers 2.0" not in (await server.probe("/metrics"))[1]:
             await asyncio.sleep(0.02)
         workers = server.children()
@@ -301,7 +302,11 @@ async def test_a_life_with_workers(authority: Authority) -> None:
             await asyncio.sleep(0.02)
         code, said = await server.ended(signal.SIGTERM)
     assert code == 0
-    assert "Traceback" not in said
+    lines = [json.loads(line) for line in (server.ready_line + said).splitlines()]
+    assert {(each["level"], each["logger"]) for each in lines} == {
+        ("info", "restow.serving"),
+        ("info", "restow.conversion.server.tls"),
+    }
     assert not any(_lives(pid) for pid in workers)
 
 

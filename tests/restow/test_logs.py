@@ -1,0 +1,102 @@
+"""The log of every process: one format, whatever is logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from restow import options
+from restow.conversion.server.complaints import Complaints
+from restow.kube.clock import SYSTEM_CLOCK
+from restow.logs import log_to_stderr
+from restow.main import COMMANDS
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+_log = logging.getLogger("restow.test-logs")
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """The log as if nobody had set it up; afterwards as it was."""
+    loggers = [logging.getLogger(name) for name in (None, "restow", "kubernetes_asyncio")]
+    before = [(each.handlers[:], each.level) for each in loggers]
+    logging.root.handlers[:] = []
+    try:
+        yield
+    finally:
+        logging.captureWarnings(capture=False)
+        for each, (handlers, level) in zip(loggers, before, strict=True):
+            each.handlers[:] = handlers
+            each.setLevel(level)
+
+
+@click.command
+@options.logs
+def command() -> None:
+    """Log as processes do."""
+    log_to_stderr()
+    _log.debug("not asked for")
+    _log.warning("watch of %s ended\nWARNING forged\x1b[31m", "widgets")
+    Complaints(SYSTEM_CLOCK).add("conversion failed", crd="widgets.example.com", failed=2)
+    logging.getLogger("other").info("of another package")
+    try:
+        raise ValueError("no")
+    except ValueError:
+        _log.exception("it failed")
+    _log.info("run ended", extra={"migration": {"crd": "widgets.example.com", "remaining": 0}})
+
+
+def logged(*arguments: str, **environment: str) -> list[str]:
+    """What that command writes on stderr."""
+    with untouched():
+        ran = CliRunner().invoke(command, arguments, env=environment, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.stderr.splitlines()
+
+
+def test_text_has_time_and_level_and_stays_in_its_line() -> None:
+    """Without a time nobody can tell what came first; with a raw line break an object's name forges a record."""
+    watch, complaint, failed, *trace = logged()
+    assert re.fullmatch(
+        rf"{TIME} WARNING restow\.test-logs: watch of widgets ended\\u000aWARNING forged\\u001b\[31m", watch
+    )
+    assert complaint.endswith(': conversion failed crd="widgets.example.com" failed=2')
+    assert re.fullmatch(rf"{TIME} ERROR restow\.test-logs: it failed", failed)
+    assert trace[0].startswith("Traceback") and trace[-1] == "ValueError: no"
+
+
+def test_json_is_an_object_a_line_with_stable_keys() -> None:
+    """A collector drops a line that it cannot parse, and a traceback broken over twenty lines is twenty records."""
+    watch, complaint, failed, ended = map(json.loads, logged(RESTOW_LOG_FORMAT="json", RESTOW_LOG_LEVEL="info"))
+    assert list(watch) == ["time", "level", "logger", "message"]
+    assert re.fullmatch(TIME, watch["time"])
+    assert (watch["level"], watch["logger"]) == ("warning", "restow.test-logs")
+    assert complaint["message"] == "conversion failed"
+    assert complaint["details"] == {"crd": "widgets.example.com", "failed": 2}
+    assert failed["exception"].endswith("ValueError: no")
+    assert ended["migration"] == {"crd": "widgets.example.com", "remaining": 0}
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", {"debug", "warning", "error", "info"}), ("error", {"error"})])
+def test_the_level_is_restows_own(level: str, lines: set[str]) -> None:
+    """At debug other packages would write what they sent; at error a warning is noise that was asked to go."""
+    found = list(map(json.loads, logged("--log-format=json", f"--log-level={level}", RESTOW_LOG_LEVEL="warning")))
+    assert {each["level"] for each in found} == lines
+    assert not any(each["logger"] == "other" for each in found)
+
+
+def test_every_command_that_logs_takes_the_flags() -> None:
+    """A Job whose arguments have a flag that one command lacks ends with a usage error."""
+    without = {"rbac", "convert", "explain", "review", "profile", "completion", "version"}
+    for name in COMMANDS.keys() - without:
+        found = {option for each in import_module(f"restow.commands.{name}").command.params for option in each.opts}
+        assert {"--log-level", "--log-format"} <= found, name
