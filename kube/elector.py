@@ -104,6 +104,7 @@ class LeaderElector:
         On loss of leadership ``body`` is cancelled, and called anew once this process leads again. When ``run``
         itself is cancelled, ``body`` is cancelled first, the lease is kept until it has ended, then released.
         """
+        self._tell(leading=False)  # who never led counts too, when somebody asks whether any replica does
         try:
             while True:
                 since = await self._stand()

@@ -32,6 +32,7 @@ from restow.migrator.native.migration import failed_prune
 
 __all__ = [
     "ANNOTATION",
+    "FORMAT",
     "UNFINISHED",
     "Proof",
     "Proven",
@@ -80,7 +81,7 @@ class Proof(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=T
         return _encoder.encode(self).decode()
 
 
-_FORMAT = 2
+FORMAT = 2
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Proof)
 
@@ -158,7 +159,7 @@ def _holding(crd: Crd, value: str) -> tuple[Proof | None, str]:
         proof = _decoder.decode(value)
     except msgspec.MsgspecError:
         proof = None
-    if proof is None or proof.format != _FORMAT:
+    if proof is None or proof.format != FORMAT:
         return None, f"the mark of restow on {name} is of another release, or was edited, and proves nothing"
     if proof.uid != crd.uid:
         return None, f"{name} was deleted and created again after the run of restow that its mark is of"
@@ -219,7 +220,7 @@ def proof_of_run(start: Crd, now: Crd, options: Options) -> Proof | None:
         objects=options.does(Phase.STORAGE) or (before.proof is not None and not before.doubt),
         managed_fields=done,
         native_failure=failed_prune(now),
-        format=_FORMAT,
+        format=FORMAT,
     )
 
 

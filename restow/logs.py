@@ -40,7 +40,7 @@ def remember(context: click.Context, parameter: click.Parameter, value: str | No
 def log_to_stderr(default: str = "warning") -> None:
     """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is.
 
-    --log-level is the least level of restow's own records, else `default`; other packages' are written from warnings on.
+    --log-level is the least level of restow's own records, else `default`; of other packages' it is warning at least.
     """
     context = click.get_current_context(silent=True)
     asked: Mapping[str, Any] = {} if context is None else context.meta

@@ -76,6 +76,8 @@ class AdmissionEndpoint:
         self._counts = counts
         self._complaints = complaints
         self._clock = clock
+        for result in ("allowed", "denied", "failed"):  # from 0 on, or an alert misses the first
+            counts.add("restow_admission_reviews_total", name, result, amount=0)
 
     async def answer(self, body: bytes | bytearray) -> bytes:
         """Answer one review. Raises Refusal if the body is none."""

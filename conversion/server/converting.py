@@ -59,6 +59,8 @@ class ConversionEndpoint:
         self._turns = turns
         self._complaints = complaints
         self._clock = clock
+        for result in ("success", "failure"):  # from 0 on, or an alert misses the first
+            counts.add("restow_conversion_reviews_total", crd, result, amount=0)
         versions = {f"{kind.group}/{name}": name for kind in graph.kinds.values() for name in kind.visible_versions}
         self._versions = versions
         self._versions_as_sent: dict[bytes, str] = {msgspec.json.encode(text): name for text, name in versions.items()}

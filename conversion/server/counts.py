@@ -72,7 +72,17 @@ METRICS: Final = {
         "Certificates found in the files.", ("result",), starts=("loaded", "refused")
     ),
     "restow_webhook_workers": Metric("Worker processes that serve.", kind="gauge"),
-    "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves."),
+    "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves.", starts=((),)),
+    "restow_build_info": Metric("1; the versions are labels.", ("version", "python"), "gauge", over_workers="least"),
+    "process_cpu_seconds_total": Metric("User and system CPU time spent."),
+    "process_resident_memory_bytes": Metric("Resident memory.", kind="gauge"),
+    "process_virtual_memory_bytes": Metric("Virtual memory.", kind="gauge"),
+    "process_start_time_seconds": Metric("When the oldest process started.", kind="gauge", over_workers="least"),
+    "process_open_fds": Metric("Open file descriptors.", kind="gauge"),
+    "process_max_fds": Metric("Most file descriptors of one process.", kind="gauge", over_workers="least"),
+    "python_gc_collections_total": Metric("Times that a generation was collected.", ("generation",)),
+    "python_gc_objects_collected_total": Metric("Objects that the collector freed.", ("generation",)),
+    "python_gc_objects_uncollectable_total": Metric("Objects that it could not free.", ("generation",)),
 }
 
 

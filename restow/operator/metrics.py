@@ -55,6 +55,8 @@ class Metrics:
             ("work",),
             registry=registry,
         )
+        for work in ("controllers", "migrator", "certificates"):  # from 0 on, or an alert misses the first
+            self._ends.labels(work)
         self._leading = Gauge("restow_leader", "Whether this process leads.", ("lease",), registry=registry)
         self._transitions = Gauge(
             "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry
@@ -63,7 +65,9 @@ class Metrics:
     def controller(self, details: ControllerDetails) -> None:
         """Count what a controller did."""
         name = details.controller
-        self._seen.add(name)
+        if name not in self._seen:
+            self._seen.add(name)
+            self._reconciles.labels(name, "failed")
         self._queued.labels(name).set(details.queued)
         match details.happening:
             case Happening.RECONCILED | Happening.FAILED:

@@ -124,12 +124,8 @@ async def test_the_first_leads_and_its_release_lets_the_next_lead(stage: Stage) 
                 assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
     spec = await stage.spec()
     assert (spec.get("holderIdentity", ""), spec["leaseDurationSeconds"]) == ("", 1)
-    assert [(details.identity, details.leading) for details in stage.told] == [
-        ("one", True),
-        ("one", False),
-        ("two", True),
-        ("two", False),
-    ]
+    for who in ("one", "two"):
+        assert [details.leading for details in stage.told if details.identity == who] == [False, True, False]
 
 
 KILLED = """

@@ -27,9 +27,7 @@ from restow.registries import load_crds
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
-    ROOT,
     VALUES,
-    Document,
     Helm,
     container,
     of_kind,
@@ -44,7 +42,7 @@ UNTRUSTED = (
     "webhook.secretName=s,webhook.restoresStash[0].apiGroups={a.dev},webhook.restoresStash[0].apiVersions={v1},"
     "webhook.restoresStash[0].resources={as}"
 )
-METRICS = re.compile(r"\b(restow_\w+)")
+MONITORED = ("--set", "monitoring.prometheusRule.enabled=true,monitoring.serviceMonitor.enabled=true")
 
 
 @pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
@@ -57,7 +55,7 @@ def test_helm_finds_nothing_to_say(values: Path, helm: Helm) -> None:
 @pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
 def test_kinds_of_others_are_what_their_projects_say(values: Path, helm: Helm, tools: dict[str, Path]) -> None:
     """Unknown fields, wrong types and bad PromQL show only where cert-manager or Prometheus are installed, else."""
-    text = helm.text("--values", values)
+    text = helm.text("--values", values, *MONITORED)
     done = subprocess.run([tools["manifestcheck"]], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     groups = ("cert-manager.io", "monitoring.coreos.com")
@@ -515,44 +513,3 @@ def test_a_digest_wins_over_a_tag(helm: Helm) -> None:
     digest = f"sha256:{'0' * 64}"
     flags = ("--values", BY_NAME["migration-job"], "--set", f"image.tag=v1,image.digest={digest}")
     assert container(the(helm.render(*flags), "Job"))["image"] == f"registry.example.com/restow@{digest}"
-
-
-def exported() -> set[str]:
-    """The metrics that the documentation, and the docstring of the migrator's, tell of."""
-    text = "".join((ROOT / name).read_text() for name in ("docs/serving.md", "docs/operator.md", "migrator/metrics.py"))
-    return set(METRICS.findall(text))
-
-
-def test_alerts_and_dashboard_look_at_metrics_that_there_are(helm: Helm) -> None:
-    """An alert on a name that nobody exports is silent for ever."""
-    documents = helm.render("--values", BY_NAME["operator"])
-    rule, dashboard = the(documents, "PrometheusRule"), dashboard_of(documents)
-    expressions = [each["expr"] for group in rule["spec"]["groups"] for each in group["rules"]]
-    expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    asked = {name.removesuffix("_bucket") for expression in expressions for name in METRICS.findall(expression)}
-    assert asked <= exported(), asked - exported()
-    assert len(asked) > 12
-
-
-def dashboard_of(documents: list[Document]) -> Document:
-    """The dashboard."""
-    (found,) = (each for each in of_kind(documents, "ConfigMap") if "restow.json" in each["data"])
-    return dict(json.loads(found["data"]["restow.json"]))
-
-
-def test_queries_of_the_dashboard_are_promql(helm: Helm, tools: dict[str, Path]) -> None:
-    """Grafana shows a broken query as an empty panel."""
-    panels = dashboard_of(helm.render("--values", BY_NAME["operator"]))["panels"]
-    queries = [target["expr"].replace("$__rate_interval", "5m") for panel in panels for target in panel["targets"]]
-    rules = [{"record": f"r{number}", "expr": query} for number, query in enumerate(queries)]
-    document = {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": {"name": "dashboard"},
-        "spec": {"groups": [{"name": "g", "rules": rules}]},
-    }
-    done = subprocess.run(
-        [tools["manifestcheck"]], input=json.dumps(document), capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert len({panel["id"] for panel in panels}) == len(panels)

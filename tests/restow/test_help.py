@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shlex
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ from pathlib import Path
 import click
 import pytest
 
+from restow.conversion.review import _VERSIONS
+from restow.conversion.stash import FORMAT as STASH
 from restow.main import COMMANDS, main
 from restow.manpages import examples, exit_codes
+from restow.migrator.proof import FORMAT as PROOF
 from tests.restow.commandline import RESTOW, restow
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
@@ -123,6 +127,17 @@ def test_help_imports_no_costly_library(arguments: list[str]) -> None:
 def test_the_version_is_the_packages() -> None:
     """Bug reports begin with it."""
     assert restow("--version").out == f"restow, version {version('restow')}\n"
+
+
+def test_version_says_what_a_script_has_to_know() -> None:
+    """A release that reads no stash of another one's format must not be rolled out in ignorance of it."""
+    found = restow("version", "-o", "json").json
+    assert (found["version"], found["python"]) == (version("restow"), platform.python_version())
+    assert found["apiVersions"]["ConversionReview"] == list(_VERSIONS)
+    assert found["apiVersions"]["CloudProfile"] == ["core.gardener.cloud/v1beta2", "core.gardener.cloud/v1beta1"]
+    assert found["formats"] == {"stash": STASH, "proof": PROOF}
+    rows = dict(restow("version").rows[1:])
+    assert rows["restow"] == version("restow") and rows["format of the proof"] == str(PROOF)
 
 
 def test_kubectl_restow_is_the_same_command() -> None:

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from restow.conversion import server
 from restow.conversion.server.counts import BUCKETS, METRICS, Counts, Snapshot, merged
 from restow.conversion.server.exposition import exposition
+from restow.conversion.server.process import process_numbers
 
 REVIEWS, SECONDS = "restow_conversion_reviews_total", "restow_conversion_seconds"
 BYTES, EXPIRY = "restow_webhook_bytes_in_flight", "restow_webhook_certificate_expiry_timestamp_seconds"
@@ -98,3 +99,25 @@ def test_each_reason_to_refuse_counts_from_the_start() -> None:
     source = "".join(each.read_text() for each in Path(server.__file__).parent.glob("*.py"))
     used = set(re.findall(r'Refusal\(\s*HTTPStatus\.\w+,\s*"([\w-]+)"|\.refused\("([\w-]+)"', source))
     assert used and {one or other for one, other in used} <= whys
+
+
+def test_counters_that_alerts_look_at_begin_with_0() -> None:
+    """Prometheus sees no increase in a series that begins with 1: the first refused certificate would alert nobody."""
+    found = scraped(Snapshot())
+    for result in ("loaded", "refused"):
+        assert found["restow_webhook_certificate_loads_total", (result,)] == 0
+    for why in ("overload", "too-many-connections", "no-review", "defect"):
+        assert found["restow_webhook_refused_total", (why,)] == 0
+    assert found["restow_webhook_worker_deaths_total", ()] == 0
+
+
+def test_processes_of_a_pod_are_one() -> None:
+    """The memory limit is the pod's: what one worker uses of it says nothing."""
+    one = process_numbers()
+    two = scraped(merged([one, one]))
+    assert [value for (name, _), value in two.items() if name == "restow_build_info"] == [1]
+    assert two["process_resident_memory_bytes", ()] == 2 * one.gauges["process_resident_memory_bytes",] > 2e6
+    assert two["process_start_time_seconds", ()] == one.gauges["process_start_time_seconds",]
+    assert two["process_cpu_seconds_total", ()] == 2 * one.counters["process_cpu_seconds_total",] > 0
+    assert two["python_gc_collections_total", ("0",)] == 2 * one.counters["python_gc_collections_total", "0"]
+    assert merged([one.lasting()]).counters == one.counters, "CPU time that a worker used stays used when it is gone"

@@ -1,0 +1,67 @@
+"""``restow version``: what this is, for a bug report and for a script that has to know."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from restow import options
+from restow.conversion.stash import FORMAT as STASH
+from restow.crds.cloudprofiles import documents
+from restow.migrator.native.migration import NATIVE_MIGRATIONS
+from restow.migrator.proof import FORMAT as PROOF
+from restow.printing import print_data, print_table
+
+#: What the servers are asked in.
+_REVIEWS = {
+    "ConversionReview": ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"],
+    "AdmissionReview": ["admission.k8s.io/v1"],
+}
+
+
+@click.command("version")
+@options.output
+def command(output: str) -> None:
+    """Show the version, and the API versions and formats that it knows.
+
+    Of what restow leaves in a cluster: a stash or a proof of another format is read by no release that does not name it.
+
+    Exit codes: 0 shown; 2 usage.
+
+    \b
+    restow version
+    restow version -o json
+    """
+    found = versions()
+    if output != "table":
+        print_data(found, output)
+        return
+    rows = [("restow", found["version"]), ("Python", found["python"]), ("platform", found["platform"])]
+    rows += [(kind, ", ".join(each)) for kind, each in found["apiVersions"].items()]
+    rows += [(f"format of the {what}", str(number)) for what, number in found["formats"].items()]
+    print_table(("what", "version"), rows)
+
+
+def versions() -> dict[str, Any]:
+    """Return all of it, as JSON."""
+    own = {
+        document["spec"]["names"]["kind"]: [
+            f"{document['spec']['group']}/{each['name']}" for each in document["spec"]["versions"] if each["served"]
+        ]
+        for document in documents().values()
+    }
+    return {
+        "version": version("restow"),
+        "python": platform.python_version(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+        "apiVersions": {
+            "CustomResourceDefinition": ["apiextensions.k8s.io/v1"],
+            **_REVIEWS,
+            "StorageVersionMigration": [each.api_version for each in NATIVE_MIGRATIONS],
+            **own,
+        },
+        "formats": {"stash": STASH, "proof": PROOF},
+    }
