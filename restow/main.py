@@ -33,7 +33,7 @@ COMMANDS = {
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
     "demo": "Walk through an API version's life on a local control plane.",
-    "version": "Show the version, and the API versions and formats that it knows.",
+    "version": "Show the version, and the API versions and formats it knows.",
     "completion": "Print the script that completes restow in a shell.",
 }
 """Subcommands in the order of the journey, with their one-line help."""

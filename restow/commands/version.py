@@ -25,9 +25,9 @@ _REVIEWS = {
 @click.command("version")
 @options.output
 def command(output: str) -> None:
-    """Show the version, and the API versions and formats that it knows.
+    """Show the version, and the API versions and formats it knows.
 
-    Of what restow leaves in a cluster: a stash or a proof of another format is read by no release that does not name it.
+    The formats are those of what restow leaves in a cluster: a stash on an object, a proof on a CRD.
 
     Exit codes: 0 shown; 2 usage.
 

@@ -89,6 +89,11 @@ async def test_a_profile_from_an_old_client_to_its_end(
         'restow_admission_reviews_total{result="denied",step="cloudprofiles"} 1.0',
         'restow_leader{lease="default/restow-operator"} 1.0',
         "restow_webhook_wiring_problems 0.0",
+        'restow_operator_work_ended_total{work="controllers"} 0.0',
+        'restow_operator_work_ended_total{work="certificates"} 0.0',
+        'restow_controller_reconciles_total{controller="cloudprofile",result="failed"} ',
+        "process_resident_memory_bytes ",
+        "restow_build_info{",
     ):
         assert line in metrics, metrics
     assert 'restow_controller_reconciles_total{controller="cloudprofile",result="succeeded"}' in metrics

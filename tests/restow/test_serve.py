@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import platform
 import re
 import signal
 import socket
@@ -13,12 +14,14 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import aiohttp
 import pytest
 import yaml
 
+from restow.conversion.server.counts import REFUSALS
 from restow.crds import Crd
 from restow.exits import InputError
 from restow.registries import load_crds, load_graph
@@ -259,6 +262,18 @@ async def test_a_life_alone(authority: Authority, crd_file: Path) -> None:
     async with served(authority, "--crd", crd_file, "--drain-seconds", "0.2") as server:
         assert f"serving /convert/{CRD_NAME}, /mutate/conversion-stash at port" in server.ready_line
         await server.ready()
+        metrics = (await server.probe("/metrics"))[1]
+        for series in (  # what alerts look at: an increase from nothing to 1 is none
+            f'restow_conversion_reviews_total{{crd="{CRD_NAME}",result="failure"}} 0.0',
+            'restow_admission_reviews_total{result="failed",step="conversion-stash"} 0.0',
+            'restow_webhook_certificate_loads_total{result="refused"} 0.0',
+            *(f'restow_webhook_refused_total{{why="{why}"}} 0.0' for why in REFUSALS),
+            'restow_webhook_aborted_total{while="headers"} 0.0',
+            "restow_webhook_worker_deaths_total 0.0",
+            f'restow_build_info{{python="{platform.python_version()}",version="{version("restow")}"}} 1.0',
+            "process_resident_memory_bytes ",
+        ):
+            assert f"\n{series}" in metrics, metrics
         assert server.children() == set()
         async with api_server(authority.client()) as api:
             assert await api.convert(server.url, old(timeoutSeconds=5)) == [new(timeout="5s")]
