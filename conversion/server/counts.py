@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["METRICS", "Counts", "Metric", "Snapshot", "merged"]
+__all__ = ["METRICS", "REFUSALS", "Counts", "Key", "Metric", "Snapshot", "merged"]
 
 Key = tuple[str, ...]
 """A metric's name and the values of its labels."""

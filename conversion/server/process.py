@@ -11,7 +11,7 @@ from itertools import chain
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
-from restow.conversion.server.counts import METRICS, Snapshot
+from restow.conversion.server.counts import METRICS, Key, Snapshot
 
 __all__ = ["process_numbers"]
 
@@ -30,7 +30,8 @@ _BUILD = ("restow_build_info", _version(), platform.python_version())
 
 def process_numbers() -> Snapshot:
     """Return the numbers of this moment. Where there is no /proc, memory and CPU time are missing."""
-    counters, gauges = {}, {_BUILD: 1.0}
+    counters: dict[Key, float] = {}
+    gauges: dict[Key, float] = {_BUILD: 1.0}
     for family in chain.from_iterable(collector.collect() for collector in _COLLECTORS):
         for sample in family.samples:
             if (metric := METRICS.get(sample.name)) is not None:
