@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = ["METRICS", "REFUSALS", "Counts", "Key", "Metric", "Snapshot", "merged"]
+__all__ = ["METRICS", "Counts", "Key", "Metric", "Snapshot", "merged"]
 
 Key = tuple[str, ...]
 """A metric's name and the values of its labels."""
@@ -72,7 +72,7 @@ METRICS: Final = {
         "Certificates found in the files.", ("result",), starts=("loaded", "refused")
     ),
     "restow_webhook_workers": Metric("Worker processes that serve.", kind="gauge"),
-    "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves.", starts=((),)),
+    "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves."),
     "restow_build_info": Metric("1; the versions are labels.", ("version", "python"), "gauge", over_workers="least"),
     "process_cpu_seconds_total": Metric("User and system CPU time spent."),
     "process_resident_memory_bytes": Metric("Resident memory.", kind="gauge"),

@@ -38,7 +38,7 @@ def _family(name: str, metric: Metric, snapshot: Snapshot) -> Family:
     match metric.kind:
         case "counter":
             counter = CounterMetricFamily(name.removesuffix("_total"), metric.help, labels=metric.labels)
-            numbers = {(name, *labels): 0.0 for labels in metric.starts} | snapshot.counters
+            numbers = snapshot.counters if metric.labels else {(name,): 0.0} | snapshot.counters
             for labels, value in _of(name, numbers.items()):
                 counter.add_metric(labels, value)
             return counter

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from restow.conversion.server.counts import METRICS, REFUSALS, Snapshot
+from restow.conversion.server.counts import METRICS, Snapshot
 from restow.conversion.server.exposition import exposition
 from restow.operator.metrics import Metrics
 from tests.deploy.rendering import CHART, ROOT, Document, Helm, of_kind, the
@@ -96,6 +96,7 @@ CASES = [
     Case("RestowConversionFails", "each review fails", failures("0+1x60"), 20, {"crd": "c"}),
     Case("RestowConversionFails", "the first failures are in the first series", failures("0 0+2x60"), 17, {"crd": "c"}),
     Case("RestowConversionFails", "none fails", failures("0x60"), 60),
+    Case("RestowConversionFails", "it has only begun", failures("0x20 0+1x60"), 25),
     Case("RestowConversionFails", "one client sent one bad object", failures("0x20 1x40"), 27),
     Case("RestowConversionFails", "what failed an hour ago is over", failures("0+1x20 21x60"), 60),
     Case("RestowConversionFailed", "one client sent one bad object", failures("0x20 1x40"), 27, {"crd": "c"}),
@@ -346,9 +347,9 @@ def test_the_tests_of_alerts_can_fail(groups: list[Document], tools: dict[str, P
 def test_each_reason_to_refuse_is_in_an_alert(groups: list[Document], tools: dict[str, Path], tmp_path: Path) -> None:
     """Whoever floods the webhook is seen, whatever the reason is called."""
     known = alerts(groups)
-    overload = {"overload": "RestowWebhookOverloaded", "too-many-connections": "RestowWebhookOverloaded"}
+    overload = dict.fromkeys(("overload", "too-many-connections", "no-file"), "RestowWebhookOverloaded")
     cases = []
-    for why in REFUSALS:
+    for why in METRICS["restow_webhook_refused_total"].starts:
         name = overload.get(why, "RestowWebhookDefect" if why == "defect" else "RestowRequestsRefused")
         cases.append(Case(name, why, refused(why, "0+60x60"), 30, {"why": why} if "Requests" in name else {}))
     assert not (said := promtool(tools, tmp_path, groups, [asked(case, known[case.alert]) for case in cases])), said

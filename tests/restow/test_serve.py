@@ -21,7 +21,7 @@ import aiohttp
 import pytest
 import yaml
 
-from restow.conversion.server.counts import REFUSALS
+from restow.conversion.server.counts import METRICS
 from restow.crds import Crd
 from restow.exits import InputError
 from restow.registries import load_crds, load_graph
@@ -267,7 +267,10 @@ async def test_a_life_alone(authority: Authority, crd_file: Path) -> None:
             f'restow_conversion_reviews_total{{crd="{CRD_NAME}",result="failure"}} 0.0',
             'restow_admission_reviews_total{result="failed",step="conversion-stash"} 0.0',
             'restow_webhook_certificate_loads_total{result="refused"} 0.0',
-            *(f'restow_webhook_refused_total{{why="{why}"}} 0.0' for why in REFUSALS),
+            *(
+                f'restow_webhook_refused_total{{why="{why}"}} 0.0'
+                for why in METRICS["restow_webhook_refused_total"].starts
+            ),
             'restow_webhook_aborted_total{while="headers"} 0.0',
             "restow_webhook_worker_deaths_total 0.0",
             f'restow_build_info{{python="{platform.python_version()}",version="{version("restow")}"}} 1.0',
