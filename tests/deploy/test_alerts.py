@@ -118,7 +118,7 @@ CASES = [
         35,
     ),
     Case("RestowWebhookDefect", "one defect", refused("defect", "0x5 1x60"), 10, {}),
-    Case("RestowWebhookDefect", "other refusals", refused("overload", "0+9x60"), 30),
+    Case("RestowWebhookDefect", "others", refused("overload", "0+9x60") | refused("defect", "3x60"), 30),
     Case("RestowWebhookOverloaded", "it turns away", refused("overload", "0+30x60"), 30, {}),
     Case("RestowWebhookOverloaded", "too many connections", refused("too-many-connections", "0+30x60"), 30, {}),
     Case("RestowWebhookOverloaded", "a burst that is over", refused("overload", "0x5 600x60"), 12),
@@ -169,7 +169,7 @@ CASES = [
     Case("RestowWiringContested", "never", {f"restow_webhook_wiring_contested{{{OF}}}": "0x60"}, 30),
     Case("RestowKeepingFailed", "a Secret cannot be read", keeping("0+2x60", "60x60"), 20, {}),
     Case("RestowKeepingFailed", "it hangs", keeping("0x60", "60x60"), 40, {}),
-    Case("RestowKeepingFailed", "a restart of the API server", keeping("0x5 3x60", "0+60x60"), 12),
+    Case("RestowKeepingFailed", "a restart of the API server", keeping("0x5 3x60", "0+60x60"), 30),
     Case(
         "RestowAuthorityExpires",
         "its rotation hangs",
@@ -187,6 +187,12 @@ CASES = [
         "RestowAuthorityExpires",
         "it is not known",
         {f"restow_webhook_authority_expiry_timestamp_seconds{{{OF}}}": " ".join(["NaN"] * 101)},
+        100,
+    ),
+    Case(
+        "RestowAuthorityExpires",
+        "it is not kept here",
+        {f"restow_webhook_authority_expiry_timestamp_seconds{{{OF}}}": "0x200"},
         100,
     ),
     Case("RestowNobodyLeads", "none of them", {f'restow_leader{{{OF},lease="l"}}': "0x60"}, 10, {"lease": "l"}),
@@ -238,6 +244,14 @@ CASES = [
         "RestowMigrationStalled",
         "nothing moves",
         led(1, objects_remaining="5x600", objects_total="0+9x10 90x600"),
+        60,
+        {"crd": "c"},
+    ),
+    Case(
+        "RestowMigrationStalled",
+        "each object fails",
+        led(1, objects_remaining="5x600")
+        | {f'restow_migrator_objects_total{{{OF},crd="c",outcome="failed"}}': "0+5x600"},
         60,
         {"crd": "c"},
     ),
@@ -311,17 +325,23 @@ def promtool(tools: Mapping[str, Path], folder: Path, groups: list[Document], te
 
 
 def asked(case: Case, rule: Document) -> Document:
-    """The case as promtool reads it."""
+    """The case as promtool reads it; nothing fires before the rule's `for` can be over."""
     expected: list[Any] = []
     if case.fires is not None:
         severity = rule["labels"]["severity"]
         where = {"namespace": "my-system"} if case.alert == "RestowMigrationFailed" else IS
         expected = [{"exp_labels": {"severity": severity, **where, **case.fires}}]
+    moments = [(case.after, expected)]
+    if "for" in rule:
+        number, unit = int(rule["for"][:-1]), rule["for"][-1]
+        moments.append((number * {"m": 1, "h": 60}[unit] - 1, []))
     return {
         "name": f"{case.alert}: {case.why}",
         "interval": "1m",
         "input_series": [{"series": name, "values": values} for name, values in case.series.items()],
-        "alert_rule_test": [{"eval_time": f"{case.after}m", "alertname": case.alert, "exp_alerts": expected}],
+        "alert_rule_test": [
+            {"eval_time": f"{minute}m", "alertname": case.alert, "exp_alerts": found} for minute, found in moments
+        ],
     }
 
 
