@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from restow.conversion.certificates.metrics import CertificateMetrics
 from restow.conversion.server.counts import METRICS, Snapshot
 from restow.conversion.server.exposition import exposition
 from restow.operator.metrics import Metrics
@@ -407,22 +408,13 @@ def test_monitoring_is_off_until_asked_for(values: Path | None, helm: Helm) -> N
     assert not [each for each in documents if "grafana_dashboard" in each["metadata"].get("labels", {})]
 
 
-#: Of whoever keeps certificates and wiring.
-KEEPING = {
-    "restow_webhook_keeping_failures_total",
-    "restow_webhook_keeping_last_success_timestamp_seconds",
-    "restow_webhook_wiring_contested",
-    "restow_webhook_wiring_writes_total",
-}
-
-
 def exported() -> set[str]:
     """The names of all that serve and operator show, with or without a number yet."""
-    text = (exposition(Snapshot()) + Metrics().text()).decode()
+    text = (exposition(Snapshot()) + Metrics().text() + CertificateMetrics().text()).decode()
     assert {name.removesuffix("_total") for name in METRICS} <= {
         name.removesuffix("_total") for name in re.findall(r"^# HELP (\S+)", text, re.MULTILINE)
     }
-    return set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE)) | KEEPING
+    return set(re.findall(r"^# HELP (\S+)", text, re.MULTILINE))
 
 
 def dashboards(documents: list[Document]) -> dict[str, Document]:
