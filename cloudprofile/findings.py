@@ -1,14 +1,15 @@
 """What is wrong with an object, said as Kubernetes says it: a type, a field and a sentence. Pure.
 
 The types are those of apimachinery's field errors. A finding refuses a request; a caution goes back as an admission
-warning and refuses nothing. Details name versions, images and other objects, never the content of secrets.
+warning and refuses nothing. Details name versions, images and other objects, never the content of secrets. Where the
+one who asks is not known, `anonymous` takes the names of other users' objects out.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -17,7 +18,9 @@ __all__ = [
     "Finding",
     "FindingType",
     "Remark",
+    "User",
     "Verdict",
+    "anonymous",
     "duplicate",
     "forbidden",
     "invalid",
@@ -43,6 +46,8 @@ class FindingType(StrEnum):
         return f"FieldValue{self.value}"
 
 
+_PLACE = "\0"
+
 _LEADS = {
     FindingType.REQUIRED: "Required value",
     FindingType.INVALID: "Invalid value",
@@ -53,6 +58,26 @@ _LEADS = {
 
 
 @dataclass(frozen=True, slots=True)
+class User:
+    """Another object that stands against a request because it builds on what the request takes away.
+
+    Attributes:
+        kind: as a sentence has it, `shoot` for instance.
+        name: its qualified name.
+        text: how it stands in a finding's detail, with its kind and name.
+        aside: a further part of the detail that only tells of this object.
+    """
+
+    kind: str
+    name: str
+    text: str
+    aside: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One reason to refuse an object.
 
@@ -60,11 +85,13 @@ class Finding:
         type: the kind of error.
         field: the path in the object, `spec.kubernetes.versions[0].lifecycle` for instance.
         detail: the rule that is broken, as a sentence without a full stop.
+        user: whom the rule protects, if it is another object.
     """
 
     type: FindingType
     field: str
     detail: str
+    user: User | None = None
 
     def __str__(self) -> str:
         """Return the sentence, as `field: Invalid value: detail`."""
@@ -140,9 +167,24 @@ def duplicate(field: str, value: str) -> Finding:
     return Finding(FindingType.DUPLICATE, field, json.dumps(value))
 
 
-def forbidden(field: str, detail: str) -> Finding:
-    """Return the finding that something must not be set or changed."""
-    return Finding(FindingType.FORBIDDEN, field, detail)
+def forbidden(field: str, detail: str, user: User | None = None) -> Finding:
+    """Return the finding that something must not be set or changed, because of another object if one is given."""
+    return Finding(FindingType.FORBIDDEN, field, detail, user)
+
+
+def anonymous(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings that count the objects of other users instead of naming them."""
+    names: dict[tuple[Finding, str], set[str]] = {}
+    for finding in findings:
+        user, kind = finding.user, ""
+        if user is not None:
+            detail = finding.detail.replace(user.aside, "").replace(user.text, _PLACE)
+            finding, kind = replace(finding, detail=detail, user=None), user.kind  # noqa: PLW2901
+        names.setdefault((finding, kind), set()).add("" if user is None else user.name)
+    return tuple(
+        replace(finding, detail=finding.detail.replace(_PLACE, f"{len(users)} {kind}{'s' * (len(users) > 1)}"))
+        for (finding, kind), users in names.items()
+    )
 
 
 def refusal(kind: str, name: str, findings: Iterable[Finding]) -> str:

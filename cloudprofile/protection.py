@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import ARCHITECTURE, definitions_of
-from restow.cloudprofile.findings import Finding, forbidden
+from restow.cloudprofile.findings import Finding, User, forbidden
 from restow.cloudprofile.lifecycle import Classification
 from restow.cloudprofile.parts import (
     Object,
@@ -82,55 +83,59 @@ class _Change:
         self.limits_changed = (new.get("limits") or {}) != (old.get("limits") or {})
 
     def for_shoot(self, shoot: Object) -> Iterator[Finding]:
-        user = f"shoot '{qualified_name(shoot)}'"
         for version in _kubernetes_of(shoot):
             if version in self._gone_kubernetes:
-                yield self._kubernetes_in_use(version, user)
+                yield self._kubernetes_in_use(version, _shoot(shoot))
         for worker, image, version in _images_of(shoot):
             if version in self._gone_images.get(image, ()):
-                yield self._image_in_use(image, version, f"{user} by worker {json.dumps(worker)}")
+                yield self._image_in_use(image, version, _shoot(shoot, worker))
 
     def for_child(self, child: Object) -> Iterator[Finding]:
-        user, spec = f"NamespacedCloudProfile '{qualified_name(child)}'", spec_of(child)
+        name, spec = qualified_name(child), spec_of(child)
+        user = User(NAMESPACED_CLOUD_PROFILE, name, f"{NAMESPACED_CLOUD_PROFILE} '{name}'")
         for version in kubernetes_versions(spec):
-            if (name := version.get("version") or "") in self._gone_kubernetes:
-                yield self._kubernetes_in_use(name, user)
+            if (number := version.get("version") or "") in self._gone_kubernetes:
+                yield self._kubernetes_in_use(number, user)
         yield from self._images_for_child(child, user)
         yield from self._capabilities_for_child(spec, user)
         yield from self._stages_for_child(spec, user)
 
-    def _kubernetes_in_use(self, version: str, user: str) -> Finding:
+    def _kubernetes_in_use(self, version: str, user: User) -> Finding:
         return forbidden(
             "spec.kubernetes.versions",
             f'unable to delete Kubernetes version "{version}" from {self._me} - version is still in use by {user}',
+            user,
         )
 
-    def _image_in_use(self, image: str, version: str, user: str) -> Finding:
+    def _image_in_use(self, image: str, version: str, user: User) -> Finding:
         return forbidden(
             "spec.machineImages",
             f"unable to delete MachineImage version '{image}/{version}' from {self._me} - version is still in use by "
             f"{user}",
+            user,
         )
 
-    def _images_for_child(self, child: Object, user: str) -> Iterator[Finding]:
+    def _images_for_child(self, child: Object, user: User) -> Iterator[Finding]:
         for image in machine_images(spec_of(child)):
             name = image.get("name") or ""
             if name in self._images and name not in self._old_images:
+                definer = replace(user, text=f"{user.kind} {json.dumps(user.name)}")
                 yield forbidden(
                     "spec.machineImages",
-                    f'unable to add MachineImage "{name}" to {self._me} - MachineImage is already defined by '
-                    f'NamespacedCloudProfile "{qualified_name(child)}"',
+                    f'unable to add MachineImage "{name}" to {self._me} - MachineImage is already defined by {definer}',
+                    definer,
                 )
             if name in self._old_images and name not in self._images:
                 yield forbidden(
                     "spec.machineImages",
                     f'unable to delete MachineImage "{name}" from {self._me} - MachineImage is still in use by {user}',
+                    user,
                 )
             for version in image_versions(image):
                 if (number := version.get("version") or "") in self._gone_images.get(name, ()):
                     yield self._image_in_use(name, number, user)
 
-    def _capabilities_for_child(self, spec: Object, user: str) -> Iterator[Finding]:
+    def _capabilities_for_child(self, spec: Object, user: User) -> Iterator[Finding]:
         needed = _capabilities_of(spec)
         if not definitions_of(self._new) and set(needed) <= {ARCHITECTURE}:
             return  # back to plain architecture fields, which say the same
@@ -140,9 +145,10 @@ class _Change:
                     "spec.machineCapabilities",
                     f'unable to delete MachineCapability "{name}" with values [{" ".join(missing)}] from {self._me} - '
                     f"capability values are still in use by {user}",
+                    user,
                 )
 
-    def _stages_for_child(self, spec: Object, user: str) -> Iterator[Finding]:
+    def _stages_for_child(self, spec: Object, user: User) -> Iterator[Finding]:
         yield from _stages_gone(
             kubernetes_versions(spec),
             kubernetes_versions(self._new),
@@ -163,7 +169,7 @@ class _Change:
 
 
 def _stages_gone(
-    overrides: Sequence[Object], new: Sequence[Object], old: Sequence[Object], path: str, user: str
+    overrides: Sequence[Object], new: Sequence[Object], old: Sequence[Object], path: str, user: User
 ) -> Iterator[Finding]:
     """Find the stages that an override moves and that an update takes from the version below it."""
     by_override, before = by_version(overrides), by_version(old)
@@ -175,6 +181,7 @@ def _stages_gone(
                 f"{path}[{index}].lifecycle",
                 f"unable to delete the stage {stage} of version {name}: it is overridden by {user}, and as long as it "
                 "is, it cannot be deleted from the parent (it can be moved)",
+                user,
             )
 
 
@@ -231,10 +238,11 @@ def protect_namespaced(
         for version in _kubernetes_of(shoot):
             # A version that the parent no longer has at all was no more offered with the override than without it.
             if version in gone and version in listed and _has_expired(listed[version], now):
+                user = _shoot(shoot)
                 yield forbidden(
                     "spec.kubernetes.versions",
-                    f'unable to delete Kubernetes version "{version}" from {me} - version is still in use by shoot '
-                    f"'{qualified_name(shoot)}'",
+                    f'unable to delete Kubernetes version "{version}" from {me} - version is still in use by {user}',
+                    user,
                 )
         yield from _own_images_in_use(me, after, before, base, shoot, now)
     if (after.get("limits") or {}) != (before.get("limits") or {}):
@@ -250,11 +258,20 @@ def _own_images_in_use(
         gone = _gone(image_versions(images.get(image, {})), image_versions(old_images.get(image, {})))
         listed = by_version(image_versions(of_parent.get(image, {})))
         if version in gone and (version not in listed or _has_expired(listed[version], now)):
+            user = _shoot(shoot, worker)
             yield forbidden(
                 "spec.machineImages",
                 f"unable to delete Machine image version '{image}/{version}' from {me} - version is still in use by "
-                f"shoot '{qualified_name(shoot)}' by worker {json.dumps(worker)}",
+                f"{user}",
+                user,
             )
+
+
+def _shoot(shoot: Object, worker: str | None = None) -> User:
+    """Return a Shoot, or one of its worker pools, as what stands against a change."""
+    name = qualified_name(shoot)
+    pool = "" if worker is None else f" by worker {json.dumps(worker)}"
+    return User("shoot", name, f"shoot '{name}'{pool}")
 
 
 def _has_expired(version: Object, now: datetime) -> bool:
@@ -281,8 +298,11 @@ def _within_limits(limit: int | None, shoots: Iterable[Object]) -> Iterator[Find
     for shoot in shoots:
         total = sum(worker.get("minimum") or 0 for worker in workers(shoot))
         if total > limit:
+            name = qualified_name(shoot)
+            user = User("shoot", name, f"shoot {json.dumps(name)}", aside=f"; it is {total}")
             yield forbidden(
                 "spec.limits.maxNodesTotal",
-                f'total minimum node count of all worker pools of shoot "{qualified_name(shoot)}" must not exceed the '
-                f"limit of {limit} total nodes configured in the cloud profile; it is {total}",
+                f"total minimum node count of all worker pools of {user} must not exceed the limit of {limit} total "
+                f"nodes configured in the cloud profile{user.aside}",
+                user,
             )

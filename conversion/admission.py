@@ -32,13 +32,14 @@ import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import msgspec
 
 from restow.conversion.errors import ConversionError, UnknownKind
 from restow.conversion.graph import Graph
 from restow.conversion.regained import regained
+from restow.conversion.shallow import Cuts, cut, restored
 from restow.conversion.stash import parse_stash
 from restow.conversion.values import Json, same
 
@@ -87,12 +88,37 @@ class UserInfo(msgspec.Struct, frozen=True):
     extra: dict[str, list[str]] = {}
 
 
-class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
+class _Lazy:
+    """A JSON object that is decoded when it is first looked at: most steps decide by less than they are sent."""
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, request: None, owner: type) -> None: ...
+
+    @overload
+    def __get__(self, request: AdmissionRequest, owner: type) -> Json | None: ...
+
+    def __get__(self, request: AdmissionRequest | None, owner: type) -> Json | None:
+        if request is None:
+            return None
+        value: Json | Sent | None = request.__dict__[self._name]
+        if isinstance(value, Sent):
+            value = request.__dict__[self._name] = value.tree()
+        return value
+
+    def __set__(self, request: AdmissionRequest, value: Json | Sent | None) -> None:
+        request.__dict__[self._name] = value
+
+
+@dataclass(frozen=True)
+class AdmissionRequest:
     """What is to be admitted: the fields of admission.k8s.io/v1.
 
     `kind`, `resource` and `sub_resource` are what the webhook is registered for, and the version of `object` and
     `old_object`; `request_kind` and so on are what the client asked for. The objects are JSON trees, None where the
-    operation has none.
+    operation has none; each is decoded when a step first looks at it.
     """
 
     uid: str
@@ -106,31 +132,63 @@ class AdmissionRequest(msgspec.Struct, frozen=True, rename="camel"):
     request_resource: GroupVersionResource | None = None
     request_sub_resource: str = ""
     user_info: UserInfo = UserInfo()
-    object: Json | None = None
-    old_object: Json | None = None
-    options: Json | None = None
+    object: _Lazy = _Lazy()  # noqa: RUF009 - a descriptor, which reads as None
+    old_object: _Lazy = _Lazy()  # noqa: RUF009
+    options: _Lazy = _Lazy()  # noqa: RUF009
     dry_run: bool | None = None
 
+    @property
+    def has_object(self) -> bool:
+        """Whether there is a new object; does not decode it."""
+        return self.__dict__["object"] is not None
 
-class AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
+    @property
+    def size(self) -> int:
+        """The bytes of both objects on the wire, 0 for what did not come over one."""
+        sent = (self.__dict__["object"], self.__dict__["old_object"])
+        return sum(each.size for each in sent if isinstance(each, Sent))
+
+    def keeps(self, name: str) -> bool:
+        """Say whether an update leaves a field of the object, `spec` for instance, as it is.
+
+        API servers write both objects alike, so that equal bytes spare decoding them: a migration of stored objects,
+        or a new label, costs a step next to nothing.
+        """
+        new, old = self.__dict__["object"], self.__dict__["old_object"]
+        if new is None or old is None:
+            return False
+        if isinstance(new, Sent) and isinstance(old, Sent) and new.field(name) == old.field(name):
+            return True
+        return same((self.object or {}).get(name), (self.old_object or {}).get(name))
+
+
+class AdmissionReview:
     """The envelope. Read one with `AdmissionReview.of`, and answer it with `answer`."""
 
-    api_version: str
-    kind: str
-    request: AdmissionRequest
+    def __init__(self, request: AdmissionRequest) -> None:
+        self.request = request
 
     @classmethod
     def of(cls, body: bytes) -> AdmissionReview:
-        """Read an AdmissionReview of admission.k8s.io/v1. Raises AdmissionError if the body is none."""
+        """Read an AdmissionReview of admission.k8s.io/v1. Raises AdmissionError if the body is none.
+
+        What is nested deeper than `restow.conversion.shallow.DEEPEST` is left undecoded (`msgspec.Raw`) in the objects.
+        """
+        cuts: Cuts = {}
         try:
-            review = _decode(body)
+            try:
+                review = _decode(body)
+            except RecursionError:
+                shallow, cuts = cut(body)
+                review = _decode(shallow)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             message = "the body is no AdmissionReview: it is not JSON, or its envelope has fields of the wrong type"
             raise AdmissionError(message) from error
         if (review.api_version, review.kind) != (_VERSION, _KIND):
             message = f"the body is no {_KIND} of {_VERSION}"
             raise AdmissionError(message)
-        return review
+        fields = {name: getattr(review.request, name) for name in _Request.__struct_fields__}
+        return cls(AdmissionRequest(**fields | {name: _sent(fields[name], cuts) for name in _OBJECTS}))
 
     def answer(self, verdict: Verdict) -> bytes:
         """Return the answer, as JSON."""
@@ -143,11 +201,82 @@ class AdmissionReview(msgspec.Struct, frozen=True, rename="camel"):
         if verdict.patch and verdict.allowed:
             response["patchType"] = "JSONPatch"
             response["patch"] = base64.b64encode(_encode(verdict.patch)).decode()
-        return _encode({"apiVersion": self.api_version, "kind": self.kind, "response": response})
+        return _encode({"apiVersion": _VERSION, "kind": _KIND, "response": response})
 
 
-_decode = msgspec.json.Decoder(AdmissionReview).decode
+_NULL: Final = msgspec.Raw(b"null")
+_OBJECTS: Final = ("object", "old_object", "options")
+
+
+class _Request(msgspec.Struct, frozen=True, rename="camel"):
+    """An AdmissionRequest on the wire."""
+
+    uid: str
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    operation: str
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    request_kind: GroupVersionKind | None = None
+    request_resource: GroupVersionResource | None = None
+    request_sub_resource: str = ""
+    user_info: UserInfo = UserInfo()
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
+    options: msgspec.Raw = _NULL
+    dry_run: bool | None = None
+
+
+class _Review(msgspec.Struct, frozen=True, rename="camel"):
+    api_version: str
+    kind: str
+    request: _Request
+
+
+_decode = msgspec.json.Decoder(_Review).decode
+_decode_tree = msgspec.json.Decoder(Json).decode
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A JSON object as it came, with what was cut out of it because it is nested too deep."""
+
+    text: msgspec.Raw
+    cuts: Cuts
+
+    @property
+    def size(self) -> int:
+        """Its bytes on the wire, without what was cut out."""
+        return memoryview(self.text).nbytes
+
+    def tree(self) -> Json:
+        """Decode it. Raises AdmissionError if it is no JSON after all."""
+        try:
+            found = _decode_tree(self.text)
+        except msgspec.MsgspecError as error:
+            message = "an object of the review is no JSON"
+            raise AdmissionError(message) from error
+        return restored(found, self.cuts) if self.cuts else found
+
+    def field(self, name: str) -> bytes:
+        """Return the text of a field, empty if there is none. Equal texts of one review are equal values."""
+        try:
+            return bytes(_decode_fields(self.text).get(name, b""))
+        except msgspec.MsgspecError:
+            return b""
+
+
+def _sent(text: msgspec.Raw, cuts: Cuts) -> Sent | None:
+    first = bytes(memoryview(text)[:1])
+    if first == b"{":
+        return Sent(text, cuts)
+    if first == b"n":
+        return None
+    message = "the body is no AdmissionReview: its object is no JSON object"
+    raise AdmissionError(message)
 
 
 @dataclass(frozen=True, slots=True)

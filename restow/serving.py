@@ -10,15 +10,16 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from restow.conversion.server import Limits, Webhook, bind
+from restow.conversion.server import Clients, Limits, Webhook, bind
 from restow.exits import Exit, InputError
 from restow.options import together
 
-__all__ = ["bound", "flags", "limits", "run_until_stopped", "tell"]
+__all__ = ["bound", "clients", "flags", "limits", "run_until_stopped", "tell"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _MIB = 1024 * 1024
@@ -35,6 +36,28 @@ _OPTIONS = (
         default=8080,
         show_default=True,
         help="HTTP, for /livez, /readyz and /metrics.",
+    ),
+    click.option(
+        "--client-ca",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Answer admission requests only to clients with a certificate that these certificates (PEM) signed; "
+        "followed when it changes.",
+    ),
+    click.option(
+        "--client-name",
+        "client_names",
+        multiple=True,
+        metavar="CN",
+        help="With --client-ca: common name that may ask; repeatable. Default: every name that the CA signed.",
+    ),
+    click.option(
+        "--require-client-cert",
+        type=click.Choice(["admission", "all"]),
+        default="admission",
+        show_default=True,
+        help="With --client-ca: what needs a certificate. API servers show none for conversion, so all is for those "
+        "behind a proxy that does.",
     ),
     click.option(
         "--max-body-mib",
@@ -72,8 +95,19 @@ _OPTIONS = (
 
 
 def flags(function: _F) -> _F:
-    """--bind, --port, --metrics-port, and the limits that `limits` reads."""
+    """--bind, --port, --metrics-port, the flags that `clients` reads, and the limits that `limits` reads."""
     return together(*_OPTIONS)(function)
+
+
+def clients(given: dict[str, Any]) -> Clients:
+    """Return who may ask, as the flags say. Raises click.UsageError."""
+    every, names = given["require_client_cert"] == "all", frozenset(given["client_names"])
+    if given["client_ca"] is None:
+        if every or names:
+            msg = "--require-client-cert and --client-name need --client-ca: by it certificates are verified"
+            raise click.UsageError(msg)
+        return Clients()
+    return Clients(admission=True, conversion=every, names=names)
 
 
 def limits(given: dict[str, Any]) -> Limits:

@@ -23,22 +23,28 @@ _MOST = 15
 
 def subject(request: AdmissionRequest) -> str:
     """Return the name of the object of a request, with its namespace; on create it may have none yet."""
-    metadata = (request.object or {}).get("metadata") or {}
-    name = request.name or metadata.get("name") or metadata.get("generateName") or ""
+    metadata = (request.object or {}).get("metadata") if not request.name else None
+    named = metadata if isinstance(metadata, dict) else {}
+    name = request.name or named.get("name") or named.get("generateName") or ""
     return f"{request.namespace}/{name}" if request.namespace else name
 
 
 def is_judged(request: AdmissionRequest) -> bool:
     """Whether a request creates or updates a whole object; nothing else is any step's business."""
-    return request.operation in {"CREATE", "UPDATE"} and not request.sub_resource and request.object is not None
+    return request.operation in {"CREATE", "UPDATE"} and not request.sub_resource and request.has_object
 
 
-def answer(request: AdmissionRequest, found: Iterable[Finding], warnings: Iterable[str] = ()) -> Verdict:
-    """Return the verdict: refused if there are findings, with warnings in either case."""
+def answer(
+    request: AdmissionRequest, found: Iterable[Finding], warnings: Iterable[str] = (), *, note: str = ""
+) -> Verdict:
+    """Return the verdict: refused if there are findings, with warnings in either case.
+
+    `note` is said behind the findings.
+    """
     reasons = tuple(found)
     if not reasons:
         return warned(ALLOWED, warnings)
-    message = refusal(request.kind.kind, subject(request), reasons)
+    message = refusal(request.kind.kind, subject(request), reasons) + (f" ({note})" if note else "")
     return warned(Verdict(allowed=False, message=message, code=HTTPStatus.UNPROCESSABLE_ENTITY), warnings)
 
 

@@ -12,6 +12,7 @@ from restow.cloudprofile.conversions import edit_warnings
 from restow.cloudprofile.parts import spec_of
 from restow.conversion import Graph
 from restow.conversion.admission import AdmissionRequest, Verdict
+from restow.conversion.server.turns import aside
 
 __all__ = ["WarnOldClient"]
 
@@ -27,4 +28,4 @@ class WarnOldClient:
         new, old = request.object or {}, request.old_object
         if old is None or spec_of(new) == spec_of(old):
             return ALLOWED
-        return warned(ALLOWED, edit_warnings(self._graph, old, new))
+        return warned(ALLOWED, await aside(request.size, edit_warnings, self._graph, old, new))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from restow.cloudprofile.admission.accessreview import review_verb
-from restow.cloudprofile.admission.answers import ALLOWED, answer
+from restow.cloudprofile.admission.answers import ALLOWED
+from restow.cloudprofile.admission.telling import Telling
 from restow.cloudprofile.departure import departing_parent_findings
 from restow.cloudprofile.parts import Object, is_deleting, spec_of
 from restow.cloudprofile.references import NAMESPACED_CLOUD_PROFILE, parent_of, reference_to
@@ -19,6 +20,7 @@ from restow.cloudprofile.usage import children_of, find_profile, shoots_of, shoo
 from restow.cloudprofile.verbs import needed_verbs
 from restow.cloudprofile.verdicts import judge, judge_namespaced
 from restow.conversion.admission import AdmissionRequest, Verdict
+from restow.conversion.server.turns import aside
 from restow.kube.cluster import Cluster
 
 __all__ = ["ValidateCloudProfile", "ValidateNamespacedCloudProfile"]
@@ -27,9 +29,10 @@ __all__ = ["ValidateCloudProfile", "ValidateNamespacedCloudProfile"]
 class ValidateCloudProfile:
     """Judges CloudProfiles."""
 
-    def __init__(self, cluster: Cluster, now: Callable[[], datetime]) -> None:
+    def __init__(self, cluster: Cluster, now: Callable[[], datetime], telling: Telling) -> None:
         self._cluster = cluster
         self._now = now
+        self._telling = telling
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
         """Return the verdict. Raises KubeError."""
@@ -41,16 +44,18 @@ class ValidateCloudProfile:
         if old is not None and not is_deleting(new):
             children = await children_of(self._cluster, request.name)
             shoots = await shoots_of_family(self._cluster, request.name, children)
-        found = judge(new, old, children=children, shoots=shoots, now=self._now())
-        return answer(request, found.findings, map(str, found.cautions))
+        now = self._now()
+        found = await aside(request.size, judge, new, old, children=children, shoots=shoots, now=now)
+        return self._telling.answer(request, found.findings, map(str, found.cautions))
 
 
 class ValidateNamespacedCloudProfile:
     """Judges NamespacedCloudProfiles, and whether their author holds the custom verbs that the change needs."""
 
-    def __init__(self, cluster: Cluster, now: Callable[[], datetime]) -> None:
+    def __init__(self, cluster: Cluster, now: Callable[[], datetime], telling: Telling) -> None:
         self._cluster = cluster
         self._now = now
+        self._telling = telling
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
         """Return the verdict. Raises KubeError."""
@@ -65,9 +70,10 @@ class ValidateNamespacedCloudProfile:
         shoots: list[Object] = []
         if old is not None and not is_deleting(new):
             shoots = await shoots_of(self._cluster, reference_to(NAMESPACED_CLOUD_PROFILE, old))
-        found = judge_namespaced(new, old, parent=parent, shoots=shoots, now=self._now())
+        now = self._now()
+        found = await aside(request.size, judge_namespaced, new, old, parent=parent, shoots=shoots, now=now)
         findings = (*found.findings, *departing_parent_findings(new, old, parent))
-        return answer(request, findings, map(str, found.cautions))
+        return self._telling.answer(request, findings, map(str, found.cautions))
 
 
 def _keeps_spec(new: Object, old: Object | None) -> bool:

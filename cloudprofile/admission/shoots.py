@@ -19,6 +19,7 @@ from restow.cloudprofile.shootprofile import Profiles, disagreement_findings, sy
 from restow.cloudprofile.shootwarnings import shoot_cautions
 from restow.cloudprofile.usage import find_profile
 from restow.conversion.admission import AdmissionRequest, Verdict, json_patch
+from restow.conversion.server.turns import aside
 from restow.kube.cluster import Cluster
 
 __all__ = ["CompleteShoot", "SyncShootReference", "ValidateShoot"]
@@ -37,10 +38,10 @@ class CompleteShoot:
         if _is_settled(shoot, old):
             return ALLOWED
         profiles = await _profiles(self._cluster, shoot)
-        completed = complete_shoot(shoot, old, profiles, self._now())
+        completed = await aside(request.size, complete_shoot, shoot, old, profiles, self._now())
         if completed.findings:
             return answer(request, completed.findings)
-        return Verdict(patch=tuple(json_patch(shoot, completed.shoot)))
+        return await aside(request.size, _patched, shoot, completed.shoot)
 
 
 class SyncShootReference:
@@ -53,7 +54,7 @@ class SyncShootReference:
             return ALLOWED
         if contradictions := disagreement_findings(shoot, old):
             return answer(request, contradictions)
-        return Verdict(patch=tuple(json_patch(shoot, sync_reference(shoot, old))))
+        return await aside(request.size, _patched, shoot, sync_reference(shoot, old))
 
 
 class ValidateShoot:
@@ -70,10 +71,15 @@ class ValidateShoot:
             return ALLOWED
         now = self._now()
         profiles = await _profiles(self._cluster, shoot, *([] if old is None else [old]))
-        found = (*shoot_findings(shoot, old, profiles, now), *departing_profile_findings(shoot, old, profiles))
+        wrong = await aside(request.size, shoot_findings, shoot, old, profiles, now)
+        found = (*wrong, *departing_profile_findings(shoot, old, profiles))
         reference = profile_of(shoot)
         offer = profiles.offer(reference) if reference else None
         return answer(request, found, () if offer is None else map(str, shoot_cautions(shoot, old, offer, now)))
+
+
+def _patched(shoot: Object, wanted: Object) -> Verdict:
+    return Verdict(patch=tuple(json_patch(dict(shoot), dict(wanted))))
 
 
 def _is_settled(shoot: Object, old: Object | None) -> bool:

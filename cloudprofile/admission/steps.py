@@ -11,6 +11,7 @@ from restow.cloudprofile.admission.guard import Guarded
 from restow.cloudprofile.admission.oldclients import WarnOldClient
 from restow.cloudprofile.admission.profiles import ValidateCloudProfile, ValidateNamespacedCloudProfile
 from restow.cloudprofile.admission.shoots import CompleteShoot, SyncShootReference, ValidateShoot
+from restow.cloudprofile.admission.telling import Telling
 from restow.cloudprofile.references import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE
 from restow.cloudprofile.resources import HUB, OLD, SHOOT
 from restow.conversion import Graph
@@ -29,29 +30,39 @@ class Steps:
     mutating: Mapping[str, AdmissionStep]
 
 
-def admission_steps(cluster: Cluster, graph: Graph, crds: Iterable[Crd], now: Callable[[], datetime]) -> Steps:
+def admission_steps(
+    cluster: Cluster, graph: Graph, crds: Iterable[Crd], now: Callable[[], datetime], *, tells_names: bool = False
+) -> Steps:
     """Return the steps that `webhook_configurations` registers.
 
     Args:
         cluster: where to read profiles, Shoots and rights; needs get on cloudprofiles and namespacedcloudprofiles, list
             on namespacedcloudprofiles and shoots, and create on subjectaccessreviews.
         graph: the conversions of the family.
-        crds: the CRDs of the family.
+        crds: the CRDs of the family: by their schemas wrong types are refused before any rule reads them.
         now: the time.
+        tells_names: whether refusals name Shoots and profiles of others; only for a server that asks its clients for
+            certificates, else anybody could ask for these names.
     """
-    warning = WarnOldClient(graph)
+    crds = tuple(crds)
+    schemas = {(crd.kind, version.name): version.schema for crd in crds for version in crd.versions}
+
+    def guarded(step: AdmissionStep, kind: str, version: str = HUB) -> Guarded:
+        return Guarded(step, kind, version, schemas.get((kind, version)))
+
+    warning, telling = WarnOldClient(graph), Telling(names=tells_names)
     validating: dict[str, AdmissionStep] = {
-        names.VALIDATE_CLOUD_PROFILE: Guarded(ValidateCloudProfile(cluster, now), CLOUD_PROFILE, HUB),
-        names.VALIDATE_NAMESPACED_CLOUD_PROFILE: Guarded(
-            ValidateNamespacedCloudProfile(cluster, now), NAMESPACED_CLOUD_PROFILE, HUB
+        names.VALIDATE_CLOUD_PROFILE: guarded(ValidateCloudProfile(cluster, now, telling), CLOUD_PROFILE),
+        names.VALIDATE_NAMESPACED_CLOUD_PROFILE: guarded(
+            ValidateNamespacedCloudProfile(cluster, now, telling), NAMESPACED_CLOUD_PROFILE
         ),
-        names.VALIDATE_SHOOT: Guarded(ValidateShoot(cluster, now), SHOOT, HUB),
+        names.VALIDATE_SHOOT: guarded(ValidateShoot(cluster, now), SHOOT),
     }
     mutating: dict[str, AdmissionStep] = {
-        names.OLD_CLOUD_PROFILE: Guarded(warning, CLOUD_PROFILE, OLD),
-        names.OLD_NAMESPACED_CLOUD_PROFILE: Guarded(warning, NAMESPACED_CLOUD_PROFILE, OLD),
+        names.OLD_CLOUD_PROFILE: guarded(warning, CLOUD_PROFILE, OLD),
+        names.OLD_NAMESPACED_CLOUD_PROFILE: guarded(warning, NAMESPACED_CLOUD_PROFILE, OLD),
         names.RESTORE_STASH: RestoreStash(graph, crds),
-        names.SYNC_SHOOT_REFERENCE: Guarded(SyncShootReference(), SHOOT, OLD),
-        names.COMPLETE_SHOOT: Guarded(CompleteShoot(cluster, now), SHOOT, HUB),
+        names.SYNC_SHOOT_REFERENCE: guarded(SyncShootReference(), SHOOT, OLD),
+        names.COMPLETE_SHOOT: guarded(CompleteShoot(cluster, now), SHOOT),
     }
     return Steps(validating, mutating)

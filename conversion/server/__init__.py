@@ -4,12 +4,13 @@ Public:
 
 - `Webhook`, `Phase`, `Limits`, `conversions_by_crd`: what is served, and what is allowed;
 - `AdmissionStep`, `RestoreStash`: admission on the same server, mounted at `/admit/<name>` and `/mutate/<name>`;
-- `ServingCertificate`, `BadCertificate`: TLS from files, replaced while serving;
+- `ServingCertificate`, `BadCertificate`: TLS from files, replaced while serving; `Clients`: who has to show one too;
 - `bind`, `run_alone`: serve in this process; `Workers`, `run_parent`, `Inheritance`, `run_worker`,
   `WorkersKeepDying`: in several.
 """
 
 from restow.conversion.server.admitting import AdmissionStep, RestoreStash
+from restow.conversion.server.clients import Clients
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.link import Inheritance
 from restow.conversion.server.routing import conversions_by_crd
@@ -22,6 +23,7 @@ from restow.conversion.server.workers import Workers, WorkersKeepDying
 __all__ = [
     "AdmissionStep",
     "BadCertificate",
+    "Clients",
     "Inheritance",
     "Limits",
     "Phase",

@@ -2,6 +2,9 @@
 
 A step that raises, or takes too long, refuses the request: failing open would admit what nobody has looked at. What a
 failure policy of the webhook's configuration says about unanswered calls never comes into play.
+
+An object takes up to forty times its bytes while a step has it decoded. So reviews take their place in one of two
+lanes before they are read; what an API server usually sends has one that large reviews cannot fill.
 """
 
 from __future__ import annotations
@@ -9,19 +12,40 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 
 from restow.conversion.admission import AdmissionError, AdmissionRequest, AdmissionReview, Verdict, restore_stash
 from restow.conversion.errors import ConversionError
 from restow.conversion.graph import Graph
 from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.counts import Counts
+from restow.conversion.server.lanes import Full, Lane
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.refusals import Refusal
+from restow.conversion.server.turns import aside
 from restow.crds import Crd
 from restow.kube.clock import Clock
 
-__all__ = ["AdmissionEndpoint", "AdmissionStep", "RestoreStash"]
+__all__ = ["AdmissionEndpoint", "AdmissionStep", "Lanes", "RestoreStash"]
+
+_MIB: Final = 1024 * 1024
+
+#: Reviews up to here go in the lane of small ones.
+_SMALL: Final = _MIB // 4
+
+#: How many bytes of small reviews are at work at once; more wait.
+_SMALL_AT_ONCE: Final = 4 * _MIB
+
+#: How many of the largest reviews are at work at once.
+_LARGE_AT_ONCE: Final = 2
+
+#: How many bytes of reviews may wait in a lane; more are told to come again.
+_MOST_WAITING: Final = 32 * _MIB
+
+#: The most commas and brackets of a review: there are about as many values, and each may take 240 bytes. What an API
+#: server stores, twice, has fewer.
+_MOST_VALUES: Final = 600_000
+_STRUCTURE: Final = (b",", b"{", b"[")
 
 
 class AdmissionStep(Protocol):
@@ -51,7 +75,19 @@ class RestoreStash:
         """Return the patch that restores it."""
         asked = request.request_kind or request.kind
         stored = (asked.group, asked.version, asked.kind) in self._stored_status
-        return restore_stash(self._graph, request, stored_status=stored)
+        return await aside(request.size, restore_stash, self._graph, request, stored_status=stored)
+
+
+class Lanes:
+    """The reviews at work in a process, over all steps."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._small = Lane(_SMALL_AT_ONCE, _MOST_WAITING)
+        self._large = Lane(_LARGE_AT_ONCE * limits.admission, _MOST_WAITING)
+
+    def of(self, size: int) -> Lane:
+        """Return the lane of a review."""
+        return self._small if size <= _SMALL else self._large
 
 
 class AdmissionEndpoint:
@@ -64,11 +100,13 @@ class AdmissionEndpoint:
         *,
         patches: bool,
         limits: Limits,
+        lanes: Lanes,
         counts: Counts,
         complaints: Complaints,
         clock: Clock,
     ) -> None:
-        self.most = 2 * limits.object
+        self.most = limits.admission
+        self._lanes = lanes
         self._name = name
         self._step = step
         self._patches = patches
@@ -80,20 +118,33 @@ class AdmissionEndpoint:
             counts.add("restow_admission_reviews_total", name, result, amount=0)
 
     async def answer(self, body: bytes | bytearray) -> bytes:
-        """Answer one review. Raises Refusal if the body is none."""
+        """Answer one review. Raises Refusal if the body is none, or there is no room for it."""
         started = self._clock.monotonic()
+        if sum(map(body.count, _STRUCTURE)) > _MOST_VALUES:
+            message = f"the review has more than {_MOST_VALUES} commas and brackets, the most that is accepted"
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", message)
         try:
-            review = AdmissionReview.of(bytes(body))
+            async with asyncio.timeout(self._seconds) as limit, self._lanes.of(len(body)).place(len(body)):
+                limit.reschedule(None)  # from here on the step is told by name
+                return await self._answer(body, started)
+        except TimeoutError as error:
+            raise _busy() from error
+        except Full as error:
+            raise _busy() from error
+
+    async def _answer(self, body: bytes | bytearray, started: float) -> bytes:
+        try:
+            review = await aside(len(body), AdmissionReview.of, bytes(body))
         except AdmissionError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
-        result, verdict = await self._verdict(review.request)
+        result, verdict = await self._verdict(review.request, self._seconds - (self._clock.monotonic() - started))
         self._counts.add("restow_admission_reviews_total", self._name, result)
         self._counts.observe(self._clock.monotonic() - started, "restow_admission_seconds", self._name)
         return review.answer(verdict)
 
-    async def _verdict(self, request: AdmissionRequest) -> tuple[str, Verdict]:
+    async def _verdict(self, request: AdmissionRequest, seconds: float) -> tuple[str, Verdict]:
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(seconds):
                 verdict = await self._step(request)
         except TimeoutError:
             return self._failed(request, f"did not decide within {self._seconds:g} seconds")
@@ -111,3 +162,8 @@ class AdmissionEndpoint:
         )
         message = f"the admission step {self._name} {what}; the request is refused, try again later"
         return "failed", Verdict(allowed=False, message=message, code=HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _busy() -> Refusal:
+    message = "the webhook is busy with as many AdmissionReviews as it may decode; try again in a second"
+    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "overload", message)

@@ -16,9 +16,9 @@ class Limits:
 
     Attributes:
         body: bytes of one ConversionReview.
-        object: bytes of one object, and half of those of an AdmissionReview: two bytes on the wire may take a hundred
-            in memory. etcd holds 1.5 MiB, and an API server accepts 3, unless told otherwise. Bodies up to here are
-            small ones.
+        object: bytes of one object: two bytes on the wire may take a hundred in memory. etcd holds 1.5 MiB, and an API
+            server accepts 3, unless told otherwise. Bodies up to here are small ones.
+        admission: bytes of one AdmissionReview: two objects of what an API server accepts, and who asks.
         in_flight: bytes of all request bodies at work together, as far as they were received; beyond, clients are told
             to come again. Answers and what is being converted come on top: the process needs about four times as much.
             A quarter of it is for small bodies alone, unless `body` needs it.
@@ -44,6 +44,7 @@ class Limits:
 
     body: int = 128 * _MIB
     object: int = 8 * _MIB
+    admission: int = 6 * _MIB + _MIB // 2
     in_flight: int = 256 * _MIB
     handshakes: int = 1000
     connections: int = 1000

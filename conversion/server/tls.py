@@ -8,6 +8,10 @@ not load, does not match or has expired is reported, and the one in use stays.
 A live `SSLContext` is never touched: `load_cert_chain` on it replaces the certificate before it has seen the key. Each
 pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new connections.
 Tickets are the live context's, so that sessions resume over a rotation.
+
+With an authority for clients, a client that shows a certificate has it verified; whether it must show one is decided
+by what it asks for (`restow.conversion.server.clients`). Its file is followed like the others. A resumed session would
+keep what its client once proved, so there are none: TLS 1.3 without tickets.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ _LOOKS_WHILE_CHANGING: Final = 10
 
 
 class BadCertificate(Exception):
-    """The files hold no pair that could be served; a sentence."""
+    """The files hold no pair that could be served, or no authority; a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class _Seen:
 
     certificate: bytes | None
     key_digest: bytes | None
+    client_ca: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +64,24 @@ class _Pair:
 class ServingCertificate:
     """The pair of files that is served, and `context`, what to listen with.
 
+    `client_ca` is a file with the certificates that sign those of clients, PEM; without one clients are not asked.
+
     Raises BadCertificate if there is nothing to begin with. An expired pair will do for that: a new one is taken over
     sooner by a process that runs.
     """
 
-    def __init__(self, certificate: Path, key: Path, *, counts: Counts, clock: Clock) -> None:
+    def __init__(
+        self, certificate: Path, key: Path, *, client_ca: Path | None = None, counts: Counts, clock: Clock
+    ) -> None:
         self._certificate_file = certificate
         self._key_file = key
+        self._client_ca_file = client_ca
         self._counts = counts
         self._clock = clock
         self._hurry = asyncio.Event()
         self._seen = self._read()
         self._pair = self._load(self._seen)
-        self.context = _fresh_context()
+        self.context = self._fresh_context()
         self.context.sni_callback = self._hand_over
         counts.add("restow_webhook_certificate_loads_total", "loaded")
         counts.gauge("restow_webhook_certificate_expiry_timestamp_seconds", self._expiry)
@@ -126,13 +136,15 @@ class ServingCertificate:
 
     def _read(self) -> _Seen:
         key = _bytes(self._key_file)
-        return _Seen(_bytes(self._certificate_file), None if key is None else sha256(key).digest())
+        client_ca = None if self._client_ca_file is None else _bytes(self._client_ca_file)
+        return _Seen(_bytes(self._certificate_file), None if key is None else sha256(key).digest(), client_ca)
 
     def _load(self, seen: _Seen) -> _Pair:
         where = f"{self._certificate_file} and {self._key_file}"
         if seen.certificate is None or seen.key_digest is None:
             raise BadCertificate(f"{where} cannot be read")
-        context = _fresh_context()
+        context = self._fresh_context()
+        self._trust_clients(context, seen.client_ca)
         try:
             context.load_cert_chain(self._certificate_file, self._key_file, _no_password)
             expiry = x509.load_pem_x509_certificates(seen.certificate)[0].not_valid_after_utc
@@ -141,15 +153,27 @@ class ServingCertificate:
             raise BadCertificate(f"{where} are no certificate with its key ({reason})") from None
         return _Pair(context, expiry)
 
+    def _trust_clients(self, context: ssl.SSLContext, authorities: bytes | None) -> None:
+        """Have certificates of clients verified. Raises BadCertificate."""
+        if self._client_ca_file is None:
+            return
+        try:
+            context.load_verify_locations(cadata=(authorities or b"").decode("ascii"))
+        except (ssl.SSLError, ValueError) as error:
+            raise BadCertificate(f"{self._client_ca_file} holds no certificates (PEM) of an authority") from error
+
+    def _fresh_context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        if self._client_ca_file is not None:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            context.num_tickets = 0
+        return context
+
     def _hand_over(self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _live: ssl.SSLContext) -> None:
         connection.context = self._pair.context
-
-
-def _fresh_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _no_password() -> str:

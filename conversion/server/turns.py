@@ -7,10 +7,28 @@ work in each round of the loop: ten large reviews at once hold the others up no 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
+from typing import Final, ParamSpec, TypeVar
 
-__all__ = ["Turns"]
+__all__ = ["Turns", "aside"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: What is about no more bytes than these is done in one go: that takes less than a turn.
+_SMALL: Final = 128 * 1024
+
+
+async def aside(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a pure function makes of `size` bytes; of many it makes it in a thread.
+
+    For work that does not come in steps. The interpreter takes a thread's turn away after 5 ms, so that the event loop
+    goes on meanwhile. How many run at once is the caller's to bound; one that is cancelled lets its thread finish.
+    """
+    if size <= _SMALL:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
 
 
 class Turns:

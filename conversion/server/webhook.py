@@ -15,8 +15,9 @@ from typing import Final, Protocol, TypeVar
 from aiohttp import web
 
 from restow.conversion.graph import Graph
-from restow.conversion.server.admitting import AdmissionEndpoint, AdmissionStep
+from restow.conversion.server.admitting import AdmissionEndpoint, AdmissionStep, Lanes
 from restow.conversion.server.bodies import Bodies
+from restow.conversion.server.clients import Clients
 from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.connections import BUFFER, Connection
 from restow.conversion.server.converting import ConversionEndpoint
@@ -33,6 +34,7 @@ Response = TypeVar("Response", bound=web.StreamResponse)
 
 _HEADERS: Final = {"Content-Type": "application/json", "Server": "restow"}
 
+_ANYBODY: Final = Clients()
 _NO_STEPS: Final[Mapping[str, AdmissionStep]] = MappingProxyType({})
 
 
@@ -60,6 +62,7 @@ class Webhook:
     Args:
         conversions: by the name of the CRD; see `conversions_by_crd`.
         validating, mutating: admission steps by name.
+        clients: who may ask; needs a ServingCertificate that knows their authority.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class Webhook:
         *,
         validating: Mapping[str, AdmissionStep] = _NO_STEPS,
         mutating: Mapping[str, AdmissionStep] = _NO_STEPS,
+        clients: Clients = _ANYBODY,
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -75,9 +79,11 @@ class Webhook:
         self.limits = limits or Limits()
         self.clock = clock
         self.counts = Counts()
+        self._clients = clients
         self.complaints = Complaints(clock)
         self._bodies = Bodies(self.limits, clock, self._make_room)
         self._turns = Turns(self.limits.slice_seconds)
+        self._lanes = Lanes(self.limits)
         self._endpoints: dict[str, _Endpoint] = {
             **{f"/convert/{crd}": self._converting(crd, graph) for crd, graph in conversions.items()},
             **{f"/admit/{name}": self._admitting(name, step, patches=False) for name, step in validating.items()},
@@ -166,6 +172,9 @@ class Webhook:
         if self.phase in (Phase.STARTING, Phase.STOPPING):
             message = f"the webhook is {self.phase.value}; try again in a second"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, self.phase.value, message, hangs_up=True)
+        transport = request.transport
+        certificate = None if transport is None else transport.get_extra_info("peercert")
+        self._clients.check("conversion" if path.startswith("/convert/") else "admission", certificate)
         return endpoint
 
     def _refuse(self, refusal: Refusal) -> web.Response:
@@ -191,6 +200,7 @@ class Webhook:
             step,
             patches=patches,
             limits=self.limits,
+            lanes=self._lanes,
             counts=self.counts,
             complaints=self.complaints,
             clock=self.clock,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -44,11 +45,15 @@ HookProbe = Callable[[Address, Bundle], Awaitable[None]]
 async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
     """Ask an admission webhook about a deletion of nothing: whatever it decides, it has to answer.
 
+    One that asks for a client certificate has answered: API servers have one, this caller has none.
+
     Raises NotAnswering.
     """
     body = msgspec.json.encode(_PROBE)
     async with Caller(address, bundle, timeout=timeout) as caller:
         answer = await caller.call(body)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return
     try:
         review = msgspec.json.decode(answer.body) if answer.status == 200 else None
     except (msgspec.MsgspecError, ValueError):

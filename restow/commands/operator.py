@@ -132,6 +132,8 @@ def _settings(flags: dict[str, Any]) -> Settings:
         kubeconfig=flags["kubeconfig"],
         context=flags["context"],
         lease=(name, namespace or None),
+        clients=serving.clients(flags),
+        client_ca=flags["client_ca"],
         limits=serving.limits(flags),
         controllers=_controllers(flags),
         migrate=_targets(flags["migrate"]),

@@ -28,6 +28,7 @@ try:
     from restow.conversion.certificates.metrics import CertificateMetrics
     from restow.conversion.server import (
         BadCertificate,
+        Clients,
         Inheritance,
         Limits,
         Phase,
@@ -57,6 +58,8 @@ class _Served:
     crds: Sequence[Crd]
     certificate: Path
     key: Path
+    client_ca: Path | None
+    clients: Clients
     limits: Limits
 
     def webhook(self) -> tuple[Webhook, ServingCertificate]:
@@ -64,10 +67,14 @@ class _Served:
         webhook = Webhook(
             conversions_by_crd(self.graph, self.crds),
             mutating={_STEP: RestoreStash(self.graph, self.crds)},
+            clients=self.clients,
             limits=self.limits,
         )
         webhook.phase = Phase.SERVING
-        return webhook, ServingCertificate(self.certificate, self.key, counts=webhook.counts, clock=webhook.clock)
+        certificate = ServingCertificate(
+            self.certificate, self.key, client_ca=self.client_ca, counts=webhook.counts, clock=webhook.clock
+        )
+        return webhook, certificate
 
 
 @click.command("serve")
@@ -118,7 +125,9 @@ def command(**flags: Any) -> None:
     """
     log_to_stderr("info")
     crds = load_crds(flags["crd_files"])
-    served = _Served(load_graph(flags["registry"], crds), crds, flags["cert"], flags["key"], serving.limits(flags))
+    clients, limits = serving.clients(flags), serving.limits(flags)
+    graph = load_graph(flags["registry"], crds)
+    served = _Served(graph, crds, flags["cert"], flags["key"], flags["client_ca"], clients, limits)
     inheritance = Inheritance.claimed(os.environ)
     authority = _own_authority(served, flags)
 

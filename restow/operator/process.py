@@ -22,7 +22,7 @@ from restow.cloudprofile.controllers import run as run_controllers
 from restow.conversion.certificates import CertificateDetails, Certificates, Lifetimes
 from restow.conversion.certificates.files import CERTIFICATE, KEY
 from restow.conversion.certificates.metrics import CertificateMetrics
-from restow.conversion.server import Limits, Phase, ServingCertificate, Webhook, run_alone
+from restow.conversion.server import Clients, Limits, Phase, ServingCertificate, Webhook, run_alone
 from restow.conversion.wiring import Address
 from restow.converters import graph_converters
 from restow.keeping import beside, keep_running
@@ -60,6 +60,7 @@ class Settings:
         lease: name of the controllers' Lease, and its namespace; the client's default one if None. The migrator's has
             `-migrator` behind it.
         timing: of the election.
+        clients: who may ask the webhook; with `client_ca`, the file by which their certificates are verified.
         limits: of the webhook.
         controllers: what the controllers do; None for none.
         migrate: the CRDs that are kept migrated; None for none.
@@ -75,6 +76,8 @@ class Settings:
     context: str | None = None
     lease: tuple[str, str | None] = ("restow-operator", None)
     timing: LeaseTiming = field(default_factory=LeaseTiming)
+    clients: Clients = field(default_factory=Clients)
+    client_ca: Path | None = None
     limits: Limits = field(default_factory=Limits)
     controllers: Options | None = field(default_factory=Options)
     migrate: Targets | None = None
@@ -122,9 +125,14 @@ class _Operator:
             await install_crds(self._cluster, family.manifests(None if authority is None else authority.at))
         if authority is not None:
             await self._certificates(authority).prepare()
-        webhook = family.webhook(self._cluster, settings.clock.now, settings.limits)
-        files, counts = self._files, webhook.counts
-        serving = ServingCertificate(files.certificate, files.key, counts=counts, clock=settings.clock)
+        webhook = family.webhook(self._cluster, settings.clock.now, settings.limits, settings.clients)
+        serving = ServingCertificate(
+            self._files.certificate,
+            self._files.key,
+            client_ca=settings.client_ca,
+            counts=webhook.counts,
+            clock=settings.clock,
+        )
         listener, probes = settings.listen(webhook, serving)
         webhook.phase = Phase.SERVING
         # Not in one TaskGroup: nothing that goes wrong there may end the serving.

@@ -138,7 +138,7 @@ def memory_of(asked: Asked) -> Memory:
 
 async def judged(asked: Asked, memory: Memory | None = None) -> Verdict:
     """Return the verdict of the validating step of the request's kind."""
-    steps = admission_steps(memory or memory_of(asked), GRAPH, CRDS, lambda: NOW)
+    steps = admission_steps(memory or memory_of(asked), GRAPH, CRDS, lambda: NOW, tells_names=True)
     return await steps.validating[PLURALS[asked.new["kind"]]](request_of(asked))
 
 

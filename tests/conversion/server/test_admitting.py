@@ -56,7 +56,7 @@ async def responded(webhook: Running, path: str, **request: Any) -> dict[str, An
 @pytest.fixture
 async def webhook(authority: Authority) -> Any:
     """A webhook with one step, mounted both ways."""
-    limits = Limits(admission_seconds=0.05, object=50_000, drain_seconds=0)
+    limits = Limits(admission_seconds=0.05, object=50_000, admission=100_000, drain_seconds=0)
     async with running(authority, limits=limits, validating={"names": _by_name}, mutating={"names": _by_name}) as found:
         yield found
 
