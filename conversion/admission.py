@@ -29,6 +29,7 @@ Pure.
 from __future__ import annotations
 
 import base64
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -254,11 +255,16 @@ class Sent:
 
     def tree(self) -> Json:
         """Decode it. Raises AdmissionError if it is no JSON after all."""
+        collects = gc.isenabled()
+        gc.disable()  # it would look through a large tree again and again while that grows, and find nothing
         try:
             found = _decode_tree(self.text)
         except msgspec.MsgspecError as error:
             message = "an object of the review is no JSON"
             raise AdmissionError(message) from error
+        finally:
+            if collects:
+                gc.enable()
         return restored(found, self.cuts) if self.cuts else found
 
     def field(self, name: str) -> bytes:

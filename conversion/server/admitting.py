@@ -3,14 +3,15 @@
 A step that raises, or takes too long, refuses the request: failing open would admit what nobody has looked at. What a
 failure policy of the webhook's configuration says about unanswered calls never comes into play.
 
-An object takes up to forty times its bytes while a step has it decoded. So reviews take their place in one of two
-lanes before they are read; what an API server usually sends has one that large reviews cannot fill.
+An object takes up to forty times its bytes while a step has it decoded. So a review waits for its share of memory
+before it is read, in one of two lanes: what API servers usually send has one that large reviews cannot fill.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -30,22 +31,22 @@ __all__ = ["AdmissionEndpoint", "AdmissionStep", "Lanes", "RestoreStash"]
 
 _MIB: Final = 1024 * 1024
 
-#: Reviews up to here go in the lane of small ones.
-_SMALL: Final = _MIB // 4
-
-#: How many bytes of small reviews are at work at once; more wait.
-_SMALL_AT_ONCE: Final = 4 * _MIB
-
-#: How many of the largest reviews are at work at once.
-_LARGE_AT_ONCE: Final = 2
-
-#: How many bytes of reviews may wait in a lane; more are told to come again.
-_MOST_WAITING: Final = 32 * _MIB
-
-#: The most commas and brackets of a review: there are about as many values, and each may take 240 bytes. What an API
-#: server stores, twice, has fewer.
+#: The most commas and brackets of a review: there are about as many values. What an API server stores, twice, has
+#: fewer.
 _MOST_VALUES: Final = 600_000
 _STRUCTURE: Final = (b",", b"{", b"[")
+
+#: What a value takes at most, decoded: an object of one member.
+_BYTES_EACH: Final = 240
+
+#: Reviews that take no more memory go in the lane of small ones; such a lane, and that of large ones: one of the
+#: largest at once.
+_SMALL: Final = 8 * _MIB
+_SMALL_AT_ONCE: Final = 64 * _MIB
+_LARGE_AT_ONCE: Final = 160 * _MIB
+
+#: How many bytes of reviews may wait in a lane; more are told to come again.
+_MOST_WAITING: Final = 64 * _MIB
 
 
 class AdmissionStep(Protocol):
@@ -81,13 +82,14 @@ class RestoreStash:
 class Lanes:
     """The reviews at work in a process, over all steps."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self) -> None:
         self._small = Lane(_SMALL_AT_ONCE, _MOST_WAITING)
-        self._large = Lane(_LARGE_AT_ONCE * limits.admission, _MOST_WAITING)
+        self._large = Lane(_LARGE_AT_ONCE, _MOST_WAITING)
 
-    def of(self, size: int) -> Lane:
-        """Return the lane of a review."""
-        return self._small if size <= _SMALL else self._large
+    def place(self, size: int, values: int) -> AbstractAsyncContextManager[None]:
+        """Wait for a place for a review of so many bytes and values, and keep it. Raises Full."""
+        cost = size + _BYTES_EACH * values
+        return (self._small if cost <= _SMALL else self._large).place(cost, size)
 
 
 class AdmissionEndpoint:
@@ -120,17 +122,17 @@ class AdmissionEndpoint:
     async def answer(self, body: bytes | bytearray) -> bytes:
         """Answer one review. Raises Refusal if the body is none, or there is no room for it."""
         started = self._clock.monotonic()
-        if sum(map(body.count, _STRUCTURE)) > _MOST_VALUES:
+        values = sum(map(body.count, _STRUCTURE))
+        if values > _MOST_VALUES:
             message = f"the review has more than {_MOST_VALUES} commas and brackets, the most that is accepted"
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", message)
         try:
-            async with asyncio.timeout(self._seconds) as limit, self._lanes.of(len(body)).place(len(body)):
+            async with asyncio.timeout(self._seconds) as limit, self._lanes.place(len(body), values):
                 limit.reschedule(None)  # from here on the step is told by name
                 return await self._answer(body, started)
-        except TimeoutError as error:
-            raise _busy() from error
-        except Full as error:
-            raise _busy() from error
+        except (Full, TimeoutError) as error:
+            message = "the webhook is busy with as many AdmissionReviews as it may decode; try again in a second"
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "overload", message) from error
 
     async def _answer(self, body: bytes | bytearray, started: float) -> bytes:
         try:
@@ -149,21 +151,19 @@ class AdmissionEndpoint:
         except TimeoutError:
             return self._failed(request, f"did not decide within {self._seconds:g} seconds")
         except ConversionError as error:
-            return self._failed(request, f"failed: {error}")
+            return self._failed(request, f"cannot read the object: {error}", HTTPStatus.UNPROCESSABLE_ENTITY)
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not admit
             return self._failed(request, f"failed with {type(error).__name__}")
         if verdict.patch and not self._patches:
             return self._failed(request, "wants to patch, which a validating step cannot")
         return "allowed" if verdict.allowed else "denied", verdict
 
-    def _failed(self, request: AdmissionRequest, what: str) -> tuple[str, Verdict]:
+    def _failed(
+        self, request: AdmissionRequest, what: str, code: int = HTTPStatus.INTERNAL_SERVER_ERROR
+    ) -> tuple[str, Verdict]:
         self._complaints.add(
             "admission failed", step=self._name, operation=request.operation, kind=request.kind.kind, what=what
         )
-        message = f"the admission step {self._name} {what}; the request is refused, try again later"
-        return "failed", Verdict(allowed=False, message=message, code=HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-def _busy() -> Refusal:
-    message = "the webhook is busy with as many AdmissionReviews as it may decode; try again in a second"
-    return Refusal(HTTPStatus.TOO_MANY_REQUESTS, "overload", message)
+        advice = ", try again later" if code == HTTPStatus.INTERNAL_SERVER_ERROR else ""
+        message = f"the admission step {self._name} {what}; the request is refused{advice}"
+        return "failed", Verdict(allowed=False, message=message, code=code)

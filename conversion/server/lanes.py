@@ -1,4 +1,4 @@
-"""Places for work that takes memory: as many bytes as may be at work at once, those who wait in their order."""
+"""Places for work that takes memory: as much as may be taken at once, those who wait in their order."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Full(Exception):
 
 
 class Lane:
-    """Bytes that may be at work at once; first come, first served.
+    """Memory that may be taken at once; first come, first served.
 
     Args:
-        most: bytes; a piece of work that has more goes alone.
-        waiting: bytes of those who wait; beyond, one is sent away at once.
+        most: bytes of memory; work that takes more goes alone.
+        waiting: bytes of those who wait, as they came; beyond, one is sent away at once.
     """
 
     def __init__(self, most: int, waiting: int) -> None:
@@ -28,23 +28,26 @@ class Lane:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def place(self, size: int) -> AsyncIterator[None]:
-        """Wait for a place, and keep it until the end of the block. Raises Full."""
-        size = min(size, self._most)
-        if self._waiting or size > self._free:
-            await self._wait(size)
+    async def place(self, cost: int, size: int) -> AsyncIterator[None]:
+        """Wait for a place, and keep it until the end of the block. Raises Full.
+
+        `cost` is the memory that is taken, `size` what is held while waiting, both in bytes.
+        """
+        cost = min(cost, self._most)
+        if self._waiting or cost > self._free:
+            await self._wait(cost, size)
         else:
-            self._free -= size
+            self._free -= cost
         try:
             yield
         finally:
-            self._give(size)
+            self._give(cost)
 
-    async def _wait(self, size: int) -> None:
+    async def _wait(self, cost: int, size: int) -> None:
         if size > self._may_wait:
             raise Full
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((size, turn))
+        self._waiting.append((cost, turn))
         self._may_wait -= size
         try:
             await turn
@@ -52,21 +55,21 @@ class Lane:
             if turn.cancelled():
                 self._admit()
             else:
-                self._give(size)
+                self._give(cost)
             raise
         finally:
             self._may_wait += size
 
-    def _give(self, size: int) -> None:
-        self._free += size
+    def _give(self, cost: int) -> None:
+        self._free += cost
         self._admit()
 
     def _admit(self) -> None:
         while self._waiting:
-            size, turn = self._waiting[0]
+            cost, turn = self._waiting[0]
             if not turn.cancelled():
-                if size > self._free:
+                if cost > self._free:
                     return
-                self._free -= size
+                self._free -= cost
                 turn.set_result(None)
             self._waiting.popleft()

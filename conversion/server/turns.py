@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import perf_counter
 from typing import Final, ParamSpec, TypeVar
 
@@ -19,16 +21,19 @@ T = TypeVar("T")
 #: What is about no more bytes than these is done in one go: that takes less than a turn.
 _SMALL: Final = 128 * 1024
 
+_thread: Final = ThreadPoolExecutor(1, "aside")
+
 
 async def aside(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a pure function makes of `size` bytes; of many it makes it in a thread.
+    """Return what a pure function makes of `size` bytes; of many it makes it in the thread for that.
 
     For work that does not come in steps. The interpreter takes a thread's turn away after 5 ms, so that the event loop
-    goes on meanwhile. How many run at once is the caller's to bound; one that is cancelled lets its thread finish.
+    goes on meanwhile. There is one thread: each that is busy has the loop wait longer, and none is faster for a second.
+    What is cancelled is done all the same.
     """
     if size <= _SMALL:
         return function(*args, **kwargs)
-    return await asyncio.to_thread(function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_thread, partial(function, *args, **kwargs))
 
 
 class Turns:

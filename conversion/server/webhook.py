@@ -83,7 +83,7 @@ class Webhook:
         self.complaints = Complaints(clock)
         self._bodies = Bodies(self.limits, clock, self._make_room)
         self._turns = Turns(self.limits.slice_seconds)
-        self._lanes = Lanes(self.limits)
+        self._lanes = Lanes()
         self._endpoints: dict[str, _Endpoint] = {
             **{f"/convert/{crd}": self._converting(crd, graph) for crd, graph in conversions.items()},
             **{f"/admit/{name}": self._admitting(name, step, patches=False) for name, step in validating.items()},
