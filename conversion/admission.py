@@ -111,6 +111,8 @@ class _Lazy:
 
     def __set__(self, request: AdmissionRequest, value: Json | Sent | None) -> None:
         request.__dict__[self._name] = value
+        if isinstance(value, Sent):
+            request.__dict__["bytes"] = request.size + value.size
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,9 @@ class AdmissionRequest:
 
     @property
     def size(self) -> int:
-        """The bytes of both objects on the wire, 0 for what did not come over one."""
-        sent = (self.__dict__["object"], self.__dict__["old_object"])
-        return sum(each.size for each in sent if isinstance(each, Sent))
+        """The bytes of its objects on the wire, 0 for what did not come over one."""
+        size: int = self.__dict__.get("bytes", 0)
+        return size
 
     def keeps(self, name: str) -> bool:
         """Say whether an update leaves a field of the object, `spec` for instance, as it is.

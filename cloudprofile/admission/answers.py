@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import islice
 
 from restow.cloudprofile.findings import Finding, refusal
 from restow.conversion.admission import AdmissionRequest, Verdict
@@ -19,6 +20,10 @@ ALLOWED = Verdict()
 
 _LONGEST = 256
 _MOST = 15
+_MOST_REASONS = 100
+
+#: Of more warnings than these not even the number is told.
+_MOST_COUNTED = 1000
 
 
 def subject(request: AdmissionRequest) -> str:
@@ -44,13 +49,17 @@ def answer(
     reasons = tuple(found)
     if not reasons:
         return warned(ALLOWED, warnings)
-    message = refusal(request.kind.kind, subject(request), reasons) + (f" ({note})" if note else "")
+    notes = [note] if note else []
+    if len(reasons) > _MOST_REASONS:
+        notes.append(f"and {len(reasons) - _MOST_REASONS} more reasons like these")
+    message = refusal(request.kind.kind, subject(request), reasons[:_MOST_REASONS])
+    message += f" ({'; '.join(notes)})" if notes else ""
     return warned(Verdict(allowed=False, message=message, code=HTTPStatus.UNPROCESSABLE_ENTITY), warnings)
 
 
 def warned(verdict: Verdict, warnings: Iterable[str]) -> Verdict:
     """Return a verdict with further warnings, each once."""
-    texts = list(dict.fromkeys(map(_shortened, warnings)))
+    texts = list(dict.fromkeys(map(_shortened, islice(warnings, _MOST_COUNTED))))
     if len(texts) > _MOST:
         texts = [*texts[:_MOST], f"and {len(texts) - _MOST} more warnings like these"]
     return replace(verdict, warnings=(*verdict.warnings, *texts))

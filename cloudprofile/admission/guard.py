@@ -78,9 +78,10 @@ class Guarded:
     def _wrong(self, request: AdmissionRequest) -> tuple[Finding, ...]:
         if self._schema is None:
             return ()
-        new, old = request.object, request.old_object
-        stored = () if old is None else shape_findings(old, self._schema, stored=True)
-        return shape_findings(new, self._schema) or stored
+        wrong = shape_findings(request.object, self._schema)
+        if wrong or request.old_object is None:
+            return wrong
+        return shape_findings(request.old_object, self._schema, stored=True)
 
     async def _decided(self, request: AdmissionRequest) -> Verdict:
         for pause in self._pauses:

@@ -26,14 +26,14 @@ def shape_findings(obj: Any, schema: Schema, *, stored: bool = False) -> tuple[F
     `stored` says that it is the object as it is stored, which the client did not send.
     """
     where = " in the object as it is stored" if stored else ""
-    found = (invalid(problem.field or "object", f"{problem.detail}{where}") for problem in type_problems(obj, schema))
-    if wrong := tuple(islice(found, _MOST)):
-        return wrong
-    return tuple(islice(_too_long(obj, schema, ROOT, where), _MOST))
+    if long := tuple(islice(_too_long(obj, schema, ROOT, where), _MOST)):
+        return long
+    problems = islice(type_problems(obj, schema), _MOST)
+    return tuple(invalid(problem.field or "object", f"{problem.detail}{where}") for problem in problems)
 
 
 def _too_long(value: Any, schema: Schema, path: str, where: str) -> Iterator[Finding]:
-    """Find lists with more items than their schema allows, in an object of the right types."""
+    """Find lists with more items than their schema allows, whatever else is wrong."""
     if isinstance(value, dict):
         for name, child in value.items():
             field = schema.field(name) if isinstance(child, dict | list) else None

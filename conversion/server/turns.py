@@ -7,6 +7,7 @@ work in each round of the loop: ten large reviews at once hold the others up no 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,14 +22,18 @@ T = TypeVar("T")
 #: What is about no more bytes than these is done in one go: that takes less than a turn.
 _SMALL: Final = 128 * 1024
 
-_thread: Final = ThreadPoolExecutor(1, "aside")
+#: After how many seconds a busy thread leaves the interpreter to another one. By default it is 5 ms, for which the event
+#: loop would wait whenever it has read from a socket: seconds for a probe, while large bodies arrive.
+_SWITCH_SECONDS: Final = 0.0005
+
+_thread: Final = ThreadPoolExecutor(1, "aside", initializer=lambda: sys.setswitchinterval(_SWITCH_SECONDS))
 
 
 async def aside(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Return what a pure function makes of `size` bytes; of many it makes it in the thread for that.
 
-    For work that does not come in steps. The interpreter takes a thread's turn away after 5 ms, so that the event loop
-    goes on meanwhile. There is one thread: each that is busy has the loop wait longer, and none is faster for a second.
+    For work that does not come in steps. The interpreter switches between threads, so that the event loop goes on
+    meanwhile. There is one thread: each that is busy has the loop wait longer, and none is faster for a second.
     What is cancelled is done all the same.
     """
     if size <= _SMALL:

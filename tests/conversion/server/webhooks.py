@@ -15,6 +15,7 @@ import trustme
 from restow.conversion import Graph
 from restow.conversion.server import (
     AdmissionStep,
+    Clients,
     Limits,
     Phase,
     ServingCertificate,
@@ -92,6 +93,8 @@ async def running(
     certificate_clock: Clock = SYSTEM_CLOCK,
     validating: Mapping[str, AdmissionStep] | None = None,
     mutating: Mapping[str, AdmissionStep] | None = None,
+    clients: Clients | None = None,
+    client_ca: Path | None = None,
 ) -> AsyncIterator[Running]:
     """Run one until the end of the block; it has to end by itself once it was asked to stop."""
     webhook = Webhook(
@@ -100,11 +103,16 @@ async def running(
         clock=clock,
         validating=validating or {},
         mutating=mutating or {},
+        clients=clients or Clients(),
     )
     if not authority.certificate.exists():
         authority.issue()
     certificate = ServingCertificate(
-        authority.certificate, authority.key, counts=webhook.counts, clock=certificate_clock
+        authority.certificate,
+        authority.key,
+        client_ca=client_ca,
+        counts=webhook.counts,
+        clock=certificate_clock,
     )
     webhook.phase = phase
     listener, probes, stop = bind(LOOPBACK, 0), bind(LOOPBACK, 0), asyncio.Event()
