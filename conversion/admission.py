@@ -113,6 +113,7 @@ class _Lazy:
         request.__dict__[self._name] = value
         if isinstance(value, Sent):
             request.__dict__["bytes"] = request.size + value.size
+            request.__dict__["cut"] = request.is_cut or bool(value.cuts)
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,12 @@ class AdmissionRequest:
         """The bytes of its objects on the wire, 0 for what did not come over one."""
         size: int = self.__dict__.get("bytes", 0)
         return size
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something was nested so deep that it is undecoded: `restow.conversion.shallow` says how deep."""
+        cut: bool = self.__dict__.get("cut", False)
+        return cut
 
     def keeps(self, name: str) -> bool:
         """Say whether an update leaves a field of the object, `spec` for instance, as it is.

@@ -1,7 +1,8 @@
 """What every step has in common: it is asked about its own kind, and refuses what it cannot decide, with the reason.
 
 An update that leaves the spec as it is, a migration or a label, is admitted before anything of it is decoded. Of any
-other one the shape comes before the rules.
+other one the shape comes before the rules. What is nested deeper than anything in the schemas is refused: one such
+object would keep the operator from reading a list of its kind.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from http import HTTPStatus
 
 from restow.cloudprofile.admission.answers import ALLOWED, answer, is_judged, subject
 from restow.cloudprofile.admission.shape import shape_findings
-from restow.cloudprofile.findings import Finding
+from restow.cloudprofile.findings import Finding, invalid
 from restow.cloudprofile.lifecycle import InvalidTime
 from restow.cloudprofile.resources import GROUP
 from restow.cloudprofile.semver import InvalidVersion
@@ -20,6 +21,7 @@ from restow.cloudprofile.versionrange import InvalidRange
 from restow.conversion.admission import AdmissionRequest, Verdict
 from restow.conversion.server import AdmissionStep
 from restow.conversion.server.turns import aside
+from restow.conversion.shallow import DEEPEST
 from restow.crds import Schema
 from restow.kube.errors import KubeError, TooManyRequests
 from restow.kube.failures import describe_failure
@@ -76,6 +78,8 @@ class Guarded:
             return self._refused(request, f"the profile that it uses has a part that cannot be read: {error}")
 
     def _wrong(self, request: AdmissionRequest) -> tuple[Finding, ...]:
+        if request.is_cut:
+            return (invalid("object", f"is nested more than {DEEPEST} levels deep, which the operator does not read"),)
         if self._schema is None:
             return ()
         wrong = shape_findings(request.object, self._schema)
