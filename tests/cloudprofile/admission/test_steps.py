@@ -398,3 +398,48 @@ def test_warnings_stay_within_bounds() -> None:
     assert len(verdict.warnings) == 16
     assert verdict.warnings[-1] == "and 26 more warnings like these"
     assert len(warned(Verdict(), ["x" * 1000]).warnings[0]) == 256
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        (Asked(changed(shoot(), kubernetes={"version": 1.31})), "spec.kubernetes.version: Invalid value: must be a string"),
+        (Asked(changed(shoot(), provider={"workers": "w"})), "spec.provider.workers: Invalid value: must be a list"),
+        (Asked(changed(shoot(), provider={"workers": ["w"]})), "workers[0]: Invalid value: must be an object"),
+        (Asked(changed(shoot(), other="x"), changed(shoot(), cloudProfile=3)), "not a number in the object as it is"),
+    ],
+)
+async def test_wrong_types_are_told_before_any_rule_reads_them(asked: Asked, refused: str) -> None:
+    """Mutating steps come before the API server's validation: a rule that meets a number for a version raises."""
+    for verdict in (await completed(asked), await judged(asked)):
+        assert (verdict.allowed, verdict.code) == (False, HTTPStatus.UNPROCESSABLE_ENTITY)
+        assert refused in verdict.message
+        assert "1.31" not in verdict.message, "never a value"
+
+
+async def test_wrong_types_in_profiles_are_told() -> None:
+    """`startTime: 2025` without quotes is a number to YAML; a list that is too long takes a rule too long."""
+    stage = {"classification": "expired", "startTime": 2025}
+    verdict = await judged(Asked(profile({"version": "1.31.0", "lifecycle": [stage]})))
+    assert "lifecycle[0].startTime: Invalid value: must be a string, not a number" in verdict.message
+    verdict = await judged(Asked(profile(*[{"version": "1.31.0"}] * 10_000)))
+    assert "spec.kubernetes.versions: Invalid value: has 10000 items, at most 250 are allowed" in verdict.message
+
+
+async def test_who_is_not_known_is_told_no_names(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody may make up a request; what it is told must be no list of tenants' Shoots. The log may name them."""
+    users = [shoot("1.29.0") | {"metadata": {"name": name, "namespace": "secret"}} for name in ("s1", "s2")]
+    memory = memory_of(Asked(WITHOUT_OLDEST, PROFILE, {"shoots": users}))
+    steps = admission_steps(memory, GRAPH, CRDS, lambda: NOW)
+    with caplog.at_level("INFO"):
+        verdict = await steps.validating["cloudprofiles"](request_of(Asked(WITHOUT_OLDEST, PROFILE)))
+    assert "version is still in use by 2 shoots (the operator's log names the objects)" in verdict.message
+    assert "secret" not in verdict.message
+    assert "secret/s1" in caplog.text and "secret/s2" in caplog.text
+
+
+async def test_an_update_that_leaves_a_spec_of_wrong_types_is_admitted() -> None:
+    """A migration, or the removal of a finalizer, must not fail because of what has long been stored."""
+    stored = changed(shoot(), kubernetes={"version": 1.31})
+    verdict = await judged(Asked({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, stored))
+    assert verdict.allowed

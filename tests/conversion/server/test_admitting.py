@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from restow.conversion.admission import AdmissionRequest, Verdict
-from restow.conversion.server import Limits, Phase, RestoreStash
+from restow.conversion.server import Limits, Phase, RestoreStash, admitting
 from tests.conversion.server.apiserver import ApiServer, review
 from tests.conversion.server.gateways import CRD, GROUP, HUB, KIND, OLD, graph, new, old
 from tests.conversion.server.rawhttp import Answer, connected
@@ -74,22 +74,22 @@ async def test_steps_decide(webhook: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name", "what"),
+    ("path", "name", "what", "code"),
     [
-        ("/admit/names", "broken", "failed with RuntimeError"),
-        ("/mutate/names", "broken", "failed with RuntimeError"),
-        ("/admit/names", "inconvertible", "failed: Gateway.edge.example.dev has no version v9"),
-        ("/admit/names", "slow", "did not decide within 0.05 seconds"),
-        ("/admit/names", "patch", "wants to patch, which a validating step cannot"),
+        ("/admit/names", "broken", "failed with RuntimeError", 500),
+        ("/mutate/names", "broken", "failed with RuntimeError", 500),
+        ("/admit/names", "inconvertible", "cannot read the object: Gateway.edge.example.dev has no version v9", 422),
+        ("/admit/names", "slow", "did not decide within 0.05 seconds", 500),
+        ("/admit/names", "patch", "wants to patch, which a validating step cannot", 500),
     ],
 )
 async def test_a_step_that_fails_refuses(
-    webhook: Running, path: str, name: str, what: str, caplog: pytest.LogCaptureFixture
+    webhook: Running, path: str, name: str, what: str, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Failing open would admit what nobody has looked at; the message says which step, and shows no value."""
     with caplog.at_level(logging.DEBUG):
         response = await responded(webhook, path, name=name)
-    assert (response["allowed"], response["status"]["code"]) == (False, 500)
+    assert (response["allowed"], response["status"]["code"]) == (False, code)
     message = response["status"]["message"]
     assert message.startswith(f"the admission step names {what}")
     assert "secret" not in message + caplog.text
@@ -104,6 +104,34 @@ async def test_what_is_no_admission_review_is_refused(webhook: Running) -> None:
     assert (await asked(webhook, "/admit/names", admission(object=new(host="x" * 110_000)))).status == 413
     assert (await asked(webhook, "/admit/other", admission())).status == 404
     assert (await asked(webhook, "/names", admission())).status == 404
+
+
+async def test_reviews_that_take_much_memory_are_refused_or_wait(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two bytes on the wire may take a hundred decoded; and of what may be decoded only so much is at once."""
+    running_now, most = 0, 0
+
+    async def slow(request: AdmissionRequest) -> Verdict:
+        nonlocal running_now, most
+        assert request.object
+        running_now += 1
+        most = max(most, running_now)
+        await asyncio.sleep(0.01)
+        running_now -= 1
+        return Verdict()
+
+    async with running(authority, validating={"slow": slow}) as webhook:
+        answer = await asked(webhook, "/admit/slow", admission(object={"x": [{}] * 400_000}))
+        assert (answer.status, "600000 commas and brackets" in answer.message) == (413, True)
+        body = admission(object={"x": [{}] * 200_000})
+        answers = await asyncio.gather(*(asked(webhook, "/admit/slow", body) for _ in range(4)))
+        assert [each.status for each in answers] == [200] * 4
+        assert most == 1
+        monkeypatch.setattr(admitting, "_MOST_WAITING", 0)
+    async with running(authority, validating={"slow": slow}) as webhook:
+        answers = await asyncio.gather(*(asked(webhook, "/admit/slow", body) for _ in range(4)))
+        assert sorted(each.status for each in answers) == [200, 429, 429, 429]
 
 
 async def test_verdicts_are_counted(webhook: Running) -> None:
