@@ -89,6 +89,9 @@ class UserInfo(msgspec.Struct, frozen=True):
     extra: dict[str, list[str]] = {}
 
 
+_NOBODY: Final = UserInfo()
+
+
 class _Lazy:
     """A JSON object that is decoded when it is first looked at: most steps decide by less than they are sent."""
 
@@ -135,10 +138,10 @@ class AdmissionRequest:
     request_kind: GroupVersionKind | None = None
     request_resource: GroupVersionResource | None = None
     request_sub_resource: str = ""
-    user_info: UserInfo = UserInfo()
-    object: _Lazy = _Lazy()  # noqa: RUF009 - a descriptor, which reads as None
-    old_object: _Lazy = _Lazy()  # noqa: RUF009
-    options: _Lazy = _Lazy()  # noqa: RUF009
+    user_info: UserInfo = _NOBODY
+    object: _Lazy = _Lazy()
+    old_object: _Lazy = _Lazy()
+    options: _Lazy = _Lazy()
     dry_run: bool | None = None
 
     @property

@@ -30,9 +30,7 @@ Cuts: TypeAlias = dict[str, msgspec.Raw]
 
 _BLANK: Final = rb'[^"\[\]{}]*+'
 #: Everything up to the next bracket that is not in a string.
-_BRACKET: Final = re.compile(
-    _BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}])", re.DOTALL
-)
+_BRACKET: Final = re.compile(_BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}])", re.DOTALL)
 
 
 def cut(text: bytes) -> tuple[bytes, Cuts]:

@@ -22,8 +22,8 @@ T = TypeVar("T")
 #: What is about no more bytes than these is done in one go: that takes less than a turn.
 _SMALL: Final = 128 * 1024
 
-#: After how many seconds a busy thread leaves the interpreter to another one. By default it is 5 ms, for which the event
-#: loop would wait whenever it has read from a socket: seconds for a probe, while large bodies arrive.
+#: After how many seconds a busy thread leaves the interpreter to another one. By default it is 5 ms, for which the
+#: event loop would wait whenever it has read from a socket: seconds for a probe, while large bodies arrive.
 _SWITCH_SECONDS: Final = 0.0005
 
 _thread: Final = ThreadPoolExecutor(1, "aside", initializer=lambda: sys.setswitchinterval(_SWITCH_SECONDS))

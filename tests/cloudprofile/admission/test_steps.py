@@ -403,7 +403,10 @@ def test_warnings_stay_within_bounds() -> None:
 @pytest.mark.parametrize(
     ("asked", "refused"),
     [
-        (Asked(changed(shoot(), kubernetes={"version": 1.31})), "spec.kubernetes.version: Invalid value: must be a string"),
+        (
+            Asked(changed(shoot(), kubernetes={"version": 1.31})),
+            "spec.kubernetes.version: Invalid value: must be a string",
+        ),
         (Asked(changed(shoot(), provider={"workers": "w"})), "spec.provider.workers: Invalid value: must be a list"),
         (Asked(changed(shoot(), provider={"workers": ["w"]})), "workers[0]: Invalid value: must be an object"),
         (Asked(changed(shoot(), other="x"), changed(shoot(), cloudProfile=3)), "not a number in the object as it is"),

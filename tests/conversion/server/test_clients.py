@@ -1,4 +1,4 @@
-"""Who may ask: requests of clients with and without a certificate, and what becomes of it when the authority changes."""
+"""Who may ask: clients with and without a certificate, and what becomes of them when the authority changes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ async def test_a_new_authority_is_followed_and_no_session_outlives_the_old_one(
     await webhook.certificate.look()
     with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
         await post(webhook, context, admission(), "/admit/yes")
-    assert (await post(webhook, signers.client(webhook.authority, signers.other), admission(), "/admit/yes")).status == 200
+    assert (
+        await post(webhook, signers.client(webhook.authority, signers.other), admission(), "/admit/yes")
+    ).status == 200
 
     signers.file.write_text("no certificate")
     await webhook.certificate.look()
