@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import runpy
 import subprocess
 import tarfile
@@ -27,7 +26,9 @@ from restow.registries import load_crds
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
+    ROOT,
     VALUES,
+    Document,
     Helm,
     container,
     of_kind,
