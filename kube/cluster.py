@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from restow.kube.errors import BadReply
+from restow.kube.errors import read_json
 from restow.kube.resources import Resource
 
 __all__ = ["Cluster", "PatchType", "Reply"]
@@ -52,11 +52,7 @@ class Reply:
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
         """Decode with a typed decoder. Raises BadReply where the body does not have that shape."""
-        try:
-            return decoder.decode(self.body)
-        except msgspec.MsgspecError as error:
-            msg = f"the API server answered with success, but the body cannot be read ({error})"
-            raise BadReply(msg) from error
+        return read_json(decoder, self.body, "the API server answered with success", "the body cannot be read")
 
 
 _any: msgspec.json.Decoder[Any] = msgspec.json.Decoder()

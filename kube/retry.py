@@ -31,7 +31,6 @@ from restow.kube.backoff import Backoff
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import (
     ApiError,
-    BadReply,
     ConfigError,
     CredentialsExpired,
     Doubtful,
@@ -41,6 +40,7 @@ from restow.kube.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    read_json,
 )
 from restow.kube.resources import Resource
 
@@ -56,6 +56,7 @@ _LONGEST_ASKED_FOR = 60.0  # of what a server asks for by Retry-After
 _STARTING_S = 30.0  # after an outage, in which a 403 may be that of a server that has not read its RBAC rules yet
 _FORBIDDEN = 6  # tries against that
 _SHORTEST_TOLD = 2.0  # seconds of a wait that is worth a word
+_is_json = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Stop(Protocol):
@@ -280,11 +281,7 @@ class Patient:
                 return reply
 
     def _answered(self, what: str, reply: Reply) -> Reply:
-        try:
-            msgspec.json.decode(reply.body, type=msgspec.Raw)
-        except msgspec.MsgspecError as error:
-            msg = f"{what}: {self.host} answered with success, but the body is not JSON ({error})"
-            raise BadReply(msg) from error
+        read_json(_is_json, reply.body, what, f"{self.host} answered with success, but the body is not JSON")
         self._known.accepted = True
         self._known.granted.add(what)
         return reply

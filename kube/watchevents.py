@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from restow.kube.errors import BadReply, api_error
+from restow.kube.errors import BadReply, api_error, read_json
 
 __all__ = [
     "Added",
@@ -58,12 +58,8 @@ class Item:
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
         """Decode what is needed of the object. Raises BadReply where it does not have the decoder's shape."""
-        try:
-            return decoder.decode(self.raw)
-        except msgspec.MsgspecError as error:
-            name = f"{self.metadata.namespace}/{self.metadata.name}".lstrip("/")
-            msg = f"{name} does not have the shape that is read here; see the cause for the field"
-            raise BadReply(msg) from error
+        name = f"{self.metadata.namespace}/{self.metadata.name}".lstrip("/")
+        return read_json(decoder, self.raw, name, "it does not have the shape that is read here")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +151,9 @@ def read_page(body: bytes, target: str) -> Page:
     Raises:
         BadReply: it is not a list, or has no resourceVersion to watch from.
     """
-    try:
-        page = _list.decode(body)
-        items = tuple(Item(_object.decode(raw).metadata, raw) for raw in page.items or ())
-    except msgspec.MsgspecError as error:
-        msg = f"list {target}: the answer is not a list ({error})"
-        raise BadReply(msg) from error
+    what, otherwise = f"list {target}", "the answer is not a list"
+    page = read_json(_list, body, what, otherwise)
+    items = tuple(Item(read_json(_object, raw, what, otherwise).metadata, raw) for raw in page.items or ())
     if not page.metadata.resource_version:
         msg = f"list {target}: the answer has no resourceVersion, so it cannot be watched"
         raise BadReply(msg)
@@ -174,15 +167,12 @@ def read_event(line: bytes, target: str) -> WatchEvent:
         ApiError: the line is an ERROR event; the error is the one that its status means.
         BadReply: the line is no event: cut off, or some proxy's plain text.
     """
-    try:
-        envelope = _envelope.decode(line)
-        if envelope.type == "ERROR":
-            status = _error_code.decode(envelope.object).code
-            raise api_error(status=status, body=bytes(envelope.object), headers={}, verb="watch", target=target)
-        metadata = _object.decode(envelope.object).metadata
-    except msgspec.MsgspecError as error:
-        msg = f"watch {target}: a line of {len(line)} bytes is not an event ({error})"
-        raise BadReply(msg) from error
+    what, otherwise = f"watch {target}", f"a line of {len(line)} bytes is not an event"
+    envelope = read_json(_envelope, line, what, otherwise)
+    if envelope.type == "ERROR":
+        status = read_json(_error_code, envelope.object, what, otherwise).code
+        raise api_error(status=status, body=bytes(envelope.object), headers={}, verb="watch", target=target)
+    metadata = read_json(_object, envelope.object, what, otherwise).metadata
     if not metadata.resource_version:
         msg = f"watch {target}: an event without resourceVersion"
         raise BadReply(msg)

@@ -10,10 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from restow.kube.cluster import Cluster
-from restow.kube.errors import BadReply, KubeError
+from restow.kube.errors import KubeError, read_json
 from restow.kube.resources import Resource
 from restow.kube.retry import bare
 from restow.migrator.halt import Halt
@@ -153,13 +151,14 @@ async def _page(
     reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not whole)
     if whole:
         raw = reply.decode(whole_page_decoder)
-        try:
-            items: list[Item] = [
-                (object_decoder.decode(item).metadata, whole_object_decoder.decode(item)) for item in raw.items or ()
-            ]
-        except msgspec.MsgspecError as error:
-            msg = f"an object of {resource.full_name} does not have the shape of one ({error})"
-            raise BadReply(msg) from error
+        what, otherwise = f"list {resource.full_name}", "an object does not have the shape of one"
+        items: list[Item] = [
+            (
+                read_json(object_decoder, item, what, otherwise).metadata,
+                read_json(whole_object_decoder, item, what, otherwise),
+            )
+            for item in raw.items or ()
+        ]
         return Listed(items, raw.metadata.remaining, raw.metadata.resource_version), raw.metadata.continue_
     page = reply.decode(page_decoder)
     items = [(item.metadata, None) for item in page.items or ()]

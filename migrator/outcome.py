@@ -24,6 +24,7 @@ from restow.kube.errors import (
     NotFound,
     ServerError,
     TimedOut,
+    TooDeep,
     TooLarge,
     TooManyRequests,
     Unauthorized,
@@ -191,7 +192,7 @@ def _transient(error: KubeError, attempt: int) -> Outcome | None:
         return _fail(error, "StorageInitializing", _INITIALIZING)
     if isinstance(error, Forbidden) and error.by_authorizer and attempt < FORBIDDEN_ATTEMPTS:
         return Outcome(Action.RETRY, wait=_backoff(attempt), attempts=FORBIDDEN_ATTEMPTS)
-    if attempt >= ATTEMPTS:
+    if attempt >= ATTEMPTS or isinstance(error, TooDeep):
         return None
     if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
         wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, _LONGEST_ASKED_FOR)

@@ -159,6 +159,9 @@ class Writer:
                 self._halt.because(str(down), unreachable=down.unreachable)
                 self._fail(meta, "Interrupted", "it was not translated")
                 return
+            except RecursionError:
+                self._fail(meta, "TooDeep", _TOO_DEEP)
+                return
             except KubeError as error:
                 attempt = self._count_try(tries, error)
                 outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
@@ -419,6 +422,10 @@ def _restored(meant: Sequence[Entry], found: Sequence[Entry]) -> tuple[Entry, ..
     return merge((*meant, *since))
 
 
+_TOO_DEEP = (
+    "its managedFields are nested too deeply to be read here; nothing was written. Make the object flatter, or delete "
+    "it, then run again"
+)
 _RIDES_ALONG = (
     "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of "
     "them: any write would lose its field owners, so nothing was written. With a conversion webhook, see that it is "

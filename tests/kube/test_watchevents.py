@@ -5,7 +5,8 @@ import json
 import msgspec
 import pytest
 
-from restow.kube.errors import ApiError, BadReply, Gone, ServerError, TooManyRequests
+from restow.kube.cluster import Reply
+from restow.kube.errors import ApiError, BadReply, Gone, ServerError, TooDeep, TooManyRequests
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Modified, WatchEvent, read_event, read_page
 
 
@@ -118,3 +119,17 @@ def test_an_unreadable_object_is_named_but_not_quoted() -> None:
     with pytest.raises(BadReply, match=r"^b/a ") as caught:
         item.decode(msgspec.json.Decoder(Wanted))
     assert "size" not in str(caught.value)
+
+
+def test_an_object_that_is_nested_too_deeply_is_one_sentence() -> None:
+    """Python's recursion limit ends decoding: a traceback, from wherever a tenant's object is read."""
+    deep = b'{"metadata":{"name":"a","resourceVersion":"1"},"spec":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
+    page = b'{"metadata":{"resourceVersion":"2"},"items":[' + deep + b"]}"
+    for read in (
+        lambda: read_page(page, "widgets"),
+        lambda: read_event(b'{"type":"ADDED","object":' + deep + b"}", "widgets"),
+        lambda: Reply(page).json(),
+    ):
+        with pytest.raises(TooDeep, match="nested too deeply") as caught:
+            read()
+        assert not caught.value.may_pass
