@@ -116,7 +116,7 @@ def test_an_unreadable_object_is_named_but_not_quoted() -> None:
     read: WatchEvent = read_event(line("ADDED", name="a", namespace="b", resourceVersion="7"), "widgets")
     assert isinstance(read, Added)
     item: Item = read.item
-    with pytest.raises(BadReply, match=r"^b/a ") as caught:
+    with pytest.raises(BadReply, match=r"^b/a: ") as caught:
         item.decode(msgspec.json.Decoder(Wanted))
     assert "size" not in str(caught.value)
 
