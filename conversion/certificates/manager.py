@@ -193,9 +193,10 @@ class Certificates:
 
     async def run_forever(self) -> None:
         """Look, act, wait; until cancelled. Whatever goes wrong is told, and tried again."""
-        watching = [asyncio.create_task(self._watch(place), name=f"watch {place.name}") for place in self._places]
         failures = 0
-        try:
+        async with asyncio.TaskGroup() as group:
+            for place in self._places:
+                group.create_task(self._watch(place), name=f"watch {place.name}")
             while True:
                 try:
                     delay = await self.reconcile()
@@ -206,10 +207,6 @@ class Certificates:
                     if error is not self._told_of:
                         self._tell_problems((self._not_kept(error),))
                 await self._pause(min(delay, self._poll))
-        finally:
-            for task in watching:
-                task.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
 
     async def reconcile(self) -> float:
         """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
@@ -384,15 +381,11 @@ class Certificates:
                 return
 
     async def _woken_within(self, seconds: float) -> bool:
-        tasks = {
-            asyncio.ensure_future(self._woken.wait()),
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-        }
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(self._woken.wait()), group.create_task(self._clock.sleep(seconds))]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
         return self._woken.is_set()
 
     def _tell(
