@@ -2,8 +2,8 @@
 
 An API server asks again and again about an object that it cannot have; a line for each would bury all else. What was
 left out is counted in the next line that is written. Of clients that are refused or ended there is one line a minute
-for each reason, with how many there were since the last. The record's
-attribute `details` has the same, for a formatter. Bodies, and values of objects, are never logged.
+for each reason, with how many there were since the last. The record's attribute `details` has the same, for a
+formatter. Bodies, and values of objects, are never logged.
 """
 
 from __future__ import annotations

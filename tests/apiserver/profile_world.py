@@ -279,7 +279,7 @@ class Service:
     """The webhook in this process: conversions and admission; where it is, and what verifies it."""
 
     def __init__(self, cluster: HttpCluster, clock: FixedTime, folder: Path) -> None:
-        steps = admission_steps(cluster, _GRAPH, _GRAPH_CRDS, lambda: clock.at)
+        steps = admission_steps(cluster, _GRAPH, _GRAPH_CRDS, lambda: clock.at, tells_names=True)
         self.webhook = Webhook(
             conversions_by_crd(_GRAPH, _GRAPH_CRDS),
             validating=steps.validating,

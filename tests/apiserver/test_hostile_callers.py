@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import resource
 import socket
@@ -73,9 +72,8 @@ class Attacked:
         """Stop it; return the reason and the peer of each line about a refusal."""
         await self._provider.remove()  # while it is converted: objects that nobody converts hold their CRD back
         assert await self.instance.stop() == 0
-        lines = b"".join(self.instance.log).decode().splitlines()
-        found = (json.loads(line[line.index("{") :]) for line in lines if '"event":"refused"' in line)
-        return [(each["why"], each.get("peer", "")) for each in found]
+        log = b"".join(self.instance.log).decode()
+        return re.findall(r': refused why="([^"]*)"(?: peer="([^"]*)")?', log)
 
     def _port(self, probes: bool) -> int:
         return self.instance.probes if probes else self.instance.port
