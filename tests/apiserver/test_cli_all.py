@@ -14,9 +14,8 @@ from restow.kube.errors import ServerError
 from restow.kube.resources import CRDS
 from restow.migrator import Migration, Options, Result
 from tests.apiserver.access import Access
-from tests.apiserver.kind import Kind, until
-from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
-from tests.apiserver.test_interruption import NoWaiting
+from tests.apiserver.kind import Impatient, Kind, until
+from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen
 from tests.restow.commandline import Cli
 
 
@@ -115,13 +114,32 @@ async def test_what_is_out_of_reach_for_one_crd_stops_no_other(kind: Kind, other
         return False
 
     await until(down, "the API server still lists without the webhook")
-    migration = Migration(cluster, Options(settle_s=0.0, patience_s=0.0), chance=NoWaiting())
+    migration = Migration(cluster, Options(settle_s=0.0, patience_s=0.0), chance=Impatient())
     report = await migration.run([kind.name, other.name])
     down, done = report.crds
     assert EXITS[report.result] == 4
     assert (down.unreachable, down.pruned, down.refused) == (f"the conversion webhook of {kind.name}", False, "")
     assert "dial tcp" in down.unfinished
     assert done.pruned and not done.unfinished + done.unreachable
+
+
+async def test_a_right_that_is_withdrawn_for_one_crd_stops_no_other(
+    kind: Kind, other: Kind, proxy: Proxy, through_proxy: HttpCluster
+) -> None:
+    """Who takes the rights on one team's objects away must not end the migration of all others."""
+    await kind.populate(2)
+    await kind.change(kind.document(storage="v1beta1"))
+
+    async def withdrawn(seen: Seen) -> Fault | None:
+        message = f'widgets.{kind.group} is forbidden: User "restow" cannot patch resource "widgets"'
+        concerned = seen.is_write and f"/apis/{kind.group}/" in seen.path
+        return Answer.of(403, "Forbidden", message) if concerned else None
+
+    proxy.hook = withdrawn
+    migration = Migration(through_proxy, Options(settle_s=0.0), chance=Impatient())
+    stopped, done = (await migration.run([kind.name, other.name])).crds
+    assert "the permission was withdrawn" in stopped.unfinished and not stopped.pruned
+    assert done.pruned and not done.unfinished and not done.failures
 
 
 async def test_an_api_server_that_is_out_of_reach_is_waited_for_once(
@@ -137,7 +155,7 @@ async def test_an_api_server_that_is_out_of_reach_is_waited_for_once(
     proxy.hook = gone
     now = itertools.count(0.0, 20.0)
     migration = Migration(
-        through_proxy, Options(settle_s=0.0, patience_s=60.0), chance=NoWaiting(), clock=lambda: next(now)
+        through_proxy, Options(settle_s=0.0, patience_s=60.0), chance=Impatient(), clock=lambda: next(now)
     )
     report = await migration.run([kind.name, other.name])
     assert report.result is Result.UNREACHABLE and EXITS[report.result] == 4

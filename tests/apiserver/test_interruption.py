@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import signal
 from pathlib import Path
 
@@ -15,18 +14,11 @@ from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.migrator import CrdReport, Migration, Moment, Options, Report, Result
-from tests.apiserver.kind import Kind, entry_versions, owners
+from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
 from tests.restow.commandline import RESTOW
 
 COUNT = 40
-
-
-class NoWaiting(random.Random):
-    """Spreads every wait to nothing."""
-
-    def uniform(self, _a: float, _b: float) -> float:
-        return 0.0
 
 
 @pytest.fixture
@@ -165,7 +157,7 @@ async def test_a_server_that_goes_away_ends_the_run_with_a_sentence(
 
     proxy.hook = hook
     options = Options(settle_s=0.0, concurrency=1, page_size=10, patience_s=60.0)
-    migration = Migration(through_proxy, options, clock=lambda: now, chance=NoWaiting())
+    migration = Migration(through_proxy, options, clock=lambda: now, chance=Impatient())
     report = await migration.migrate(kind.name)
     assert Report((report,)).result is Result.UNREACHABLE and not report.pruned
     assert report.unreachable == through_proxy.host
