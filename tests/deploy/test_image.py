@@ -54,7 +54,7 @@ def test_what_runs_is_nobody_and_needs_no_shell() -> None:
     assert last.of("RUN") == [], "the last stage runs nothing, so that it could have no shell"
     words = [each.word for each in last.instructions]
     assert words.index("USER") > words.index("COPY"), "what is copied belongs to root"
-    assert "runAsUser: 65532" in (CHART / "templates" / "_helpers.tpl").read_text()
+    assert "runAsUser: 65532" in (CHART / "values.yaml").read_text()
 
 
 def test_everything_is_pinned() -> None:
