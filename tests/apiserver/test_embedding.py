@@ -21,6 +21,7 @@ from tests.apiserver.kind import CANARY, Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen, proxy_before
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples" / "embedding"
+STARTUP = Path(__file__).parent / "startup"
 ASYNCIO = (sys.executable, str(EXAMPLES / "asyncio_operator.py"))
 KOPF = (sys.executable, "-m", "kopf", "run", "--all-namespaces", str(EXAMPLES / "kopf_operator.py"))
 COUNT = 120
@@ -113,7 +114,7 @@ async def replica(kind: Kind, plane: ControlPlane, folder: Path, *command: str) 
         made.process = process = await asyncio.create_subprocess_exec(
             *command,
             cwd=folder,
-            env=os.environ | {"KUBECONFIG": str(proxy.kubeconfig)},
+            env=os.environ | {"KUBECONFIG": str(proxy.kubeconfig), "PYTHONPATH": str(STARTUP)},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
