@@ -381,11 +381,14 @@ class Certificates:
                 return
 
     async def _woken_within(self, seconds: float) -> bool:
+        async def passes() -> None:
+            await self._clock.sleep(seconds)
+
         async with asyncio.TaskGroup() as group:
-            waits = [group.create_task(self._woken.wait()), group.create_task(self._clock.sleep(seconds))]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for each in waits:
-                each.cancel()
+            woken, passed = group.create_task(self._woken.wait()), group.create_task(passes())
+            await asyncio.wait((woken, passed), return_when=asyncio.FIRST_COMPLETED)
+            woken.cancel()
+            passed.cancel()
         return self._woken.is_set()
 
     def _tell(
