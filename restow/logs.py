@@ -12,7 +12,6 @@ sees to that.
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,6 +20,8 @@ from typing import Any, Final
 import click
 import msgspec
 
+from restow.escapes import escaped
+
 __all__ = ["FORMATS", "LEVELS", "log_to_stderr", "remember"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -28,8 +29,6 @@ FORMATS: Final = ("text", "json")
 
 _KEY: Final = "restow.logs."
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
-#: What may move a terminal's cursor, or begin a line that looks like another record.
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def remember(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -119,4 +118,5 @@ def _encoded(value: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """A text that begins no line of its own."""
+    return escaped(text).replace("\n", "\\u000a")
