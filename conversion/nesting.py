@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-__all__ = ["MAX_DEPTH", "MOST_INSIDE", "MOST_NESTED", "Nested", "TooDeep", "encode", "scan"]
+__all__ = ["BRACKET", "MAX_DEPTH", "MOST_INSIDE", "MOST_NESTED", "NO_BRACKET", "Nested", "TooDeep", "encode", "scan"]
 
 #: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
 MAX_DEPTH: Final = 9_997
@@ -38,11 +38,11 @@ MOST_INSIDE: Final = 1024 * 1024
 _BLANK: Final = rb'[^"\[\]{}]*+'
 #: Everything up to the next bracket that is not in a string. It matches everywhere, at the end and before a string that
 #: does not end as well: what can fail would be tried again from every byte on.
-_BRACKET: Final = re.compile(
+BRACKET: Final = re.compile(
     _BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}]|(\"|\Z))", re.DOTALL
 )
-#: The group of `_BRACKET` that stands for no bracket.
-_ENDS: Final = 2
+#: The group of `BRACKET` that stands for no bracket.
+NO_BRACKET: Final = 2
 
 _CONTAINERS: Final = frozenset({dict, list})
 
@@ -98,8 +98,8 @@ def scan(text: memoryview) -> Nested | None:
     starts: list[int] = []
     heights: list[int] = [0]
     deepest = 0
-    for found in _BRACKET.finditer(text):
-        if found.lastindex == _ENDS:
+    for found in BRACKET.finditer(text):
+        if found.lastindex == NO_BRACKET:
             return None
         if found.lastindex:
             starts.append(found.end() - 1)

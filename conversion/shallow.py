@@ -9,12 +9,12 @@ Pure. A loop over the brackets, without recursion.
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from restow.conversion.nesting import BRACKET, NO_BRACKET
 from restow.conversion.values import Json
 
 __all__ = ["DEEPEST", "Cuts", "cut", "restored"]
@@ -28,18 +28,17 @@ _MOST: Final = 10_100
 Cuts: TypeAlias = dict[str, msgspec.Raw]
 """What was cut out, by the text that stands in its place: equal parts have one name, and are one value."""
 
-_BLANK: Final = rb'[^"\[\]{}]*+'
-#: Everything up to the next bracket that is not in a string.
-_BRACKET: Final = re.compile(_BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}])", re.DOTALL)
-
 
 def cut(text: bytes) -> tuple[bytes, Cuts]:
     """Return a text without what is nested too deep, and that. Raises ValueError if even an API server refuses it."""
-    mark = _mark(text)
+    # It is made of the text's digest, so that no text can contain its own mark, with escapes or without.
+    mark = f"cut:{sha256(text).hexdigest()}:"
     parts: list[bytes] = []
     cuts: Cuts = {}
     depth = kept = begins = 0
-    for found in _BRACKET.finditer(text):
+    for found in BRACKET.finditer(text):
+        if found.lastindex == NO_BRACKET:
+            break
         if found.lastindex:
             depth += 1
             if depth == DEEPEST + 1:
@@ -70,11 +69,3 @@ def _restore(value: Any, cuts: Cuts) -> None:
             _restore(child, cuts)
         elif isinstance(child, str) and child in cuts:
             value[key] = cuts[child]
-
-
-def _mark(text: bytes) -> str:
-    """Return a text that does not occur in another one."""
-    mark = "cut:"
-    while mark.encode() in text:
-        mark = f"c{mark}"
-    return mark

@@ -35,6 +35,22 @@ def test_deeper_than_an_api_server_reads_is_refused() -> None:
         cut(deep(30_000).encode())
 
 
+@pytest.mark.parametrize("end", ["x", '"', '"\\'])
+def test_what_is_no_json_is_read_once(end: str) -> None:
+    """Read again from each byte on, a body of 6 MB that anybody can send takes hours."""
+    body = deep(3000)[:9000] + end + "x" * 6_000_000
+    shallow, cuts = cut(body.encode())
+    assert (shallow, cuts) == (body.encode(), {})
+
+
+def test_no_text_keeps_the_search_for_a_mark_going() -> None:
+    """A mark that is made longer until the text has none takes hours for a text of marks."""
+    text = '{"x":%s,"y":"%s"}' % (deep(3000), "c" * 3_000_000 + "cut:")  # noqa: UP031
+    shallow, cuts = cut(text.encode())
+    assert len(cuts) == 1
+    assert msgspec.json.encode(restored(msgspec.json.decode(shallow, type=dict), cuts)).decode() == text
+
+
 def test_a_request_decodes_what_is_looked_at() -> None:
     """Most requests are decided by a few bytes; the rest would only take memory."""
     new = '{"metadata":{"name":"a"},"spec":{"n":%s}}' % deep(4000)  # noqa: UP031
