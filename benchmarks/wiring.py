@@ -1,4 +1,4 @@
-"""Reads at another version while somebody undoes the wiring: ``python -m benchmarks.wiring [--seconds 60]``.
+"""Reads at another version while another writer undoes the wiring: ``python -m benchmarks.wiring [--seconds 60]``.
 
 Three replicas of ``restow serve --own-ca`` behind one address, as behind a Service, and one API server. Twenty reads a
 second begin by the clock, whether those before them have ended or not, so that the share of failed reads is a share of

@@ -74,7 +74,7 @@ class CertificateDetails:
         wired: CRDs, and webhook configurations (`<kind> <name>`), whose bundle is as it should be.
         problems: what stands in the way, each a sentence.
         unwired: CRDs and webhook configurations of which that is not known.
-        contested: those whose wiring somebody keeps undoing.
+        contested: those whose wiring another writer undoes again and again.
         writes: how often this replica wrote one of them since it began.
         failure: why the certificates could not be kept, a sentence; empty if they could.
     """

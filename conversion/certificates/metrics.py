@@ -39,7 +39,7 @@ class CertificateMetrics:
         )
         self._contested = Gauge(
             "restow_webhook_wiring_contested",
-            "CRDs and webhook configurations whose wiring somebody keeps undoing.",
+            "CRDs and webhook configurations whose wiring another writer undoes again and again.",
             registry=registry,
         )
         self._writes = Counter(

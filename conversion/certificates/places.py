@@ -100,7 +100,7 @@ class Place(ABC):
 
     @property
     def is_contested(self) -> bool:
-        """Whether somebody keeps undoing the wiring."""
+        """Whether another writer undoes the wiring again and again."""
         return self._contest.is_contested(self._now())
 
     @abstractmethod

@@ -74,7 +74,7 @@ def trust_of(document: Mapping[str, Any] | None) -> Trust | None:
 
 
 def roots_of(document: Mapping[str, Any] | None) -> Bundle:
-    """Return the CA certificates of a Secret that can be read, be its keys spoilt; none of somebody else's Secret.
+    """Return the readable CA certificates of a Secret, also where its keys are spoilt; none of a foreign Secret.
 
     They are public, and what API servers verify by: a spoilt key is no reason to leave a CRD without them.
     """

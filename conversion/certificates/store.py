@@ -39,10 +39,10 @@ class SecretStore:
         self._trust: Document | None = None
 
     async def read_leaf(self) -> Leaf | None:
-        """Read the leaf, before the authorities. Raises CertificateError if its Secret is somebody else's, KubeError.
+        """Read the leaf, before the authorities. Raises CertificateError if its Secret is foreign, KubeError.
 
-        In this order a leaf that is written on the condition that nobody wrote one since cannot be signed by a CA that
-        was replaced before the leaf was read.
+        A new leaf is written only if the Secret is unchanged since this read. With this order, a CA that was replaced
+        before the read cannot sign it.
         """
         self._leaf = await self._get(self._leaf_name)
         return leaf_of(self._leaf)

@@ -42,7 +42,7 @@ class Contest:
         return not _within(self._writes, _BURST, now)
 
     def is_contested(self, now: datetime) -> bool:
-        """Say whether somebody keeps undoing what is written."""
+        """Say whether another writer undoes again and again what restow writes."""
         return self.keeps_certificates or _within(self._writes, _CONTESTED, now)
 
 
