@@ -19,7 +19,7 @@ help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) binaries ## The life of an API version on a real kube-apiserver, in under a minute
-	$(BIN)/restow demo
+	$(BIN)/python -m demo
 
 test: $(READY) binaries browser deploy-tools ## The whole test suite, on a real kube-apiserver and etcd
 	$(BIN)/python -m pytest $(SHARE) $(PYTEST_ARGS)
@@ -40,7 +40,7 @@ test-pure: $(READY) browser deploy-tools ## Only the tests that need no API serv
 lint: $(READY) view ## Style, types and the rooms' directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --config-file pyproject.toml -p restow
+	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo
 	cd .view && ../$(BIN)/lint-imports --config ../pyproject.toml --cache-dir ../.cache/import-linter
 
 format: $(READY) ## Format the sources
@@ -143,3 +143,4 @@ view:
 	mkdir -p .view
 	cp -rs $(CURDIR)/restow .view/restow
 	for room in $(ROOMS); do cp -rs $(CURDIR)/$$room .view/restow/$$room; done
+	cp -rs $(CURDIR)/demo .view/demo

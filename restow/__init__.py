@@ -1,1 +1,1 @@
-"""The application: the ``restow`` command and its demo. It wires the rooms and decides nothing."""
+"""The application: the ``restow`` command. It wires the rooms and decides nothing."""

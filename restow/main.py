@@ -32,7 +32,6 @@ COMMANDS = {
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
-    "demo": "Walk through an API version's life on a local control plane.",
     "version": "Show the version, and the API versions and formats it knows.",
     "completion": "Print the script that completes restow in a shell.",
 }

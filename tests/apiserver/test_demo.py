@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from demo import cast
 from restow.controlplane import ControlPlane
-from restow.demo import cast
 from restow.kube import connect
 from restow.kube.resources import CRDS
-from tests.restow.commandline import RESTOW
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(300)
 
 ROWS = {
@@ -69,7 +69,7 @@ async def demo(folder: Path, *arguments: str) -> AsyncIterator[Process]:
     """Run the demo with its temporary files below a folder; it must leave nothing there, nor any process."""
     environment = os.environ | {"TMPDIR": str(folder)}
     process = await asyncio.create_subprocess_exec(
-        *RESTOW, "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment, limit=2**20
+        sys.executable, "-m", "demo", *arguments, stdout=PIPE, stderr=PIPE, env=environment, cwd=ROOT, limit=2**20
     )
     try:
         yield process
@@ -156,18 +156,17 @@ async def test_a_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path, numbe
 async def test_a_failing_check_fails_the_demo(tmp_path: Path) -> None:
     """A demo that ends with 0 whatever it finds would prove nothing: here managedFields are left as they are."""
     broken = """
-from restow.demo import journey
-from restow.main import main
+from demo import journey
+from demo.__main__ import command
 from restow.migrator import Migration, Options, Phase
-from tests.restow.commandline import RESTOW
 
 options = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=0)
 journey.Migration = lambda cluster, _options, observer: Migration(cluster, options, observer=observer)
-main()
+command()
 """
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", broken, "demo", "--objects", "60", stdout=PIPE, stderr=PIPE, env=environment
+        sys.executable, "-c", broken, "--objects", "60", stdout=PIPE, stderr=PIPE, env=environment, cwd=ROOT
     )
     stdout, stderr = await process.communicate()
     assert process.returncode == 1, stderr.decode()

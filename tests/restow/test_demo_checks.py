@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from restow.demo import applying, cast, checks, endings
-from restow.demo.answers import Answer
-from restow.demo.applying import Apply
-from restow.demo.cast import Database
-from restow.demo.crd import GROUP, NEW, OLD
-from restow.demo.deeds import Deeds
-from restow.demo.truth import Stored, items_owned, owned_paths, stored
+from demo import applying, cast, checks, endings
+from demo.answers import Answer
+from demo.applying import Apply
+from demo.cast import Database
+from demo.crd import GROUP, NEW, OLD
+from demo.deeds import Deeds
+from demo.truth import Stored, items_owned, owned_paths, stored
 
 PLAIN, SHARED, CREATED = Database(7), Database(60), Database(cast.CREATED_FROM + 1)
 PLATFORM_FIELDS = {"f:spec": {"f:engine": {}, "f:users": {'k:{"name":"app"}': {".": {}, "f:name": {}, "f:role": {}}}}}

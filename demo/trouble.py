@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
+from demo import cast
+from demo.answers import Answer
+from demo.cast import Database
+from demo.crd import NEW, OLD, PLURAL, TROUBLE_GROUP, Life, crd_name
+from demo.narration import Story
+from demo.writing import Writer
 from restow.controlplane import Etcd
-from restow.demo import cast
-from restow.demo.answers import Answer
-from restow.demo.cast import Database
-from restow.demo.crd import NEW, OLD, PLURAL, TROUBLE_GROUP, Life, crd_name
-from restow.demo.narration import Story
-from restow.demo.writing import Writer
 
 __all__ = ["show_trouble"]
 

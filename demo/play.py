@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from demo.checks import Check
+from demo.crd import GROUP, crd_name
+from demo.journey import Journey
+from demo.narration import Story
 from restow.controlplane import ControlPlane
-from restow.demo.checks import Check
-from restow.demo.crd import GROUP, crd_name
-from restow.demo.journey import Journey
-from restow.demo.narration import Story
 from restow.kube import connect
 
 __all__ = ["Played", "play"]
@@ -43,7 +43,7 @@ class Played:
         return all(check.passed for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON of ``restow demo -o json``."""
+        """Return the JSON of ``python -m demo -o json``."""
         return {
             "result": "Passed" if self.passed else "Failed",
             "kubernetes": self.kubernetes,

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from restow.demo.answers import Answer
-from restow.demo.applying import Apply
-from restow.demo.crd import NEW, OLD, PLURAL, Life, crd, crd_name, databases
+from demo.answers import Answer
+from demo.applying import Apply
+from demo.crd import NEW, OLD, PLURAL, Life, crd, crd_name, databases
 from restow.kube import ApiError, Cluster, PatchType, Reply, Resource
 from restow.kube.errors import NotFound, TooManyRequests
 from restow.kube.resources import CRDS, NAMESPACES

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from restow.demo.crd import GROUP, KIND
+from demo.crd import GROUP, KIND
 
 __all__ = [
     "APPLIED_AGAIN",

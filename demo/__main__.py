@@ -1,4 +1,4 @@
-"""``restow demo``: the whole journey, narrated, on a control plane of its own."""
+"""``python -m demo``, from a checkout: the whole journey, narrated, on a control plane of its own."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import os
 import signal
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 from rich.text import Text
 
+from demo.answers import DemoError
+from demo.play import Played, play
 from restow import options
 from restow.controlplane import ControlPlaneError
 from restow.crds import CrdError
-from restow.demo.answers import DemoError
 from restow.exits import Exit
 from restow.kube import KubeError
 from restow.logs import log_to_stderr
 from restow.migrator import ListFailed, Refused
 from restow.printing import console, echo, print_data, say
 from restow.session import sentence
-
-if TYPE_CHECKING:
-    from restow.demo.play import Played
 
 __all__ = ["command"]
 
@@ -56,17 +53,14 @@ def command(objects: int, keep: bool, output: str) -> None:
     Exit codes: 0 every check passed; 1 a check failed, or it was ended; 2 usage, or there is no control plane.
 
     \b
-    restow demo
-    restow demo --objects 200 --keep
+    python -m demo
+    python -m demo --objects 200 --keep
     """
     log_to_stderr()
     try:
         code = asyncio.run(_demo(objects, output, keep=keep))
     except _KNOWN as error:
         echo(f"restow: {sentence(error)}", err=True)
-        code = Exit.REFUSED
-    except ModuleNotFoundError as error:
-        echo(f"restow: the demo's control plane needs {error.name}: pip install 'restow[controlplane]'", err=True)
         code = Exit.REFUSED
     except BrokenPipeError:
         # Whoever read the story has seen enough; keep the interpreter from complaining when it flushes.
@@ -77,8 +71,6 @@ def command(objects: int, keep: bool, output: str) -> None:
 
 async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
     """Play to the end, or to the first signal; a second one only makes the control plane end faster."""
-    from restow.demo.play import play  # needs the extra ``controlplane``
-
     playing = asyncio.current_task()
     assert playing is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -133,3 +125,7 @@ def _show(played: Played, form: str) -> None:
     console().print(
         f"\n{said}, on {played.kubernetes}, in {played.duration_s:.0f} s.", style="bold red" if failed else "bold green"
     )
+
+
+if __name__ == "__main__":
+    command(prog_name="python -m demo")

@@ -6,23 +6,23 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+from demo import applying, cast, checks, endings
+from demo.answers import Answer
+from demo.applying import Apply
+from demo.cast import Database
+from demo.checks import Check
+from demo.crd import DEFAULT_POLICY, GROUP, NEW, OLD, TROUBLE_GROUP, Life, crd_name
+from demo.deeds import Deeds
+from demo.narration import Story
+from demo.population import members, populate, writes_due
+from demo.traffic import Traffic
+from demo.trouble import show_trouble
+from demo.truth import Stored, key_prefix, stored
+from demo.writing import Writer
 from restow.commands import migrate as migrate_command
 from restow.commands import plan as plan_command
 from restow.commands import ready as ready_command
 from restow.controlplane import ControlPlane
-from restow.demo import applying, cast, checks, endings
-from restow.demo.answers import Answer
-from restow.demo.applying import Apply
-from restow.demo.cast import Database
-from restow.demo.checks import Check
-from restow.demo.crd import DEFAULT_POLICY, GROUP, NEW, OLD, TROUBLE_GROUP, Life, crd_name
-from restow.demo.deeds import Deeds
-from restow.demo.narration import Story
-from restow.demo.population import members, populate, writes_due
-from restow.demo.traffic import Traffic
-from restow.demo.trouble import show_trouble
-from restow.demo.truth import Stored, key_prefix, stored
-from restow.demo.writing import Writer
 from restow.kube import Cluster
 from restow.migrator import CrdReport, Migration, Moment, Options, look, read_crd, survey
 from restow.progress import Progress

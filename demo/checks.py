@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from restow.demo import cast
-from restow.demo.cast import Database
-from restow.demo.crd import GROUP, NEW, OLD
-from restow.demo.deeds import Deeds
-from restow.demo.truth import Owner, Path, Stored, World, items_owned, owners
+from demo import cast
+from demo.cast import Database
+from demo.crd import GROUP, NEW, OLD
+from demo.deeds import Deeds
+from demo.truth import Owner, Path, Stored, World, items_owned, owners
 
 __all__ = [
     "Check",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from restow.demo.cast import Database
+from demo.cast import Database
 
 __all__ = ["Deeds"]
 

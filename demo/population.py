@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from restow.demo import cast
-from restow.demo.answers import Answer
-from restow.demo.cast import Database
-from restow.demo.crd import OLD
-from restow.demo.writing import Writer, all_of
+from demo import cast
+from demo.answers import Answer
+from demo.cast import Database
+from demo.crd import OLD
+from demo.writing import Writer, all_of
 
 __all__ = ["FIRST_CONNECTIONS", "Populated", "members", "populate", "writes_due"]
 

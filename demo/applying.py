@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from restow.demo import cast
-from restow.demo.answers import Answer
-from restow.demo.cast import Database
-from restow.demo.checks import Check
-from restow.demo.truth import World
+from demo import cast
+from demo.answers import Answer
+from demo.cast import Database
+from demo.checks import Check
+from demo.truth import World
 
 __all__ = ["Apply", "applies", "no_conflicts", "nothing_written"]
 

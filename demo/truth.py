@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from restow.demo.crd import DEFAULT_POLICY, PLURAL
+from demo.crd import DEFAULT_POLICY, PLURAL
 
 __all__ = ["Entry", "Owner", "Path", "Stored", "World", "items_owned", "key_prefix", "owned_paths", "owners", "stored"]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from restow.demo import cast
-from restow.demo.answers import Answer
-from restow.demo.cast import Database
-from restow.demo.crd import OLD
-from restow.demo.deeds import Deeds
-from restow.demo.population import FIRST_CONNECTIONS
-from restow.demo.writing import Writer
+from demo import cast
+from demo.answers import Answer
+from demo.cast import Database
+from demo.crd import OLD
+from demo.deeds import Deeds
+from demo.population import FIRST_CONNECTIONS
+from demo.writing import Writer
 
 __all__ = ["Traffic"]
 

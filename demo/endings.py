@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from restow.demo import cast
-from restow.demo.answers import Answer
-from restow.demo.applying import Apply
-from restow.demo.cast import Database, Share
-from restow.demo.checks import Check
-from restow.demo.crd import NEW
-from restow.demo.truth import World
+from demo import cast
+from demo.answers import Answer
+from demo.applying import Apply
+from demo.cast import Database, Share
+from demo.checks import Check
+from demo.crd import NEW
+from demo.truth import World
 
 __all__ = ["ENDINGS", "Ending", "applies_of", "deletions_ended", "judge", "releases"]
 
