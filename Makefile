@@ -90,7 +90,7 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --extra operator pyproject.toml -o requirements/image.txt
+	  --extra cli --extra operator --extra report pyproject.toml -o requirements/image.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -12,6 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from restow.escapes import visible
+from restow.exits import InputError
+from restow.scripts import missing_library
 
 __all__ = ["COMMANDS", "main"]
 
@@ -47,7 +49,10 @@ class _Commands(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command = import_module(f"restow.commands.{name}").command
+        try:
+            command = import_module(f"restow.commands.{name}").command
+        except ModuleNotFoundError as error:
+            raise InputError(missing_library(f"restow {name}", error)) from error
         assert isinstance(command, click.Command)
         return command
 

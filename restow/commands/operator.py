@@ -11,26 +11,21 @@ from typing import Any
 import click
 import yaml
 
-from restow import completion, options
+from restow import completion, options, serving
+from restow.cloudprofile.controllers import Options
 from restow.cloudprofile.managementconfig import InvalidConfiguration, VersionManagement, read_configuration
+from restow.conversion.certificates import CertificateError
+from restow.conversion.server import BadCertificate, ServingCertificate, Webhook
+from restow.conversion.wiring import Address, Bundle, BundleError, Service
 from restow.exits import InputError
 from restow.kube import KubeError
 from restow.logs import log_to_stderr
 from restow.migrator import Targets
+from restow.operator import Files, Settings, run
+from restow.operator.family import configurations, crds
+from restow.ownca import at, read_address
 from restow.printing import print_text
 from restow.session import sentence
-
-try:
-    from restow import serving
-    from restow.cloudprofile.controllers import Options
-    from restow.conversion.certificates import CertificateError
-    from restow.conversion.server import BadCertificate, ServingCertificate, Webhook
-    from restow.conversion.wiring import Address, Bundle, BundleError, Service
-    from restow.operator import Files, Settings, run
-    from restow.operator.family import configurations, crds
-    from restow.ownca import at, read_address
-except ModuleNotFoundError as error:
-    raise InputError(f"the operator needs {error.name}: pip install 'restow[operator]'") from error
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

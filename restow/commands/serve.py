@@ -12,40 +12,35 @@ from typing import Any
 
 import click
 
-from restow import options
+from restow import options, serving
 from restow.conversion import Graph
+from restow.conversion.certificates.metrics import CertificateMetrics
+from restow.conversion.server import (
+    BadCertificate,
+    Clients,
+    Inheritance,
+    Limits,
+    Phase,
+    RestoreStash,
+    ServingCertificate,
+    Webhook,
+    Workers,
+    WorkersKeepDying,
+    conversions_by_crd,
+    run_alone,
+    run_parent,
+    run_worker,
+)
+from restow.conversion.wiring import Service, stash_configuration, stash_name
 from restow.crds import Crd
 from restow.exits import Exit, InputError
 from restow.kube import KubeError
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.logs import log_to_stderr
+from restow.ownca import OwnAuthority, at, keep, prepare, read_address
 from restow.printing import say
 from restow.registries import load_crds, load_graph
 from restow.session import sentence
-
-try:
-    from restow import serving
-    from restow.conversion.certificates.metrics import CertificateMetrics
-    from restow.conversion.server import (
-        BadCertificate,
-        Clients,
-        Inheritance,
-        Limits,
-        Phase,
-        RestoreStash,
-        ServingCertificate,
-        Webhook,
-        Workers,
-        WorkersKeepDying,
-        conversions_by_crd,
-        run_alone,
-        run_parent,
-        run_worker,
-    )
-    from restow.conversion.wiring import Service, stash_configuration, stash_name
-    from restow.ownca import OwnAuthority, at, keep, prepare, read_address
-except ModuleNotFoundError as error:
-    raise InputError(f"serving needs {error.name}: pip install 'restow[operator]'") from error
 
 _STEP = "conversion-stash"
 

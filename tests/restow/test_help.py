@@ -142,8 +142,8 @@ def test_version_says_what_a_script_has_to_know() -> None:
 
 def test_kubectl_restow_is_the_same_command() -> None:
     """kubectl finds its plugins by name only."""
-    scripts = {each.name: each.value for each in entry_points(group="console_scripts", module="restow.main")}
-    assert scripts == {"restow": "restow.main:main", "kubectl-restow": "restow.main:main"}
+    scripts = {each.name: each.value for each in entry_points(group="console_scripts", module="restow.scripts")}
+    assert scripts["restow"] == scripts["kubectl-restow"] == "restow.scripts:restow"
     installed = Path(sys.executable).with_name("kubectl-restow")
     if not installed.exists():
         pytest.fail(f"{installed} is not installed")

@@ -67,7 +67,7 @@ def test_a_missing_library_is_named() -> None:
     """The server's own libraries are an extra."""
     script = "import sys; sys.modules['prometheus_client'] = None; from restow.main import main; main()"
     ran = restow("operator", "--help", command=(sys.executable, "-c", script))
-    assert ran.refusal == "the operator needs prometheus_client: pip install 'restow[operator]'"
+    assert ran.refusal == "restow operator needs prometheus_client: pip install 'restow[operator]'"
 
 
 def test_the_webhook_configurations_are_printed(tmp_path: Path) -> None:

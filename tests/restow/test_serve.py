@@ -152,7 +152,7 @@ def test_a_missing_library_is_named() -> None:
     """The server's own libraries are an extra: a Job that only migrates does not carry them."""
     script = "import sys; sys.modules['prometheus_client'] = None; from restow.main import main; main()"
     ran = restow("serve", "--help", command=(sys.executable, "-c", script))
-    assert ran.refusal == "serving needs prometheus_client: pip install 'restow[operator]'"
+    assert ran.refusal == "restow serve needs prometheus_client: pip install 'restow[operator]'"
 
 
 # Loading, as other commands do it too.

@@ -1,0 +1,52 @@
+"""The console scripts, and the missing_library that a command ends in when the extra that it needs is not installed.
+
+An embedder installs `restow` alone, whose scripts are there without click. So this module imports only the standard
+library, and the program when it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["kubectl_complete", "missing_library", "restow"]
+
+_EXTRAS = {
+    "click": "cli",
+    "cryptography": "operator",
+    "deepdiff": "cli",
+    "jinja2": "report",
+    "prometheus_client": "operator",
+    "pydantic": "cli",
+    "rich": "cli",
+}
+"""The extra of each library that a command imports."""
+
+
+def missing_library(what: str, error: ModuleNotFoundError) -> str:
+    """Say what to install for a library that is missing.
+
+    Raises the error itself for a library of no extra, which is a fault of the installation.
+    """
+    missing = (error.name or "").partition(".")[0]
+    if missing not in _EXTRAS:
+        raise error
+    return f"{what} needs {missing}: pip install 'restow[{_EXTRAS[missing]}]'"
+
+
+def restow() -> None:
+    """Run `restow`."""
+    try:
+        from restow.main import main
+    except ModuleNotFoundError as error:
+        print(f"restow: {missing_library('the command line', error)}", file=sys.stderr)  # noqa: T201
+        raise SystemExit(2) from None
+    main()
+
+
+def kubectl_complete() -> None:
+    """Run `kubectl_complete-restow`, which offers nothing without the extra `cli`."""
+    try:
+        from restow.completion import kubectl_main
+    except ModuleNotFoundError:
+        return
+    kubectl_main()
