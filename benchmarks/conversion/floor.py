@@ -1,8 +1,7 @@
 """The floor: a bare aiohttp webhook that decodes and encodes the bytes of a ConversionReview and does nothing else.
 
 No restow code, no limits, no metrics, no errors: what any Python webhook pays at least, with the fastest JSON library
-that there is. ``python -m benchmarks.conversion.floor --cert FILE --key FILE --workers N`` says on which port it
-listens.
+that there is. ``python -m benchmarks.conversion.floor --cert FILE --key FILE`` says on which port it listens.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import os
 import signal
 import socket
 import ssl
@@ -51,26 +49,16 @@ async def _serve(listener: socket.socket, context: ssl.SSLContext) -> None:
 
 
 def main() -> None:
-    """Read the command line, listen, fork the workers, serve until SIGTERM."""
+    """Read the command line, listen, serve until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cert", required=True)
     parser.add_argument("--key", required=True)
-    parser.add_argument("--workers", type=int, default=1)
     flags = parser.parse_args()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(flags.cert, flags.key)
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    children = []
-    for _ in range(flags.workers - 1):
-        if not (child := os.fork()):
-            asyncio.run(_serve(listener, context))
-            os._exit(0)
-        children.append(child)
     print(f"listening on port {listener.getsockname()[1]}", flush=True)
     asyncio.run(_serve(listener, context))
-    for child in children:
-        os.kill(child, signal.SIGTERM)
-        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ class Plan:
     requests: int
     levels: Sequence[int]
     kilobytes_of_levels: int = 2
-    large: int = 100_000_000
+    large: int = 30_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +119,19 @@ _COLUMNS = ("review", "p50 floor, ms", "p50 restow", "p99 floor", "p99 restow", 
 
 async def _reviews(made: Certificate, plan: Plan, workload: Workload, bound: float) -> Result:
     result = Result(f"{workload.name.capitalize()} kind: {workload.what}")
-    for workers, connections in ((1, 1), (2, 4)):
+    for connections in (1, 4):
         async with (
-            floor(made, workers) as bare,
-            restow(made, workers, registry=workload.registry, crd_name=workload.crd_name) as ours,
+            floor(made) as bare,
+            restow(made, registry=workload.registry, crd_name=workload.crd_name) as ours,
         ):
             found = [
                 await _measure(Cell(workload, count, size, connections), (bare, ours), made.trust, plan)
                 for size in plan.sizes
                 for count in plan.counts
             ]
-        noun = "worker" if workers == 1 else "workers"
-        heading = f"{workers} {noun}, {connections} connection{'s' if connections > 1 else ''}"
+        heading = f"{connections} connection{'s' if connections > 1 else ''}"
         result.tables.append(Table(heading, (*_COLUMNS, "time over floor"), _rows(found)))
-        if workers == 1:
+        if connections == 1:
             for each in found:
                 if (each.cell.count, each.cell.kilobytes) == (100, 8):
                     claim = f"{workload.name}: 100 objects of 8 kB, time over the floor"
@@ -152,9 +151,9 @@ async def _dense(made: Certificate, plan: Plan) -> Result:
 
 
 async def _service_levels(made: Certificate, plan: Plan) -> Result:
-    result = Result("KEP-95's service levels, one worker, sparse kind")
+    result = Result("KEP-95's service levels, sparse kind")
     rows = []
-    async with restow(made, 1, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
+    async with restow(made, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
         for count in plan.levels:
             body = review(SPARSE, count, plan.kilobytes_of_levels)
             requests = max(10, min(plan.requests, 3 * _BUDGET // len(body)))
@@ -177,10 +176,10 @@ def _memory_of(pid: int) -> dict[str, float]:
 
 
 async def _memory(made: Certificate, plan: Plan) -> Result:
-    result = Result("Memory of one worker around large reviews, sparse kind")
+    result = Result("Memory around large reviews, sparse kind")
     body = review(SPARSE, plan.large // 50_000, 50)
     size = len(body) / 2**20
-    async with restow(made, 1, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
+    async with restow(made, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
         await fire(Load(ours.port, ours.path, review(SPARSE, 1, 50), 100, 1), made.trust)
         found = [("before", _memory_of(ours.pid))]
         for number in (1, 4):

@@ -33,7 +33,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook at work: its port, the path of its reviews, its (first) process."""
+    """A webhook at work: its port, the path of its reviews, its process."""
 
     name: str
     port: int
@@ -54,19 +54,19 @@ def certificate(folder: Path) -> Certificate:
 
 
 @asynccontextmanager
-async def floor(made: Certificate, workers: int) -> AsyncIterator[Webhook]:
+async def floor(made: Certificate) -> AsyncIterator[Webhook]:
     """Run the floor."""
     command = [sys.executable, "-m", "benchmarks.conversion.floor", "--cert", str(made.cert), "--key", str(made.key)]
-    async with _process("floor", [*command, "--workers", str(workers)], "/convert") as webhook:
+    async with _process("floor", command, "/convert") as webhook:
         yield webhook
 
 
 @asynccontextmanager
-async def restow(made: Certificate, workers: int, *, registry: str, crd_name: str) -> AsyncIterator[Webhook]:
+async def restow(made: Certificate, *, registry: str, crd_name: str) -> AsyncIterator[Webhook]:
     """Run `restow serve` with a registry, as anybody would."""
     program = [str(Path(sys.executable).with_name("restow")), "serve", "--registry", registry]
     pair = ["--cert", str(made.cert), "--key", str(made.key)]
-    options = ["--bind", "127.0.0.1", "--port", "0", "--metrics-port", "0", "--workers", str(workers)]
+    options = ["--bind", "127.0.0.1", "--port", "0", "--metrics-port", "0"]
     drain = ["--drain-seconds", "0"]
     async with _process("restow serve", [*program, *pair, *options, *drain], f"/convert/{crd_name}") as webhook:
         yield webhook

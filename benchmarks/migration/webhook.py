@@ -32,7 +32,7 @@ async def serving(herds: Iterable[Herd]) -> AsyncIterator[Json | None]:
         return
     with TemporaryDirectory(prefix="restow-bench-") as folder:
         made = certificate(Path(folder))
-        async with restow(made, 1, registry=_REGISTRY, crd_name=f"{_HERD}.{GROUP}") as webhook:
+        async with restow(made, registry=_REGISTRY, crd_name=f"{_HERD}.{GROUP}") as webhook:
             yield conversion(f"https://localhost:{webhook.port}{webhook.path}", made.ca)
 
 

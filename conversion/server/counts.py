@@ -1,19 +1,16 @@
-"""What a process counted, as plain numbers: cheap to add to, and to be added up over processes.
+"""What a webhook counts, as plain numbers that are cheap to add to.
 
-A worker's numbers travel to its parent as a `Snapshot`; only there, or in a process without workers, they become
-metrics (`restow.conversion.server.exposition`). Pure.
+`restow.conversion.server.exposition` makes metrics of them when they are scraped. Pure.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-import msgspec
-
-__all__ = ["METRICS", "Counts", "Key", "Metric", "Snapshot", "merged"]
+__all__ = ["METRICS", "Counts", "Key", "Metric", "Snapshot"]
 
 Key = tuple[str, ...]
 """A metric's name and the values of its labels."""
@@ -23,15 +20,13 @@ Key = tuple[str, ...]
 class Metric:
     """A metric: what it says, and its labels. A histogram's `buckets` are upper bounds in seconds.
 
-    `over_workers` says what a gauge of several processes is: the sum, or the least. `starts` are the values of a
-    counter's one label that are there, with 0, before anything was counted: an alert on an increase misses the first of
-    a series that was not there.
+    `starts` are the values of a counter's one label that are there, with 0, before anything was counted: an alert on an
+    increase misses the first of a series that was not there.
     """
 
     help: str
     labels: tuple[str, ...] = ()
     kind: Literal["counter", "gauge", "histogram"] = "counter"
-    over_workers: Literal["sum", "least"] = "sum"
     starts: tuple[str, ...] = ()
 
 
@@ -66,48 +61,34 @@ METRICS: Final = {
     "restow_webhook_connections": Metric("Open connections.", kind="gauge"),
     "restow_webhook_bytes_in_flight": Metric("Bytes of request bodies at work.", kind="gauge"),
     "restow_webhook_certificate_expiry_timestamp_seconds": Metric(
-        "When the serving certificate expires.", kind="gauge", over_workers="least"
+        "When the serving certificate expires.", kind="gauge"
     ),
     "restow_webhook_certificate_loads_total": Metric(
         "Certificates found in the files.", ("result",), starts=("loaded", "refused")
     ),
-    "restow_webhook_workers": Metric("Worker processes that serve.", kind="gauge"),
-    "restow_webhook_worker_deaths_total": Metric("Worker processes that ended by themselves."),
-    "restow_build_info": Metric("1; the versions are labels.", ("version", "python"), "gauge", over_workers="least"),
-    "process_cpu_seconds_total": Metric("User and system CPU time spent."),
-    "process_resident_memory_bytes": Metric("Resident memory.", kind="gauge"),
-    "process_virtual_memory_bytes": Metric("Virtual memory.", kind="gauge"),
-    "process_start_time_seconds": Metric("When the oldest process started.", kind="gauge", over_workers="least"),
-    "process_open_fds": Metric("Open file descriptors.", kind="gauge"),
-    "process_max_fds": Metric("Most file descriptors of one process.", kind="gauge", over_workers="least"),
-    "python_gc_collections_total": Metric("Times that a generation was collected.", ("generation",)),
-    "python_gc_objects_collected_total": Metric("Objects that the collector freed.", ("generation",)),
-    "python_gc_objects_uncollectable_total": Metric("Objects that it could not free.", ("generation",)),
 }
 
 
-class Histogram(msgspec.Struct, array_like=True):
+@dataclass(slots=True)
+class Histogram:
     """Observations by bucket (one more than BUCKETS: the last is for all that is larger), and their sum."""
 
     buckets: list[int]
     sum: float = 0.0
 
 
-class Snapshot(msgspec.Struct, array_like=True):
-    """The numbers of a process at a moment."""
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The numbers of a webhook at a moment."""
 
-    counters: dict[Key, float] = {}
-    gauges: dict[Key, float] = {}
-    histograms: dict[Key, Histogram] = {}
-
-    def lasting(self) -> Snapshot:
-        """Return what still counts when the process is gone."""
-        return Snapshot(self.counters, {}, self.histograms)
+    counters: dict[Key, float] = field(default_factory=dict)
+    gauges: dict[Key, float] = field(default_factory=dict)
+    histograms: dict[Key, Histogram] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class Counts:
-    """The numbers of this process. Names and labels are those of METRICS."""
+    """The numbers of one webhook. Names and labels are those of METRICS."""
 
     _counters: dict[Key, float] = field(
         default_factory=lambda: {(name, start): 0 for name, metric in METRICS.items() for start in metric.starts}
@@ -130,7 +111,7 @@ class Counts:
         histogram.sum += seconds
 
     def gauge(self, name: str, value: Callable[[], float]) -> None:
-        """Have a gauge read whenever somebody looks."""
+        """Have a gauge read whenever it is scraped."""
         self._gauges[name,] = value
 
     def snapshot(self) -> Snapshot:
@@ -140,20 +121,3 @@ class Counts:
             {key: value() for key, value in self._gauges.items()},
             {key: Histogram(list(each.buckets), each.sum) for key, each in self._histograms.items()},
         )
-
-
-def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """Return the numbers of several processes as those of one."""
-    total = Snapshot({}, {}, {})
-    for snapshot in snapshots:
-        for key, value in snapshot.counters.items():
-            total.counters[key] = total.counters.get(key, 0) + value
-        for key, value in snapshot.gauges.items():
-            least = METRICS[key[0]].over_workers == "least"
-            before = total.gauges.get(key)
-            total.gauges[key] = value if before is None else min(before, value) if least else before + value
-        for key, each in snapshot.histograms.items():
-            sums = total.histograms.setdefault(key, Histogram([0] * len(each.buckets)))
-            sums.buckets = [left + right for left, right in zip(sums.buckets, each.buckets, strict=True)]
-            sums.sum += each.sum
-    return total

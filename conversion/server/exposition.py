@@ -1,12 +1,17 @@
-"""Numbers as Prometheus text. Pure, but for the import of prometheus_client, which only they who are scraped need."""
+"""`/metrics` as Prometheus text: what a webhook counted, and the process itself with its memory, CPU time and garbage.
+
+Only this module imports prometheus_client, which a program that embeds a `Webhook` without probes does not need.
+"""
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
@@ -18,10 +23,26 @@ __all__ = ["exposition"]
 Number = TypeVar("Number")
 
 
+def _version() -> str:
+    try:
+        return version("restow")
+    except PackageNotFoundError:  # from a folder, not installed
+        return "unknown"
+
+
+_BUILD: Final = GaugeMetricFamily("restow_build_info", "1; the versions are labels.", labels=("version", "python"))
+_BUILD.add_metric((_version(), platform.python_version()), 1)
+
+
 def exposition(snapshot: Snapshot) -> bytes:
-    """Return the text of all metrics, those without any number yet included."""
+    """Return the text of all metrics, those without any number yet included.
+
+    Where there is no /proc, the memory and the CPU time of the process are missing.
+    """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Numbers(snapshot))
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
     return generate_latest(registry)
 
 
@@ -30,6 +51,7 @@ class _Numbers(Collector):
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Family]:
+        yield _BUILD
         for name, metric in METRICS.items():
             yield _family(name, metric, self._snapshot)
 

@@ -38,8 +38,6 @@ class Limits:
         slice_seconds: how long a large review keeps the event loop before others have their turn.
         drain_seconds: after the request to stop: still serving, while endpoints and load balancers learn of it.
         finish_seconds: after that: for what is in flight.
-        silence_seconds: a worker process that has not answered its parent for so long hangs, and is killed; five times
-            as long while it starts.
     """
 
     body: int = 128 * _MIB
@@ -60,7 +58,6 @@ class Limits:
     slice_seconds: float = 0.01
     drain_seconds: float = 10.0
     finish_seconds: float = 15.0
-    silence_seconds: float = 60.0
 
     @property
     def in_flight_of_large(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -24,7 +24,7 @@ class Probes:
     """
 
     unready: Callable[[], str]
-    metrics: Callable[[], Awaitable[bytes]]
+    metrics: Callable[[], bytes]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one HTTP request."""
@@ -36,5 +36,5 @@ class Probes:
                 status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
                 return web.Response(text=f"{reason or 'ok'}\n", status=status)
             case "/metrics":
-                return web.Response(body=await self.metrics(), headers=_METRICS)
+                return web.Response(body=self.metrics(), headers=_METRICS)
         return web.Response(text="there are /livez, /readyz and /metrics\n", status=HTTPStatus.NOT_FOUND)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,27 +16,20 @@ from restow.conversion.certificates.metrics import CertificateMetrics
 from restow.conversion.server import (
     BadCertificate,
     Clients,
-    Inheritance,
     Limits,
     Phase,
     RestoreStash,
     ServingCertificate,
     Webhook,
-    Workers,
-    WorkersKeepDying,
     conversions_by_crd,
     run_alone,
-    run_parent,
-    run_worker,
 )
 from restow.conversion.wiring import Service, stash_configuration, stash_name
 from restow.crds import Crd
-from restow.exits import Exit, InputError
+from restow.exits import InputError
 from restow.kube import KubeError
-from restow.kube.clock import SYSTEM_CLOCK
 from restow.logs import log_to_stderr
 from restow.ownca import OwnAuthority, at, keep, prepare, read_address
-from restow.printing import say
 from restow.registries import load_crds, load_graph
 from restow.session import sentence
 
@@ -104,7 +95,6 @@ class _Served:
 )
 @options.connection
 @serving.flags
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that serve.")
 def command(**flags: Any) -> None:
     """Serve conversions and admission over HTTPS.
 
@@ -113,7 +103,7 @@ def command(**flags: Any) -> None:
 
     SIGTERM makes it unready, and drains it; a second one ends it at once. SIGHUP looks for a new certificate.
 
-    Exit codes: 0 after SIGTERM; 1 workers kept dying, or it was ended at once; 2 usage, or it could not begin.
+    Exit codes: 0 after SIGTERM; 1 it was ended at once; 2 usage, or it could not begin.
 
     \b
     restow serve --registry example.conversions:registry --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key
@@ -123,10 +113,9 @@ def command(**flags: Any) -> None:
     clients, limits = serving.clients(flags), serving.limits(flags)
     graph = load_graph(flags["registry"], crds)
     served = _Served(graph, crds, flags["cert"], flags["key"], flags["client_ca"], clients, limits)
-    inheritance = Inheritance.claimed(os.environ)
     authority = _own_authority(served, flags)
 
-    metrics = None if authority is None or inheritance is not None else CertificateMetrics()
+    metrics = None if authority is None else CertificateMetrics()
     further = bytes if metrics is None else metrics.text
 
     def keeping(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
@@ -135,36 +124,20 @@ def command(**flags: Any) -> None:
         return keep(authority, flags["kubeconfig"], flags["context"], work, metrics)
 
     try:
-        if authority is not None and inheritance is None:
+        if authority is not None:
             prepare(authority, flags["kubeconfig"], flags["context"])
         webhook, certificate = served.webhook()
-        if inheritance is not None:
-            serving.run_until_stopped(
-                lambda stop: run_worker(webhook, certificate, inheritance, stop), {signal.SIGHUP: certificate.reload}
-            )
-            return
         listener = serving.bound(flags["host"], flags["port"])
         probes = serving.bound(flags["host"], flags["metrics_port"])
         serving.tell(webhook, listener, probes)
-        if flags["workers"] == 1:
-            serving.run_until_stopped(
-                lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop, further_metrics=further)),
-                {signal.SIGHUP: certificate.reload},
-            )
-            return
-        command = (sys.executable, *sys.orig_argv[1:])
-        workers = Workers(command, listener, flags["workers"], limits=served.limits, clock=SYSTEM_CLOCK)
         serving.run_until_stopped(
-            lambda stop: keeping(run_parent(workers, probes, stop, limits=served.limits, further_metrics=further)),
-            {signal.SIGHUP: lambda: workers.signal(signal.SIGHUP)},
+            lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop, further_metrics=further)),
+            {signal.SIGHUP: certificate.reload},
         )
     except BadCertificate as error:
         raise InputError(str(error)) from error
     except KubeError as error:
         raise InputError(sentence(error)) from error
-    except WorkersKeepDying as error:
-        say(f"restow: {error}", style="red")
-        raise SystemExit(int(Exit.FAILURES)) from None
 
 
 def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | None:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
-import pytest
 
 from restow.conversion.certificates.store import SECRETS
 from restow.conversion.wiring import Url, client_config, stash_name
@@ -60,8 +59,7 @@ async def counts(instance: Instance, name: str, least: int) -> bool:
     return float(found.rpartition(" ")[2]) >= least
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-async def test_own_ca(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, workers: int) -> None:
+async def test_own_ca(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path) -> None:
     """One command on an empty folder: certificate, Secrets and wiring follow, and objects read at every version.
 
     Neither a key that no library reads nor a CA that is spoilt ends it, or what it keeps wired.
@@ -74,7 +72,6 @@ async def test_own_ca(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, wo
         f"--own-ca=https://127.0.0.1:{port}",
         f"--kubeconfig={kubeconfig}",
         f"--port={port}",
-        f"--workers={workers}",
     ]
     await provider.create_crd(GATEWAYS)
     instance = await Instance.start(tmp_path, flags=flags)

@@ -162,8 +162,6 @@ CASES = [
         },
         30,
     ),
-    Case("RestowWorkersDie", "again and again", {f"restow_webhook_worker_deaths_total{{{OF}}}": "0+1x60"}, 10, {}),
-    Case("RestowWorkersDie", "one was killed", {f"restow_webhook_worker_deaths_total{{{OF}}}": "0x5 1x60"}, 10),
     Case("RestowWiringIncomplete", "a CRD stays", {f"restow_webhook_wiring_problems{{{OF}}}": "1x60"}, 30, {}),
     Case("RestowWiringIncomplete", "healed at once", {f"restow_webhook_wiring_problems{{{OF}}}": "0x5 1x2 0x60"}, 8),
     Case("RestowWiringContested", "at each sync", {f"restow_webhook_wiring_contested{{{OF}}}": "1x60"}, 30, {}),

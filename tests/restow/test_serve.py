@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import platform
 import re
 import signal
@@ -272,7 +270,6 @@ async def test_a_life_alone(authority: Authority, crd_file: Path) -> None:
                 for why in METRICS["restow_webhook_refused_total"].starts
             ),
             'restow_webhook_aborted_total{while="headers"} 0.0',
-            "restow_webhook_worker_deaths_total 0.0",
             f'restow_build_info{{python="{platform.python_version()}",version="{version("restow")}"}} 1.0',
             "process_resident_memory_bytes ",
         ):
@@ -301,61 +298,3 @@ async def test_a_second_signal_ends_it_at_once(authority: Authority, number: sig
         found, said = await server.ended(number)
     assert found == code
     assert "Traceback" not in said
-
-
-async def test_a_life_with_workers(authority: Authority) -> None:
-    """They serve, their numbers are one, they follow the certificate, drain with their parent, and log as it does."""
-    async with served(authority, "--workers", "2", "--drain-seconds", "0.2", "--log-format", "json") as server:
-        while "restow_webhook_workers 2.0" not in (await server.probe("/metrics"))[1]:
-            await asyncio.sleep(0.02)
-        workers = server.children()
-        assert len(workers) == 2
-        async with api_server(authority.client()) as api:
-            await asyncio.gather(*(api.convert(server.url, old()) for _ in range(20)))
-        metrics = (await server.probe("/metrics"))[1]
-        assert f'restow_conversion_reviews_total{{crd="{CRD_NAME}",result="success"}} 20.0' in metrics
-        authority.issue()
-        server.process.send_signal(signal.SIGHUP)
-        while 'certificate_loads_total{result="loaded"} 4.0' not in (await server.probe("/metrics"))[1]:
-            await asyncio.sleep(0.02)
-        code, said = await server.ended(signal.SIGTERM)
-    assert code == 0
-    lines = [json.loads(line) for line in (server.ready_line + said).splitlines()]
-    assert {(each["level"], each["logger"]) for each in lines} == {
-        ("info", "restow.serving"),
-        ("info", "restow.conversion.server.tls"),
-    }
-    assert not any(_lives(pid) for pid in workers)
-
-
-async def test_workers_do_not_outlive_their_parent(authority: Authority) -> None:
-    """A killed parent cannot tell them to stop; they would hold the port, and serve what nobody can stop."""
-    async with served(authority, "--workers", "2") as server:
-        await server.ready()
-        workers = server.children()
-        server.process.kill()
-        await server.process.wait()
-        async with asyncio.timeout(20):
-            while any(_lives(pid) for pid in workers):
-                await asyncio.sleep(0.02)
-
-
-async def test_workers_that_cannot_live_end_their_parent(authority: Authority) -> None:
-    """Exit code 1, and a sentence: whoever runs it starts it anew, or looks at it."""
-    async with served(authority, "--workers", "2") as server:
-        await server.ready()
-        authority.certificate.write_bytes(b"")
-        for worker in server.children():
-            os.kill(worker, signal.SIGKILL)
-        await server.process.wait()
-        assert server.process.stderr is not None
-        said = (await server.process.stderr.read()).decode()
-    assert server.process.returncode == 1
-    assert "restow: 5 workers in a row ended at once, the last with code" in said
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
