@@ -8,12 +8,15 @@ fields that no rule looks into are passed on as the bytes they came in.
 One object that cannot be converted fails the whole review, as the protocol wants it; the message then names every
 such object, and never shows a value. Nothing fails as a whole but what is no review (`ReviewError`).
 
+The objects of a review above `LARGE` bytes are decoded one by one, as they are asked for: two bytes on the wire (`{}`)
+may take eighty in memory, so that 32 MiB that are decoded at once can end the process. Nothing else differs.
+
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import msgspec
@@ -21,13 +24,21 @@ import msgspec
 from restow.conversion import nesting
 from restow.conversion.errors import ObjectError, ReviewError, RuleFailed
 from restow.conversion.graph import Graph
-from restow.conversion.jsoncursor import JsonCursor, NoJson
+from restow.conversion.jsoncursor import WORKS, JsonCursor, NoJson
 from restow.conversion.values import Json
 
-__all__ = ["MAX_MESSAGE", "Fields", "Review", "convert_review", "read_item"]
+__all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "TooLarge", "convert_review"]
 
 _VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
 _KIND: Final = "ConversionReview"
+
+#: Above so many bytes objects are decoded one by one; up to here all of them take less than a time slice.
+LARGE: Final = 128 * 1024
+
+#: How many objects, and bytes, a review may have that is nested more deeply than msgspec follows: it is read at once.
+#: API servers send one object.
+_MOST_DEEP: Final = 1000
+_MOST_DEEP_BYTES: Final = 2 * nesting.MOST_NESTED
 
 #: The longest message of a failed review, in characters.
 MAX_MESSAGE: Final = 2048
@@ -39,6 +50,9 @@ _ENVELOPE: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
 
 _MALFORMED_BODY: Final = "it is not JSON, or its envelope has fields of the wrong type"
 _TOO_DEEP: Final = f"it is, or became, nested more than {nesting.MAX_DEPTH} levels deep, which API servers do not read"
+
+_TOO_LARGE_TO_BE_DEEP: Final = "it is nested too deeply for its size"
+_TOO_MANY_TO_BE_DEEP: Final = f"it is nested too deeply for more than {_MOST_DEEP} objects"
 
 _MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -53,19 +67,23 @@ class NestedFields(Fields):
         self.nested: dict[str, nesting.Nested] = {}
 
 
-Item = TypeVar("Item")
+class TooLarge(ReviewError):
+    """An object of the review is larger than allowed."""
 
 
-class _Request(msgspec.Struct, Generic[Item]):
+Objects = TypeVar("Objects")
+
+
+class _Request(msgspec.Struct, Generic[Objects]):
     uid: str
     desired_api_version: str = msgspec.field(name="desiredAPIVersion")
-    objects: list[Item] | None = None
+    objects: Objects | msgspec.UnsetType = msgspec.UNSET
 
 
-class _Envelope(msgspec.Struct, Generic[Item]):
+class _Envelope(msgspec.Struct, Generic[Objects]):
     api_version: str = msgspec.field(name="apiVersion", default="")
     kind: str = ""
-    request: _Request[Item] | None = None
+    request: _Request[Objects] | None = None
 
 
 class _Metadata(TypedDict, total=False):
@@ -79,8 +97,10 @@ class _Metadata(TypedDict, total=False):
 
 
 #: Decodes envelope and objects in one pass over the bytes; an object that is none fails it, so there is a second way.
-_envelope = msgspec.json.Decoder(_Envelope[Fields]).decode
-_envelope_of_anything = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
+_envelope = msgspec.json.Decoder(_Envelope[list[Fields] | None]).decode
+_envelope_of_anything = msgspec.json.Decoder(_Envelope[list[msgspec.Raw] | None]).decode
+#: Decodes the envelope alone: its objects stay one text.
+_envelope_of_text = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
 _fields = msgspec.json.Decoder(Fields).decode
 _metadata = msgspec.json.Decoder(_Metadata | None).decode
 _any = msgspec.json.Decoder().decode
@@ -105,10 +125,11 @@ class Review:
     def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:
         """Read the envelope. Raises ReviewError if the body is no ConversionReview with a request.
 
-        A converted object of more than `most` bytes is a failed one.
+        A converted object of more than `most` bytes is a failed one. One that came with more raises TooLarge while a
+        large review is iterated over.
         """
         try:
-            envelope = _read_envelope(body)
+            envelope = _read_envelope(body, most)
         except (*_MALFORMED, NoJson) as error:
             known = str(error) if isinstance(error, NoJson) else ""
             message = f"the body is no ConversionReview: {known or _MALFORMED_BODY}"
@@ -123,7 +144,8 @@ class Review:
         self._most = most
         self._api_version = envelope.api_version
         self._request = envelope.request
-        self.objects: tuple[Fields | msgspec.Raw, ...] = tuple(envelope.request.objects or ())
+        self._objects: Iterable[Fields | msgspec.Raw] = envelope.request.objects or ()
+        self.count = 0
         self.failures: list[str] = []
         self._converted: list[msgspec.Raw] = []
 
@@ -132,9 +154,10 @@ class Review:
         """The apiVersion that is asked for."""
         return self._request.desired_api_version
 
-    def __iter__(self) -> Iterator[int]:
-        """Convert the objects; yields each one's index once it is done."""
-        for index, obj in enumerate(self.objects):
+    def __iter__(self) -> Iterator[Fields | msgspec.Raw]:
+        """Convert the objects; yields each one, as it came, once it is done. `count` says how many these were."""
+        for index, obj in enumerate(self._objects):
+            self.count += 1
             fields: Fields = {}
             try:
                 fields = obj if isinstance(obj, dict) else _read_fields(obj)
@@ -150,7 +173,7 @@ class Review:
             else:
                 if not self.failures:
                     self._converted.append(msgspec.Raw(converted))
-            yield index
+            yield obj
 
     def answer(self) -> bytes:
         """Return the answer, as JSON."""
@@ -203,7 +226,7 @@ class Review:
         self.failures.append(f"[{index}] {_identity(fields)}: {error}{rule}"[:_MAX_FAILURE])
 
     def _message(self) -> str:
-        total, count = len(self.objects), len(self.failures)
+        total, count = self.count, len(self.failures)
         head = f"{count} of {total} objects cannot be converted to {self.target[:_MAX_NAME]}"
         message = "; ".join((f"{head}: {self.failures[0]}", *self.failures[1:]))
         if len(message) <= MAX_MESSAGE:
@@ -211,7 +234,16 @@ class Review:
         return message[: MAX_MESSAGE - 2] + " …"
 
 
-def read_item(text: bytes) -> Fields | msgspec.Raw:
+def _items(objects: msgspec.Raw, most: int | None) -> Iterator[Fields | msgspec.Raw]:
+    """Yield the objects of a list that is JSON. Raises TooLarge."""
+    for text in JsonCursor(memoryview(objects)).items():
+        if most is not None and len(text) > most:
+            message = f"an object of the review is larger than {most} bytes, the most that is accepted"
+            raise TooLarge(message)
+        yield _item(bytes(text))
+
+
+def _item(text: bytes) -> Fields | msgspec.Raw:
     """Return the fields of an object, or the text of what is none. Raises NoJson, MsgspecError for what is no JSON."""
     try:
         return _fields(text)
@@ -231,15 +263,36 @@ def read_item(text: bytes) -> Fields | msgspec.Raw:
     return fields
 
 
-def _read_envelope(body: bytes) -> _Envelope[Any]:
+def _read_envelope(body: bytes, most: int | None) -> _Envelope[Any]:
     try:
-        return _envelope(body)
-    except _MALFORMED:
-        pass
-    try:
-        return _envelope_of_anything(body)
+        if len(body) > LARGE and WORKS:
+            return _read_large(body, most)
+        try:
+            return _envelope(body)
+        except msgspec.MsgspecError:
+            return _envelope_of_anything(body)
     except RecursionError:
-        pass
+        if len(body) > _MOST_DEEP_BYTES:
+            raise NoJson(_TOO_LARGE_TO_BE_DEEP) from None
+    return _read_deep(body)
+
+
+def _read_large(body: bytes, most: int | None) -> _Envelope[Any]:
+    """Read the envelope, and leave the objects to whoever asks for them."""
+    found: _Envelope[Any] = _envelope_of_text(body)
+    if found.request is not None and (objects := found.request.objects):
+        match bytes(memoryview(objects)[:1]):
+            case b"[":
+                found.request.objects = _items(objects, most)
+            case b"n":
+                found.request.objects = None
+            case _:
+                raise NoJson
+    return found
+
+
+def _read_deep(body: bytes) -> _Envelope[Any]:
+    """Read a review that is nested more deeply than msgspec follows."""
     envelope: Fields = {}
     request: Fields | None = None
     objects: list[Fields | msgspec.Raw] = []
@@ -251,7 +304,11 @@ def _read_envelope(body: bytes) -> _Envelope[Any]:
         request = {}
         for inner in cursor.members():
             if inner == "objects":
-                objects = [read_item(bytes(item)) for item in cursor.items()]
+                objects = []
+                for item in cursor.items():
+                    if len(objects) == _MOST_DEEP:
+                        raise NoJson(_TOO_MANY_TO_BE_DEEP)
+                    objects.append(_item(bytes(item)))
             else:
                 _keep(cursor, inner, request)
     cursor.end()

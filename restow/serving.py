@@ -62,7 +62,7 @@ _OPTIONS = (
     click.option(
         "--max-body-mib",
         type=click.IntRange(1),
-        default=128,
+        default=32,
         show_default=True,
         metavar="MIB",
         help="Largest ConversionReview.",

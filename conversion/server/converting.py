@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from restow.conversion.errors import ReviewError
 from restow.conversion.graph import Graph
-from restow.conversion.review import Review
+from restow.conversion.review import LARGE, Fields, Review, TooLarge
 from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.counts import Counts
-from restow.conversion.server.largereview import LargeReview, Pieces, TooLarge
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.refusals import Refusal
 from restow.conversion.server.turns import Turns
 from restow.kube.clock import Clock
 
 __all__ = ["ConversionEndpoint"]
-
-#: Reviews up to here are answered in one go: that takes less than a turn.
-_SMALL: Final = 128 * 1024
 
 #: A review with so many failures has failed; its message has long been full.
 _ENOUGH_FAILURES: Final = 1000
@@ -65,25 +61,23 @@ class ConversionEndpoint:
         self._versions = versions
         self._versions_as_sent: dict[bytes, str] = {msgspec.json.encode(text): name for text, name in versions.items()}
 
-    async def answer(self, body: bytes | bytearray) -> bytes | Pieces:
+    async def answer(self, body: bytes | bytearray) -> bytes:
         """Answer one review. Raises Refusal if the body is none."""
         started = self._clock.monotonic()
         sources: Sources = {}
         try:
-            review: Review
-            if len(body) <= _SMALL:
-                review = Review(self._graph, bytes(body), most=self._most_of_object)
+            review = Review(self._graph, bytes(body), most=self._most_of_object)
+            if len(body) <= LARGE:
                 for _ in _converted(review, sources):
                     pass
             else:
-                review = LargeReview(self._graph, body, most=self._most_of_object)
                 await self._turns.drive(_converted(review, sources))
         except TooLarge as error:
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", str(error)) from error
         except ReviewError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
-        answer = review.pieces() if isinstance(review, LargeReview) else review.answer()
-        self._count(review, sources, len(body), len(answer) if isinstance(answer, bytes) else answer.size)
+        answer = review.answer()
+        self._count(review, sources, len(body), len(answer))
         self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", self._crd)
         return answer
 
@@ -101,7 +95,7 @@ class ConversionEndpoint:
                 "conversion failed",
                 crd=crd,
                 to=target,
-                objects=len(review.objects),
+                objects=review.count,
                 failed=len(review.failures),
                 first=review.failures[0],
             )
@@ -110,9 +104,9 @@ class ConversionEndpoint:
 def _converted(review: Review, sources: Sources) -> Iterator[None]:
     """Convert the objects, yield after each, and count them by the apiVersion that they came with."""
     failed = 0
-    for index in review:
+    for obj in review:
         now_failed = len(review.failures)
-        key = _source(review.objects[index]), now_failed > failed
+        key = _source(obj), now_failed > failed
         sources[key] = sources.get(key, 0) + 1
         failed = now_failed
         if failed >= _ENOUGH_FAILURES:
@@ -120,5 +114,5 @@ def _converted(review: Review, sources: Sources) -> Iterator[None]:
         yield
 
 
-def _source(obj: Any) -> bytes:
+def _source(obj: Fields | msgspec.Raw) -> bytes:
     return bytes(obj.get("apiVersion", b"")) if isinstance(obj, dict) else b""

@@ -40,7 +40,7 @@ class Limits:
         finish_seconds: after that: for what is in flight.
     """
 
-    body: int = 128 * _MIB
+    body: int = 32 * _MIB
     object: int = 8 * _MIB
     admission: int = 6 * _MIB + _MIB // 2
     in_flight: int = 256 * _MIB

@@ -22,7 +22,6 @@ from restow.conversion.server.complaints import Complaints
 from restow.conversion.server.connections import BUFFER, Connection
 from restow.conversion.server.converting import ConversionEndpoint
 from restow.conversion.server.counts import Counts
-from restow.conversion.server.largereview import Pieces
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.refusals import Refusal
 from restow.conversion.server.turns import Turns
@@ -33,6 +32,9 @@ __all__ = ["Phase", "Webhook"]
 Response = TypeVar("Response", bound=web.StreamResponse)
 
 _HEADERS: Final = {"Content-Type": "application/json", "Server": "restow"}
+
+#: Others have their turn after so many bytes of an answer.
+_PART: Final = 8 * BUFFER
 
 _ANYBODY: Final = Clients()
 _NO_STEPS: Final[Mapping[str, AdmissionStep]] = MappingProxyType({})
@@ -50,7 +52,7 @@ class Phase(Enum):
 class _Endpoint(Protocol):
     most: int
 
-    async def answer(self, body: bytes | bytearray) -> bytes | Pieces: ...
+    async def answer(self, body: bytes | bytearray) -> bytes: ...
 
 
 class Webhook:
@@ -124,24 +126,22 @@ class Webhook:
         finally:
             self._bodies.release(body)
         del body
-        if isinstance(answer, bytes) and len(answer) <= BUFFER:
+        if len(answer) <= BUFFER:
             return self._closing(web.Response(body=answer, headers=_HEADERS))
-        pieces = answer if isinstance(answer, Pieces) else Pieces(len(answer), iter((answer,)))
-        with self._bodies.sending(request, pieces.size):
-            return await self._send(request, pieces)
+        with self._bodies.sending(request, len(answer)):
+            return await self._send(request, memoryview(answer))
 
-    async def _send(self, request: web.BaseRequest, answer: Pieces) -> web.StreamResponse:
+    async def _send(self, request: web.BaseRequest, answer: memoryview) -> web.StreamResponse:
         """Write a large answer piece by piece: others have their turn in between, and the client's pace counts."""
         connection = request.protocol
         if isinstance(connection, Connection):
-            connection.answering(answer.size)
-        response = self._closing(web.StreamResponse(headers={**_HEADERS, "Content-Length": str(answer.size)}))
+            connection.answering(len(answer))
+        response = self._closing(web.StreamResponse(headers={**_HEADERS, "Content-Length": str(len(answer))}))
         await response.prepare(request)
-        for part in answer.parts:
-            view = memoryview(part)
-            for start in range(0, len(view), BUFFER):
-                await response.write(view[start : start + BUFFER])
-            await asyncio.sleep(0)
+        for start in range(0, len(answer), BUFFER):
+            await response.write(answer[start : start + BUFFER])
+            if not start % _PART:
+                await asyncio.sleep(0)
         await response.write_eof()
         return response
 

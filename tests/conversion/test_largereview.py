@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,28 +13,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.conversion import ReviewError
-from restow.conversion.review import Review
-from restow.conversion.server.largereview import LargeReview, TooLarge
+from restow.conversion.review import LARGE, Review, TooLarge
 from tests.conversion.server.apiserver import review
 from tests.conversion.server.gateways import HUB, OLD, graph, new, old
 
 MOST = 100_000
 
 
+@pytest.fixture(autouse=True, scope="module")
+def large() -> Iterator[None]:
+    """Every review counts as a large one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("restow.conversion.review.LARGE", 0)
+        yield
+
+
 def answered(body: bytes, most: int = MOST) -> Any:
-    """Answer it piece by piece; the size is announced before the parts are made."""
-    large = LargeReview(graph, body, most=most)
-    indices = list(large)
-    failed = len(large.failures)
-    pieces = large.pieces()
-    answer = b"".join(pieces.parts)
-    assert len(answer) == pieces.size
-    assert indices == list(range(len(large.objects)))
-    return json.loads(answer), failed
+    """Answer it as a large one."""
+    large = Review(graph, body, most=most)
+    assert len(list(large)) == large.count
+    return json.loads(large.answer()), len(large.failures)
 
 
 def expected(body: bytes) -> Any:
-    plain = Review(graph, body)
+    """Answer it as a small one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("restow.conversion.review.LARGE", LARGE)
+        plain = Review(graph, body)
     list(plain)
     return json.loads(plain.answer()), len(plain.failures)
 
@@ -75,15 +81,6 @@ def test_what_says_too_late_what_it_is_is_read_all_the_same(order: tuple[str, ..
     assert answered(body) == expected(body)
 
 
-def test_what_says_too_late_what_it_is_must_not_be_large() -> None:
-    """It could only be read at once, at thirty times its size: anybody could have it done."""
-    whole = json.loads(review(old(), old("b")))
-    body = json.dumps({name: whole[name] for name in ("request", "kind", "apiVersion")}).encode()
-    with pytest.raises(ReviewError, match="not said before them"):
-        answered(body, most=len(body) - 1)
-    assert answered(body, most=len(body)) == expected(body)
-
-
 @pytest.mark.parametrize(
     "body",
     [
@@ -110,9 +107,20 @@ def test_what_is_none_is_told_so(body: bytes) -> None:
 
 def test_with_another_msgspec_large_reviews_are_read_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that words its errors otherwise costs time and memory, and no request."""
-    monkeypatch.setattr("restow.conversion.server.largereview.WORKS", False)
+    monkeypatch.setattr("restow.conversion.review.WORKS", False)
     body = review(old(), old("b"))
     assert answered(body, most=1000) == expected(body)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1001, 0), (3, 7_000_000)])
+def test_a_deep_review_is_refused_if_it_is_more_than_api_servers_send(count: int, size: int) -> None:
+    """A deep one is read at once: of millions of objects that would hold the loop up for seconds."""
+    deep = b"[" * 5000 + b"]" * 5000
+    body = review().replace(
+        b'"objects":[]', b'"objects":[' + b" " * size + b",".join([deep, *[b"{}"] * (count - 2), deep]) + b"]"
+    )
+    with pytest.raises(ReviewError, match="nested too deeply for"):
+        answered(body)
 
 
 def test_an_object_that_is_too_large_is_refused() -> None:
@@ -129,7 +137,7 @@ def test_many_tiny_objects_take_no_more_memory_than_their_text() -> None:
     body = review().replace(b'"objects":[]', b'"objects":[' + b",".join([b"{}"] * count) + b"]")
     tracemalloc.start()
     try:
-        steps = iter(LargeReview(graph, body, most=MOST))
+        steps = iter(Review(graph, body, most=MOST))
         for _ in range(1000):
             next(steps)
         _, peak = tracemalloc.get_traced_memory()
@@ -143,9 +151,9 @@ def test_a_review_that_is_given_up_lets_its_body_go() -> None:
     gc.disable()
     tracemalloc.start()
     try:
-        body = bytearray(review().replace(b'"objects":[]', b'"objects":[' + b",".join([b"{}"] * 300_000) + b"]"))
+        body = review().replace(b'"objects":[]', b'"objects":[' + b",".join([b"{}"] * 300_000) + b"]")
         before = len(body)
-        large = LargeReview(graph, body, most=MOST)
+        large = Review(graph, body, most=MOST)
         next(iter(large))
         assert large.failures
         del large, body
