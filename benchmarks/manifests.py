@@ -1,0 +1,133 @@
+"""The YAML editor of ``restow convert`` beside ruamel.yaml's round trip, on manifests that people wrote.
+
+``python -m benchmarks.manifests FOLDER...`` makes the same edit to every manifest in the folders, once with each: the
+apiVersion of every object changes, its ``spec`` gets a field at its end, and loses its first one that has a one-line
+value. It counts the files whose diff has only the lines of these three fields. ruamel.yaml writes each file with all
+its indentations and document starts, and its best result counts; files above 60 kB are left out. It is no dependency:
+``pip install ruamel.yaml`` before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import difflib
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from restow.conversion.manifests import NotYaml, read
+from restow.conversion.manifests.edit import edit
+from restow.conversion.values import same
+
+_VERSION: Final = "benchmark.example.dev/v9"
+_FIELD: Final = "benchmarkField"
+_INDENTS: Final = ((2, 2, 0), (2, 4, 2), (4, 4, 0), (4, 4, 2), (4, 6, 4))  # of mappings, of lists, of their dashes
+_MOST: Final = 60_000  # bytes of a file: larger ones are generated, and take ruamel.yaml minutes
+_VERDICTS: Final = ("only the lines of the edit", "other lines too", "other data", "not read or not written")
+
+Way = Callable[[str], Iterator[str]]
+
+
+class _InPlace:
+    """Says that every field stands for what it was."""
+
+    def trace(self, place: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
+        return place, True
+
+
+def _change(document: Any) -> str | None:
+    """Make the edit to a document; return the name of the field that went, None if the document is no object."""
+    if not isinstance(document, dict) or not {"apiVersion", "kind"} <= document.keys():
+        return None
+    document["apiVersion"] = _VERSION
+    spec = document.get("spec")
+    if not isinstance(spec, dict) or not spec:
+        return ""
+    name = next((name for name, value in spec.items() if isinstance(value, str | int) and "\n" not in str(value)), "")
+    if name:
+        del spec[name]
+    spec[_FIELD] = "added"
+    return str(name)
+
+
+def _restow(text: str) -> Iterator[str]:
+    parts: list[str] = []
+    for document in reversed(read(text)):
+        new = copy.deepcopy(document.data)
+        if _change(new) is not None and document.root is not None:
+            made = edit(text, document.root, new, _InPlace())
+            parts.append(made.text + text[made.end :])
+            text = text[: made.start]
+    yield "".join((text, *reversed(parts)))
+
+
+def _ruamel(text: str) -> Iterator[str]:
+    for (mapping, sequence, offset), starts in product(_INDENTS, (False, True)):
+        yaml = YAML()
+        yaml.preserve_quotes, yaml.width, yaml.explicit_start = True, 1_000_000, starts
+        yaml.indent(mapping=mapping, sequence=sequence, offset=offset)
+        documents = list(yaml.load_all(text))
+        for document in documents:
+            _change(document)
+        stream = io.StringIO()
+        yaml.dump_all(documents, stream)
+        yield stream.getvalue()
+
+
+def _judge(way: Way, text: str, wanted: list[Any], own: tuple[str, ...]) -> str:
+    """Return the best that becomes of a file."""
+    found = {_VERDICTS[-1]}
+    try:
+        for written in way(text):
+            lines = list(difflib.unified_diff(text.splitlines(), written.splitlines(), n=0))[2:]
+            others = [line for line in lines if line[0] in "+-" and not line[1:].lstrip(" -\"'").startswith(own)]
+            is_same = same([document.data for document in read(written)], wanted)
+            found.add(_VERDICTS[2 if not is_same else 1 if others else 0])
+            if _VERDICTS[0] in found:
+                break
+    except (NotYaml, YAMLError, AttributeError, TypeError, ValueError):
+        pass
+    return min(found, key=_VERDICTS.index)
+
+
+def _manifests(folders: list[Path]) -> Iterator[tuple[Path, str, list[Any], tuple[str, ...]]]:
+    """Yield each manifest with what it has to say after the edit, and the fields whose lines may change."""
+    for path in sorted(path for folder in folders for path in folder.rglob("*.y*ml") if path.stat().st_size <= _MOST):
+        try:
+            text = path.read_text()
+            documents = read(text)
+        except (NotYaml, UnicodeDecodeError):
+            continue
+        wanted = [copy.deepcopy(document.data) for document in documents if not document.problem]
+        names = [_change(document) for document in wanted]
+        if len(wanted) == len(documents) and any(name is not None for name in names):
+            yield path, text, wanted, tuple(f"{name}" for name in {*filter(None, names), "apiVersion", _FIELD})
+
+
+def main() -> None:
+    """Read the command line, compare, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.manifests", description=__doc__)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--show", action="store_true", help="name each file of which more than its lines changed")
+    flags = parser.parse_args()
+    counts: dict[str, Counter[str]] = {"restow": Counter(), "ruamel.yaml": Counter()}
+    for path, text, wanted, own in _manifests(flags.folders):
+        for name, way in (("restow", _restow), ("ruamel.yaml", _ruamel)):
+            verdict = _judge(way, text, wanted, own)
+            counts[name][verdict] += 1
+            if flags.show and verdict != _VERDICTS[0]:
+                print(f"{name}: {path}: {verdict}")
+    for name, found in counts.items():
+        said = ", ".join(f"{found[verdict]} {verdict}" for verdict in _VERDICTS)
+        print(f"{name}, {found.total()} files: {said}")
+
+
+if __name__ == "__main__":
+    main()
