@@ -1,7 +1,7 @@
 """The examples of Gardener's documents as manifests, and short ways to write a profile in a test.
 
-The documents are GEP-32 (lifecycles), GEP-25 (NamespacedCloudProfiles) and Gardener's example manifests; the latter lie
-in the shared data. Dates stay the texts that they are, as the API server reads them.
+The documents are GEP-32 (lifecycles), GEP-25 (NamespacedCloudProfiles) and Gardener's example manifests (from its
+Go module). Dates stay the texts that they are, as the API server reads them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import Any
 import yaml
 
 from tests.apiserver.kind import Document
-from tests.shared_data import shared_data
+from tests.upstream.files import gardener
 
 __all__ = [
-    "GARDENER_MANIFESTS",
     "GEP_25",
     "GEP_32",
     "GEP_32_BEFORE",
@@ -29,7 +28,6 @@ __all__ = [
     "versions_of",
 ]
 
-GARDENER_MANIFESTS = ("30-cloudprofile.yaml", "35-namespacedcloudprofile.yaml", "90-shoot.yaml")
 
 #: What stands in Gardener's manifests for a value of one's own.
 _FILLED_IN = {
@@ -290,7 +288,7 @@ def versions_of(manifest: Document) -> list[Document]:
 
 def gardener_manifest(name: str) -> Document:
     """Read one of Gardener's example manifests, its placeholders filled in."""
-    text = shared_data("gardener", name).read_text()
+    text = (gardener() / name).read_text()
     for placeholder, value in _FILLED_IN.items():
         text = text.replace(placeholder, value)
     return load(text)

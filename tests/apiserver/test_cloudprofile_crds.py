@@ -23,7 +23,6 @@ from restow.kube.resources import CRDS
 from tests.apiserver.kind import Document, owners, until
 from tests.apiserver.profile_api import Api, alone, findings, install, lenient, uninstall, with_cluster
 from tests.apiserver.profile_documents import (
-    GARDENER_MANIFESTS,
     GEP_25,
     GEP_32,
     GEP_32_BEFORE,
@@ -36,7 +35,8 @@ from tests.apiserver.profile_documents import (
     table,
     versions_of,
 )
-from tests.shared_data import shared_data
+from tests.cloudprofile.cases import load as cases_of
+from tests.upstream.files import GARDENER
 
 #: Where the documents' examples live.
 NAMESPACES = ("garden-dev", "garden-local", "project-xyz", "shoot")
@@ -273,7 +273,7 @@ async def test_a_shoot_of_gep_25_is_one_of_v1beta2(api: Api) -> None:
 
 
 @at_v1beta1
-@pytest.mark.parametrize("name", GARDENER_MANIFESTS)
+@pytest.mark.parametrize("name", GARDENER)
 async def test_gardeners_manifests_apply(api: Api, name: str) -> None:
     """Platforms come with manifests like these; only the placeholders are filled in."""
     manifest = gardener_manifest(name)
@@ -294,8 +294,8 @@ async def test_gardeners_manifests_apply(api: Api, name: str) -> None:
 def accepted_cases(file: str, version: str) -> list[tuple[str, Document]]:
     """The cases of Gardener's behaviour without errors that can be said at a version, by name."""
     found = []
-    for case in json.loads(shared_data("cases", file).read_text()):
-        if case["expected"]["errors"] or case.get("superseded") or "parent" in case["input"]:
+    for case in cases_of(file):
+        if case["expected"]["errors"] or "differs" in case or "parent" in case["input"]:
             continue
         manifest = case["input"].get("object") or case["input"]["new"]
         if any("cpu" not in each for each in manifest["spec"].get("machineTypes", [])):
@@ -308,7 +308,7 @@ def accepted_cases(file: str, version: str) -> list[tuple[str, Document]]:
 
 
 @pytest.mark.parametrize("installed", ["v1beta1", "v1beta2"], indirect=True)
-@pytest.mark.parametrize("file", ["cloudprofile_validation.json", "ncp_validation.json"])
+@pytest.mark.parametrize("file", ["cloudprofile_validation", "namespaced_validation"])
 async def test_what_gardener_takes_is_taken(api: Api, file: str) -> None:
     """A schema that is stricter than the API it stands for would refuse objects that are there already."""
     kind = "CloudProfile" if file.startswith("cloudprofile") else "NamespacedCloudProfile"

@@ -24,7 +24,7 @@ from tests.apiserver.samples import LOSSY, Sample, Write, applied, carry_out, cr
 from tests.apiserver.samples_core import CLUSTER_CLASSES, CLUSTERS, MACHINES
 from tests.apiserver.samples_kubeadm import CONTROL_PLANES, KUBEADM_CONFIGS
 from tests.apiserver.twoschemas import known, must_own, owns, restricted, rooted, unknown
-from tests.shared_data import shared_data
+from tests.upstream.files import cluster_api
 
 SAMPLES = (MACHINES, CLUSTERS, CLUSTER_CLASSES, KUBEADM_CONFIGS, CONTROL_PLANES)
 
@@ -65,7 +65,7 @@ class Upgrade:
 @asynccontextmanager
 async def upgrade(cluster: HttpCluster, etcd: Etcd, sample: Sample) -> AsyncIterator[Upgrade]:
     """Bring a sample to where a migration begins."""
-    published = yaml.load(shared_data("cluster-api", sample.file).read_text(), yaml.CSafeLoader)
+    published = yaml.load((cluster_api() / sample.file).read_text(), yaml.CSafeLoader)
     kind = PublishedKind(cluster, etcd, published, sample.canaries)
     try:
         first = ("v1beta1", "v1beta2") if sample.both_served else ("v1beta1",)

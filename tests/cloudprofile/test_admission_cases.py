@@ -12,20 +12,10 @@ from restow.cloudprofile.parts import by_name
 from restow.cloudprofile.protection import protect, protect_namespaced
 from restow.cloudprofile.verbs import needed_verbs
 from restow.cloudprofile.verdicts import judge, judge_namespaced
-from tests.cloudprofile.cases import Case, Overruled, assert_outcome, load, now_of, params
-
-_SPEC_EQUAL = "an update that leaves the spec equal is always admitted"
-
-OVERRULED_ADMISSION = {
-    "QUIRK: updateStrategy override of a parent image cannot be changed any more once the image entry is in the "
-    "NamespacedCloudProfile": Overruled("QUIRK not followed", {"allowed": True}),
-    "metadata-only update (annotation) still runs the full validation and fails if the parent is gone": Overruled(
-        _SPEC_EQUAL, {"allowed": True}
-    ),
-}
+from tests.cloudprofile.cases import Case, assert_outcome, load, now_of, params
 
 
-@pytest.mark.parametrize("case", params(load("ncp_admission"), OVERRULED_ADMISSION))
+@pytest.mark.parametrize("case", params(load("namespaced_admission")))
 def test_a_namespacedcloudprofile_says_only_what_its_parent_lets_it_say(case: Case) -> None:
     """A project could bring versions or images that the landscape does not support, or could not extend a date."""
     given = case["input"]
@@ -45,16 +35,7 @@ def _in_namespace(profile: Any) -> Any:
     return profile and {**profile, "metadata": {"namespace": "ns", **profile["metadata"]}}
 
 
-OVERRULED_PROTECTION = {
-    "CloudProfile: removing a lifecycle stage that a NamespacedCloudProfile overrides is not protected at HEAD (GEP-32 "
-    "demands it)": Overruled(
-        "GEP-32: an overridden stage cannot be deleted",
-        {"allowed": False, "errorContains": ["stage expired of version 1.29.4", "NamespacedCloudProfile 'ns/n'"]},
-    ),
-}
-
-
-@pytest.mark.parametrize("case", params(load("reference_manager"), OVERRULED_PROTECTION))
+@pytest.mark.parametrize("case", params(load("protection")))
 def test_what_others_use_stays(case: Case) -> None:
     """A Shoot would run a version, or a NamespacedCloudProfile override one, that is nowhere to be found any more."""
     given, existing = case["input"], case["input"]["existing"]
@@ -69,7 +50,7 @@ def test_what_others_use_stays(case: Case) -> None:
     assert_outcome(found, case["expected"])
 
 
-@pytest.mark.parametrize("case", params(load("ncp_custom_verbs")))
+@pytest.mark.parametrize("case", params(load("verbs")))
 def test_who_changes_versions_needs_a_verb(case: Case) -> None:
     """A project's administrator could keep expired versions alive, or an operator be refused without reason.
 
@@ -82,46 +63,17 @@ def test_who_changes_versions_needs_a_verb(case: Case) -> None:
     assert all(given["verbs"].get(verb) for verb in needed) is expected["allowed"]
 
 
-_NOT_DROPPED = "nothing is dropped in silence: refuse on update, warn on create"
-_API_SERVER = "the API server keeps generation, status and the status subresource of a CRD"
-
-DROPPED = {
-    "CloudProfile create drops expired Kubernetes and image versions (legacy and lifecycle)": 5,
-    "NamespacedCloudProfile create drops expired versions / only machineImages": 2,
-    "NamespacedCloudProfile create drops expired versions / both": 4,
-    "NamespacedCloudProfile create: image entry with updateStrategy is kept without versions": 1,
-    "CloudProfile update drops nothing": 5,
-    "NamespacedCloudProfile update: expired Kubernetes versions already present stay": 0,
-    "NamespacedCloudProfile update: expired image versions already present stay": 0,
-}
-"""Cases of dropping versions, with how many expired ones they bring: none of those goes, each is spoken of."""
-
-OF_THE_API_SERVER = {
-    "generation is 1 on create",
-    "generation incremented on spec change",
-    "status sent on a spec update is ignored",
-    "CloudProfile: spec sent on a status update is ignored",
-}
-
-
-def test_each_case_of_writing_is_followed_or_overruled() -> None:
-    """A case of what happens on a write would be passed over in silence."""
-    names = {case["name"] for case in load("version_drop_on_write")}
-    canonical = {name for name in names if "canonicalize" in name}
-    assert names == DROPPED.keys() | OF_THE_API_SERVER | canonical, _API_SERVER
-
-
-@pytest.mark.parametrize("case", params(case for case in load("version_drop_on_write") if case["name"] in DROPPED))
+@pytest.mark.parametrize("case", params(load("expired_on_write", "expired")))
 def test_expired_versions_are_warned_of_on_create_and_refused_on_update(case: Case) -> None:
     """Versions would vanish from a manifest without a word, and GitOps would fight for them."""
-    given, expired = case["input"], DROPPED[case["name"]]
+    given, expired = case["input"], case["expected"]["spoken"]
     verdict = _judge(given, now_of(case))
     spoken = [
         remark
         for remark in (*verdict.findings, *verdict.cautions)
         if "in the past" in str(remark) or "expired already" in str(remark)
     ]
-    assert len(spoken) == expired, _NOT_DROPPED
+    assert len(spoken) == expired
     refused = [remark for remark in verdict.findings if remark in spoken]
     assert len(refused) == (expired if given["operation"] == "UPDATE" else 0)
 
@@ -148,9 +100,7 @@ def _judge(given: dict[str, Any], now: Any) -> Verdict:
     return judge_namespaced(new, old, parent=parent, shoots=(), now=now)
 
 
-@pytest.mark.parametrize(
-    "case", params(case for case in load("version_drop_on_write") if "canonicalize" in case["name"])
-)
+@pytest.mark.parametrize("case", params(load("expired_on_write", "capabilities")))
 def test_capabilities_and_plain_architectures_say_the_same(case: Case) -> None:
     """A reader that knows only the plain fields would see machines without architecture."""
     given = case["input"]

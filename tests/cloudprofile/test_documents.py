@@ -14,7 +14,7 @@ from restow.cloudprofile.rendering import render
 from restow.cloudprofile.verbs import needed_verbs
 from restow.cloudprofile.verdicts import judge, judge_namespaced
 from tests.cloudprofile.manifests import manifest
-from tests.shared_data import shared_data
+from tests.upstream.files import gardener
 
 GEP_32_DAY = parse_time("2024-12-03T00:00:00Z")
 GEP_25_DAY = parse_time("2024-02-08T00:00:00Z")
@@ -340,13 +340,13 @@ def test_gep_25_shoot_reference() -> None:
 
 def test_gardeners_example_cloudprofile() -> None:
     """Gardener's own example would be refused."""
-    profile = manifest(shared_data("gardener", "30-cloudprofile.yaml").read_text())
+    profile = manifest((gardener() / "30-cloudprofile.yaml").read_text())
     assert _created(profile, parse_time("2025-10-01T00:00:00Z")).findings == ()
 
 
 def test_gardeners_example_namespacedcloudprofile() -> None:
     """Gardener's own example would be refused beside a parent that has what it overrides."""
-    profile = manifest(shared_data("gardener", "35-namespacedcloudprofile.yaml").read_text())
+    profile = manifest((gardener() / "35-namespacedcloudprofile.yaml").read_text())
     parent = manifest("""
     metadata: {name: local}
     spec:

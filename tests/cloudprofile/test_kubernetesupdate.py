@@ -19,22 +19,10 @@ from restow.cloudprofile.kubernetesupdate import (
 )
 from restow.cloudprofile.lifecycle import Classification, classification_at
 from restow.cloudprofile.semver import InvalidVersion, parse
-from tests.cloudprofile.cases import Case, Overruled, load, now_of, params
+from tests.cloudprofile.cases import Case, load, now_of, params
 
 NOW = datetime(2025, 1, 15, 12, 0, 1, tzinfo=UTC)
 PAST, FUTURE = "2025-01-14T12:00:00Z", "2025-01-16T12:00:00Z"
-
-OVERRULED = {
-    "expired: deprecated and supported are not distinguished for the forced next-minor target": Overruled(
-        "design 7: in the next minor, too, a supported version comes before a deprecated one",
-        {
-            "error": False,
-            "version": "1.29.2",
-            "changed": True,
-            "reason": "Kubernetes version expired - force update required",
-        },
-    ),
-}
 
 
 def version(text: str, classification: str | None = None, expires: str | None = None) -> dict[str, Any]:
@@ -43,27 +31,21 @@ def version(text: str, classification: str | None = None, expires: str | None = 
     return {name: value for name, value in fields.items() if value is not None}
 
 
-@pytest.mark.parametrize("case", params(load("k8s_auto_update", "latestForPatchAutoUpdate")))
+@pytest.mark.parametrize("case", params(load("kubernetes_update", "latest patch")))
 def test_auto_target_as_in_gardener(case: Case) -> None:
     """An automatic update that left its minor version or took a preview would surprise every owner."""
     target = auto_target(case["input"]["versions"], case["input"]["currentVersion"], now_of(case))
     assert (target or "") == case["expected"]["version"]
 
 
-@pytest.mark.parametrize("case", params(load("k8s_forced_update", "forceToConsecutiveMinor")))
+@pytest.mark.parametrize("case", params(load("kubernetes_update", "next minor")))
 def test_consecutive_minor_as_in_gardener(case: Case) -> None:
     """A forced update that skipped a minor version would break the cluster."""
     target = consecutive_minor_target(case["input"]["versions"], case["input"]["currentVersion"], now_of(case))
     assert (target or "") == case["expected"]["version"]
 
 
-@pytest.mark.parametrize(
-    "case",
-    params(
-        load("k8s_auto_update", "maintainKubernetesVersion") + load("k8s_forced_update", "maintainKubernetesVersion"),
-        OVERRULED,
-    ),
-)
+@pytest.mark.parametrize("case", params(load("kubernetes_update", "update")))
 def test_updates_as_in_gardener(case: Case) -> None:
     """What is due, why, and where it goes are what Shoot owners know from Gardener."""
     given_, expected = case["input"], case["expected"]
@@ -78,7 +60,7 @@ def test_updates_as_in_gardener(case: Case) -> None:
         assert why is not None and why.reason == expected["reason"]
 
 
-@pytest.mark.parametrize("case", params(load("k8s_forced_update", "maintainKubernetesVersionRepeatedly")))
+@pytest.mark.parametrize("case", params(load("kubernetes_update", "chain")))
 def test_chain_as_in_gardener(case: Case) -> None:
     """The chain has to end on the version that maintenance after maintenance ends on."""
     chain = forced_chain(case["input"]["versions"], case["input"]["currentVersion"], now_of(case))

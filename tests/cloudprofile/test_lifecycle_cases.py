@@ -7,25 +7,16 @@ from datetime import timedelta
 import pytest
 
 from restow.cloudprofile.lifecycle import classification_at, next_transition_of, status_of
-from tests.cloudprofile.cases import Case, Overruled, load, now_of, params
-
-_T_AT_START = "a stage is active from its start on (t >= start)"
-
-OVERRULED_CLASSIFICATIONS = {
-    "GEP lifecycle of 1.30.6 evaluated at 2024-12-01T00:00:00Z (a stage starts strictly after its "
-    "startTime)": Overruled(_T_AT_START, {"classification": "supported"}),
-    "expirationDate equal to now is not yet expired": Overruled(_T_AT_START, {"classification": "expired"}),
-    "startTime equal to now: stage not yet active": Overruled(_T_AT_START, {"classification": "supported"}),
-}
+from tests.cloudprofile.cases import Case, load, now_of, params
 
 
-@pytest.mark.parametrize("case", params(load("lifecycle_eval", "currentClassification"), OVERRULED_CLASSIFICATIONS))
+@pytest.mark.parametrize("case", params(load("lifecycle", "classification")))
 def test_a_version_is_what_its_stages_say(case: Case) -> None:
     """A Shoot would be refused a version that is offered, or be given one that is not."""
     assert classification_at(case["input"]["version"], now_of(case)) == case["expected"]["classification"]
 
 
-@pytest.mark.parametrize("case", params(load("lifecycle_eval", "durationUntilNextTransition")))
+@pytest.mark.parametrize("case", params(load("lifecycle", "next transition")))
 def test_the_next_transition_is_known(case: Case) -> None:
     """The status would be stale for longer than the stages say."""
     now = now_of(case)
@@ -33,7 +24,7 @@ def test_the_next_transition_is_known(case: Case) -> None:
     assert (0 if at is None else (at - now).total_seconds()) == case["expected"]["seconds"]
 
 
-@pytest.mark.parametrize("case", params(load("lifecycle_eval", "reconcileCloudProfile")))
+@pytest.mark.parametrize("case", params(load("lifecycle", "status")))
 def test_the_status_lists_every_version_and_the_time_of_the_next_change(case: Case) -> None:
     """The status, which down-conversion reads, would miss a version or change too late."""
     now, spec = now_of(case), case["input"]["spec"]

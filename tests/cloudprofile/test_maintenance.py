@@ -42,7 +42,7 @@ def update_of(given_: dict[str, Any]) -> Update:
     return Update(given_["successful"], given_["description"], given_["reason"])
 
 
-@pytest.mark.parametrize("case", params(load("maintenance_messages")))
+@pytest.mark.parametrize("case", params(load("messages")))
 def test_messages_as_in_gardener(case: Case) -> None:
     """Dashboards and people read these texts; they have to stay what they know."""
     given_, expected = case["input"], case["expected"]
@@ -360,7 +360,7 @@ def test_one_maintenance_a_window(triggered: str | None, annotation: str, due: b
     assert is_maintenance_due(shoot_, NOW) is bool(annotation)
 
 
-@pytest.mark.parametrize("case", params(load("controllers")))
+@pytest.mark.parametrize("case", params(load("deletion")))
 def test_deletion_as_in_gardener(case: Case) -> None:
     """A profile that vanished under its Shoots would leave them without versions."""
     expected, existing, profile = case["expected"], case["input"]["existing"], case["input"]["object"]

@@ -11,7 +11,7 @@ from restow.cloudprofile.rendering import render
 from tests.cloudprofile.cases import Case, load, params
 
 
-@pytest.mark.parametrize("case", params(load("namespacedcloudprofile_merge", "merge", "mergeLifecycles (proposal)")))
+@pytest.mark.parametrize("case", params(load("rendering", "merge")))
 def test_a_namespacedcloudprofile_renders(case: Case) -> None:
     """Shoots would be offered versions, images or machines that neither profile says."""
     given = case["input"]
@@ -19,7 +19,7 @@ def test_a_namespacedcloudprofile_renders(case: Case) -> None:
     assert rendered == case["expected"]["cloudProfileSpec"]
 
 
-@pytest.mark.parametrize("case", params(load("namespacedcloudprofile_merge", "transformToParentFormat")))
+@pytest.mark.parametrize("case", params(load("rendering", "form")))
 def test_a_project_may_use_the_other_form_of_architectures(case: Case) -> None:
     """An image of a project would fit no machine of its parent's, for being described in the other form."""
     given = case["input"]
@@ -28,7 +28,7 @@ def test_a_project_may_use_the_other_form_of_architectures(case: Case) -> None:
 
 
 def _without_order(spec: dict[str, Any], case: Case) -> dict[str, Any]:
-    if "unordered" not in case["expected"] and "unordered" not in case:
+    if "unordered" not in case["expected"]:
         return spec
     images = [
         {**image, "versions": [{**v, "architectures": sorted(v.get("architectures") or ())} for v in image["versions"]]}

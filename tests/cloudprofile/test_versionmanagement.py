@@ -20,9 +20,8 @@ from restow.cloudprofile.managementconfig import (
 )
 from restow.cloudprofile.semver import parse
 from restow.cloudprofile.versionmanagement import manage
-from tests.cloudprofile.cases import Case, Overruled, load, now_of, params
+from tests.cloudprofile.cases import Case, load, now_of, params
 
-FILE = "automatic_version_management"
 NOW = datetime(2025, 1, 15, 12, tzinfo=UTC)
 PAST = "2025-01-14T12:00:00Z"
 ON = VersionManagement(
@@ -39,46 +38,15 @@ def version(text: str, classification: str | None = None, expires: str | None = 
     return {name: value for name, value in fields.items() if value is not None}
 
 
-ONE_PER_IMAGE = "design 7: one supported version per image"
-OVERRULED = {
-    "seed-002 design / machine image / one supported version per major.minor is kept (the highest)": Overruled(
-        ONE_PER_IMAGE,
-        {
-            "versions": [
-                version("1.3.1", SUPPORTED),
-                version("1.3.0", DEPRECATED, "2025-05-15T12:00:00Z"),
-                version("1.2.0", DEPRECATED, "2025-05-15T12:00:00Z"),
-                version("1.2.1", DEPRECATED, "2025-05-15T12:00:00Z"),
-            ]
-        },
-    ),
-    "later design / with version maintenance / only previews in an unmaintained minor: all deprecated without date": (
-        Overruled(
-            "versioning policy: only the latest patch of an unmaintained minor is left to a person",
-            {
-                "versions": [
-                    version("1.3.1", SUPPORTED),
-                    version("1.2.1", SUPPORTED),
-                    version("1.1.1", SUPPORTED),
-                    version("1.0.3", DEPRECATED),
-                    version("1.0.2", DEPRECATED, "2025-02-14T12:00:00Z"),
-                    version("1.0.1", DEPRECATED, "2025-02-14T12:00:00Z"),
-                ]
-            },
-        )
-    ),
-}
-
-
 def configuration(case: Case) -> tuple[VersionManagement, bool]:
     """Return a case's configuration as the policy document would write it, and whether it is for images.
 
     The later revision of Gardener's draft had one configuration for both: with `versionMaintenance` it is what the
     document has for Kubernetes, without it what the document has for images.
     """
-    config, function = case["input"]["config"], case["input"]["function"]
-    if function != "reconcileVersions (Kubernetes and machine images alike)":
-        return VersionManagement.model_validate(config), function == "reconcileMachineImageVersions"
+    config, group = case["input"]["config"], case["input"]["group"]
+    if group != "either":
+        return VersionManagement.model_validate(config), group == "images"
     if maintenance := config.get("versionMaintenance"):
         part = {
             "enabled": True,
@@ -98,7 +66,7 @@ def said(item: dict[str, Any]) -> tuple[str, datetime | None, bool]:
     return classification_at(item, NOW).value, expires[0] if expires else None, classified
 
 
-@pytest.mark.parametrize("case", params(load(FILE), OVERRULED))
+@pytest.mark.parametrize("case", params(load("version_management")))
 def test_management_as_in_gardeners_drafts(case: Case) -> None:
     """What was designed for Gardener, written as stages instead of classification and date."""
     config, for_images = configuration(case)

@@ -6,13 +6,13 @@ import pytest
 import yaml
 
 from restow.crds import Crd, Schema, added_defaults, dropped_fields, topology_differences
-from tests.shared_data import shared_data
+from tests.upstream.files import cluster_api
 
 
 @pytest.fixture(scope="module")
 def crds() -> list[Crd]:
     """Return all of Cluster API's CRDs."""
-    files = sorted(shared_data("cluster-api").glob("*.yaml"))
+    files = sorted(cluster_api().glob("*.yaml"))
     assert files
     return [Crd.from_document(yaml.load(file.read_text(), yaml.CSafeLoader)) for file in files]
 

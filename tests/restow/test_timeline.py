@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.restow.commandline import restow
-from tests.shared_data import shared_data
+from tests.upstream.files import cluster_api
 
 POLICY = Path(__file__).parents[2] / "docs" / "examples" / "timeline" / "cluster-api.yaml"
 
@@ -21,7 +21,7 @@ def test_the_example():
 
 def test_real_manifests():
     """Cluster API's CRDs, which have v1beta1 served and v1beta2 stored, are right in v1.13 and late in v1.16."""
-    crds = shared_data("cluster-api")
+    crds = cluster_api()
     assert restow("timeline", "-f", POLICY, f"v1.13={crds}").code == 0
     late = restow("timeline", "-f", POLICY, f"v1.16={crds}", "-o", "json")
     assert late.code == 1

@@ -9,7 +9,6 @@ import pytest
 from restow.conversion.structure import violations
 from restow.conversion.testing import Laws
 from tests.apiserver.profile_documents import (
-    GARDENER_MANIFESTS,
     GEP_25,
     GEP_32,
     GEP_32_BEFORE,
@@ -27,6 +26,7 @@ from tests.cloudprofile.conversions.family import (
     stage,
     up,
 )
+from tests.upstream.files import GARDENER
 
 
 def check_both_ways(obj: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_the_manifests_of_namespaced_profiles(name: str) -> None:
         assert new["metadata"] == old["metadata"], "an override of a date alone needs no stash"
 
 
-@pytest.mark.parametrize("name", GARDENER_MANIFESTS)
+@pytest.mark.parametrize("name", GARDENER)
 def test_gardeners_manifests(name: str) -> None:
     """Real manifests: whole objects, with all that conversion does not touch."""
     check_both_ways(gardener_manifest(name))
