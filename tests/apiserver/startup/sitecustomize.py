@@ -1,4 +1,4 @@
-"""What Python runs first in the operators of `test_embedding`: they settle for seconds, and not for a minute.
+"""What Python runs first in the operators that tests embed the migrator in: they settle for seconds, not for a minute.
 
 An operator of a real cluster has to wait as long as an API server lets a request last; these tests hold none back.
 """
