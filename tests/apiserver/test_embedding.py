@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -148,16 +148,30 @@ async def holder(kind: Kind) -> str:
     return str(found.get("holderIdentity") or "")
 
 
-async def someone_leads(kind: Kind) -> None:
-    """Wait for a first leader."""
-    await until(lambda: holder(kind), "nobody leads")
+def assert_some_runs(replicas: Iterable[Replica]) -> None:
+    """Fail at once if every process has ended, in place of a wait for what none of them will do."""
+    codes = [each.process.returncode for each in replicas]
+    assert None in codes, f"every replica has ended, with the codes {codes}"
 
 
-async def migrated(kind: Kind) -> None:
-    """Wait until storedVersions is pruned, then look at every object."""
+async def someone_leads(kind: Kind, *replicas: Replica) -> None:
+    """Wait until one of the replicas leads."""
+
+    async def led() -> str:
+        assert_some_runs(replicas)
+        return await holder(kind)
+
+    await until(led, "nobody leads")
+
+
+async def migrated(kind: Kind, *replicas: Replica) -> None:
+    """Wait until one of the replicas has pruned storedVersions, then look at every object."""
 
     async def pruned() -> bool:
-        return await kind.stored_versions() == ["v1beta1"]
+        if await kind.stored_versions() == ["v1beta1"]:
+            return True
+        assert_some_runs(replicas)
+        return False
 
     await until(pruned, f"{kind.name} is not pruned")
     await assert_all_done(kind)
@@ -170,9 +184,9 @@ async def test_an_operator_migrates_after_a_flip_and_ends_on_sigterm(
     """What the documentation shows has to work as it stands: a flip is enough, and a SIGTERM ends it cleanly."""
     kind = stored_old
     async with replica(kind, control_plane, tmp_path / "one", *command) as one:
-        await someone_leads(kind)
+        await someone_leads(kind, one)
         await kind.change(kind.document(storage="v1beta1", default=True))
-        await migrated(kind)
+        await migrated(kind, one)
         one.process.send_signal(signal.SIGTERM)
         await one.ends()
         assert one.process.returncode == 0
@@ -202,9 +216,9 @@ async def test_sigterm_in_the_middle_hands_over_without_a_write_cut_off(
 
         for each in both:
             each.at_write = stop_in_the_middle
-        await someone_leads(kind)
+        await someone_leads(kind, *both)
         await kind.change(kind.document(storage="v1beta1", default=True))
-        first = await until_stopped(stopped)
+        first = await until_stopped(stopped, both)
         leader, writes = await holder(kind), len(first.writes)
         await first.ends()
         assert await holder(kind) != leader, "it was not released"
@@ -218,7 +232,7 @@ async def test_sigterm_in_the_middle_hands_over_without_a_write_cut_off(
             assert found["apiVersion"].endswith("/v1beta1") and entry_versions(found) == {"v1beta1"}, path
         for each in both:
             each.at_write = None
-        await migrated(kind)
+        await migrated(kind, *both)
         second = one if first is two else two
         assert one.unsafe == two.unsafe == [] and second.prunes == 1
 
@@ -242,13 +256,13 @@ async def test_a_leader_killed_in_the_middle_is_followed_by_another(
 
         for each in replicas:
             each.at_write = kill_in_the_middle
-        await someone_leads(kind)
+        await someone_leads(kind, *replicas)
         await kind.change(kind.document(storage="v1beta1", default=True))
-        first = await until_stopped(killed)
+        first = await until_stopped(killed, replicas)
         await first.process.wait()
         done = sum(entry_versions(found) == {"v1beta1"} for found in (await kind.stored()).values())
         assert 0 < done < COUNT and await kind.stored_versions() == ["v1alpha1", "v1beta1"]
-        await migrated(kind)
+        await migrated(kind, *replicas)
         second = next(each for each in replicas if each.prunes)
         assert second is not first and not any(each.unsafe for each in replicas)
         assert sum(each.prunes for each in replicas) == 1
@@ -271,10 +285,12 @@ async def test_an_operator_that_may_not_watch_crds_ends(
         assert await holder(kind) == ""
 
 
-async def until_stopped(stopped: list[Replica]) -> Replica:
+async def until_stopped(stopped: list[Replica], replicas: Iterable[Replica]) -> Replica:
     """Wait until a replica was hit."""
 
     async def hit() -> Replica | None:
+        if not stopped:
+            assert_some_runs(replicas)
         return stopped[0] if stopped else None
 
     found: Replica = await until(hit, "nobody got to the middle")

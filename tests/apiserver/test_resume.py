@@ -151,6 +151,7 @@ async def test_no_watermark_is_taken_before_the_crd_has_settled(
     process = asyncio.create_task(run(proxy, kind, settle="3600"))
     async with asyncio.timeout(30):
         while not any(seen.path.endswith("/selfsubjectaccessreviews") for seen in proxy.seen):
+            assert not process.done(), "the process ended before it settled"
             await asyncio.sleep(0.05)
     await asyncio.sleep(0.3)
     os.kill(KILLED[0], signal.SIGTERM)
