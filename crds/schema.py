@@ -5,20 +5,25 @@ Two parts of the API server read these schemas, and managedFields work needs the
   leaf or many, and what are a list's keys: `kind`, `list_type`, `list_keys`, `map_type`;
 - pruning (apiextensions `schema/pruning`): which fields are kept at all: `field`, `items`, `values`.
 
+`below`, `element` and `is_whole` give the first answers in path elements (`restow.crds.fieldpath`), for field sets.
+
 Where the two differ, pruning decides whether a field exists (a field that is dropped is never owned), and the
 type converter decides how it is owned. Junctors (`allOf`, `anyOf`, `oneOf`, `not`) only validate and play no
 part in either.
 
-Invariants: the document is never copied and never mutated; a view is a few words of memory and made on
-demand; views compare by identity, their `node` by content.
+Invariants: the document is never copied and never mutated. A view is made when it is first asked for and then kept,
+with its answers: every object of a CRD is measured by the same few nodes. Views compare by identity, their `node` by
+content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal
 
+from restow.crds.fieldpath import key_element, value_element
 from restow.crds.objectmeta import IMPLICIT_PROPERTIES
 
 __all__ = ["ANY", "UNDESCRIBED", "Kind", "ListType", "MapType", "Scalar", "Schema"]
@@ -45,7 +50,7 @@ _SCALARS: Final[Mapping[str, Scalar]] = {
 _NO_SCALARS: Final[frozenset[Scalar]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Schema:
     """One schema node (JSONSchemaProps as decoded from JSON) and the context that its meaning depends on.
 
@@ -64,29 +69,29 @@ class Schema:
         """Return the view of a version's `openAPIV3Schema`; a version without one accepts anything (`ANY`)."""
         return ANY if node is None else cls(node, is_root=True)
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """What a value here can be; `any` where the node names no type (int-or-string is a scalar)."""
         if self.int_or_string:
             return "scalar"
         return _KINDS.get(self.node.get("type") or "", "any")
 
-    @property
+    @cached_property
     def admits_list(self) -> bool:
         """Whether a list can stand here."""
         return self.kind in ("list", "any")
 
-    @property
+    @cached_property
     def admits_map(self) -> bool:
         """Whether an object can stand here."""
         return self.kind in ("map", "any")
 
-    @property
+    @cached_property
     def admits_scalar(self) -> bool:
         """Whether a scalar can stand here."""
         return self.kind in ("scalar", "any")
 
-    @property
+    @cached_property
     def scalars(self) -> frozenset[Scalar]:
         """The types of scalars that can stand here; integers and numbers are one to the type converter."""
         if self.int_or_string:
@@ -96,7 +101,7 @@ class Schema:
             frozenset({declared}) if declared else frozenset(_SCALARS.values()) if self.kind == "any" else _NO_SCALARS
         )
 
-    @property
+    @cached_property
     def list_type(self) -> ListType | None:
         """How a list here is owned: `atomic` as one leaf (the default), `set` or `map` item by item.
 
@@ -107,14 +112,14 @@ class Schema:
         declared = self.node.get("x-kubernetes-list-type")
         return declared if declared in ("set", "map") else "atomic"
 
-    @property
+    @cached_property
     def list_keys(self) -> tuple[str, ...]:
         """The fields that identify an item of a `map` list, as declared (their order carries no meaning)."""
         if self.list_type != "map":
             return ()
         return tuple(self.node.get("x-kubernetes-list-map-keys") or ())
 
-    @property
+    @cached_property
     def map_type(self) -> MapType | None:
         """How an object here is owned: `granular` field by field (the default) or `atomic` as one leaf.
 
@@ -124,7 +129,7 @@ class Schema:
             return None
         return "atomic" if self.node.get("x-kubernetes-map-type") == "atomic" else "granular"
 
-    @property
+    @cached_property
     def preserves_unknown_fields(self) -> bool:
         """Whether undeclared fields of an object here are kept."""
         return self.unpruned or self.node.get("x-kubernetes-preserve-unknown-fields") is True
@@ -134,12 +139,12 @@ class Schema:
         """Whether an object here is a whole Kubernetes object with its own apiVersion, kind and metadata."""
         return self.node.get("x-kubernetes-embedded-resource") is True
 
-    @property
+    @cached_property
     def int_or_string(self) -> bool:
         """Whether a value here is an integer or a string."""
         return self.node.get("x-kubernetes-int-or-string") is True
 
-    @property
+    @cached_property
     def nullable(self) -> bool:
         """Whether null is a value here; elsewhere the server drops it or puts the default in its place."""
         return self.node.get("nullable") is True
@@ -154,12 +159,12 @@ class Schema:
         """The declared default, None without one. Not a copy: never mutate it."""
         return self.node.get("default")
 
-    @property
+    @cached_property
     def required(self) -> frozenset[str]:
         """The fields without which an object here is invalid."""
         return frozenset(self.node.get("required") or ())
 
-    @property
+    @cached_property
     def items(self) -> Schema | None:
         """The schema of a list's items; None where the node describes none (their fields would be pruned)."""
         items = self.node.get("items")
@@ -167,7 +172,7 @@ class Schema:
             return Schema(items, unpruned=self.preserves_unknown_fields)
         return ANY if self.preserves_unknown_fields else None
 
-    @property
+    @cached_property
     def values(self) -> Schema | None:
         """The schema of every field that no property declares; None where such fields are pruned."""
         additional = self.node.get("additionalProperties")
@@ -177,32 +182,51 @@ class Schema:
             return UNDESCRIBED
         return ANY if self.preserves_unknown_fields else None
 
-    @property
+    @cached_property
     def properties(self) -> Mapping[str, Schema]:
         """The declared fields by name, with apiVersion, kind and metadata where they are implicitly known."""
         nodes: Mapping[str, Mapping[str, Any]] = self.node.get("properties") or {}
-        if self._has_implicit_properties:
+        if self.is_root or self.embedded_resource:
             nodes = {**nodes, **IMPLICIT_PROPERTIES}
         return {name: Schema(node) for name, node in nodes.items()}
 
     def is_declared(self, name: str) -> bool:
-        """Say whether the field is one of `properties`."""
-        return self._property_node(name) is not None
+        """Say whether the field is one of `properties`; otherwise it is a key of a map, or pruned."""
+        return name in self.properties
 
     def field(self, name: str) -> Schema | None:
         """Return the schema of a field of an object here; None if the server would prune it."""
-        node = self._property_node(name)
-        return self.values if node is None else Schema(node)
+        declared = self.properties.get(name)
+        return self.values if declared is None else declared
 
-    @property
-    def _has_implicit_properties(self) -> bool:
-        return self.is_root or self.embedded_resource
+    def below(self, element: str) -> Schema | None:
+        """Return the schema of the field, or of the list item, that a path element names; None if there is none."""
+        if element.startswith("f:"):
+            return self.field(element[2:])
+        return self.items if self.admits_list else None
 
-    def _property_node(self, name: str) -> Mapping[str, Any] | None:
-        if name in IMPLICIT_PROPERTIES and self._has_implicit_properties:
-            return IMPLICIT_PROPERTIES[name]
-        properties: Mapping[str, Mapping[str, Any]] = self.node.get("properties") or {}
-        return properties.get(name)
+    def is_whole(self, value: Any = None) -> bool:
+        """Whether a value here is owned as one; where any type is allowed, the value tells which one it is."""
+        if self.kind == "list" or (self.kind == "any" and isinstance(value, list)):
+            return self.list_type == "atomic"
+        if self.kind == "map" or (self.kind == "any" and (value is None or isinstance(value, dict))):
+            return self.map_type == "atomic"
+        return True
+
+    def element(self, item: Any) -> str | None:
+        """Return the path element of an item of a list here, or None where it lacks its keys."""
+        if self.list_type == "set":
+            return value_element(item)
+        if not isinstance(item, dict):
+            return None
+        named = {name: item.get(name, default) for name, default in self._key_defaults.items()}
+        named = {name: value for name, value in named.items() if value is not None or name in item}
+        return key_element(named) if named else None
+
+    @cached_property
+    def _key_defaults(self) -> Mapping[str, Any]:
+        fields = {name: None if self.items is None else self.items.field(name) for name in self.list_keys}
+        return {name: None if field is None else field.default for name, field in fields.items()}
 
 
 #: Anything goes and everything is kept: below x-kubernetes-preserve-unknown-fields, or without a schema.

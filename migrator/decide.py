@@ -22,11 +22,10 @@ from typing import Any
 
 import msgspec
 
-from restow.crds import Schema
-from restow.migrator.managedfields import fieldset
+from restow.crds import Schema, fieldpath
+from restow.crds.fieldpath import FieldSet
 from restow.migrator.managedfields.carrying import Carried
 from restow.migrator.managedfields.entries import Entry, corrupt, left_behind, merge, readable, seed
-from restow.migrator.managedfields.fieldset import FieldSet
 from restow.migrator.managedfields.fitting import ETCD_TAKES, LARGE, fitted, growth, size_of
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
@@ -233,8 +232,8 @@ def _fate(
 
 def _carried(place: int, entry: Entry, rules: Treatments, translation: Translation | None) -> Carried | None:
     """What an entry that has to be converted owns afterwards, its metadata included; None where that is not known."""
-    fields = fieldset.decode(entry.fields)
-    metadata = fieldset.only(fields, "f:metadata")
+    fields = fieldpath.decode(entry.fields)
+    metadata = fieldpath.only(fields, "f:metadata")
     if len(metadata) == len(fields):
         return Carried(metadata)
     if translation is None and rules.may_convert(entry.api_version):
@@ -249,7 +248,7 @@ def _fate_of_converted(entry: Entry, carried: Carried, rules: Treatments) -> _Fa
         return _Fate(entry, entry, _How.NOT_CARRIED)
     after = None
     if carried.fields:
-        fields = fieldset.encode(carried.fields)
+        fields = fieldpath.encode(carried.fields)
         after = msgspec.structs.replace(entry, api_version=rules.storage, fields=fields)
     return _Fate(entry, after, _How.TRANSLATED if carried.complete else _How.STRIPPED)
 
@@ -260,7 +259,7 @@ def _translate(
     """Move an entry to the storage version; None where the whole object is needed for it."""
     if treatment is Treatment.RENAME:
         return msgspec.structs.replace(entry, api_version=rules.storage)
-    fields = fieldset.decode(entry.fields)
+    fields = fieldpath.decode(entry.fields)
     new = rules.schemas[rules.storage]
     old: Schema | Unknown
     if treatment is Treatment.RESHAPE:
@@ -272,7 +271,7 @@ def _translate(
             return msgspec.structs.replace(entry, api_version=rules.storage)
     if live is None:
         return None
-    moved = fieldset.encode(reshape(fields, old, new, live))
+    moved = fieldpath.encode(reshape(fields, old, new, live))
     return msgspec.structs.replace(entry, api_version=rules.storage, fields=moved)
 
 
@@ -282,4 +281,4 @@ def _owned_at(api_version: str, entries: Sequence[Entry]) -> FieldSet:
 
 
 def _union(entries: Sequence[Entry]) -> FieldSet:
-    return functools.reduce(fieldset.union, (fieldset.decode(entry.fields) for entry in readable(entries)), {})
+    return functools.reduce(fieldpath.union, (fieldpath.decode(entry.fields) for entry in readable(entries)), {})

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from restow.crds import Schema
+from restow.crds.fieldpath import FieldSet, Path, from_paths, without
+from restow.crds.typed import Members, owned
 from restow.migrator.converters.converter import Answer, Json, Unconverted
-from restow.migrator.managedfields.fieldset import FieldSet, Path, from_paths, without
-from restow.migrator.managedfields.ownership import Members, Unknown, owned
+from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.projection import Projection, project
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from restow.migrator.managedfields import fieldset
+from restow.crds import fieldpath
 
 __all__ = [
     "FIELD_MANAGER",
@@ -69,7 +69,7 @@ def corrupt(entries: Sequence[Entry]) -> frozenset[int]:
 
 def _is_readable(entry: Entry) -> bool:
     told = entry.operation in _OPERATIONS and entry.fields_type == "FieldsV1" and entry.api_version
-    return bool(told) and fieldset.is_readable(entry.fields)
+    return bool(told) and fieldpath.is_readable(entry.fields)
 
 
 def readable(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -96,7 +96,7 @@ def _merge_two(one: Entry, other: Entry) -> Entry:
         one,
         api_version=other.api_version,
         time=max(one.time, other.time),
-        fields=fieldset.encode(fieldset.union(fieldset.decode(one.fields), fieldset.decode(other.fields))),
+        fields=fieldpath.encode(fieldpath.union(fieldpath.decode(one.fields), fieldpath.decode(other.fields))),
     )
 
 
@@ -124,7 +124,7 @@ def same_ownership(meant: Sequence[Entry], found: Sequence[Entry]) -> bool:
     by_identity = {identity(entry): entry for entry in found}
     for entry in meant:
         other = by_identity.get(identity(entry))
-        if other is None or other.api_version != entry.api_version or not fieldset.equal(entry.fields, other.fields):
+        if other is None or other.api_version != entry.api_version or not fieldpath.equal(entry.fields, other.fields):
             return False
     return True
 
@@ -141,5 +141,5 @@ def seed(like: Entry, api_version: str) -> Entry:
         operation=like.operation if like.operation in _OPERATIONS else "Update",
         api_version=api_version,
         fields_type="FieldsV1",
-        fields=fieldset.encode(fieldset.METADATA_NAME),
+        fields=fieldpath.encode(fieldpath.METADATA_NAME),
     )

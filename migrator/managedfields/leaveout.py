@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from restow.crds.fieldpath import FieldSet, Path, from_paths, union, without
+from restow.crds.typed import Members
 from restow.migrator.converters.converter import Answer, Json, Unconverted
 from restow.migrator.managedfields.carrying import (
     METADATA,
@@ -36,8 +38,6 @@ from restow.migrator.managedfields.carrying import (
     shows,
     texts_of,
 )
-from restow.migrator.managedfields.fieldset import FieldSet, Path, from_paths, union, without
-from restow.migrator.managedfields.ownership import Members
 from restow.migrator.managedfields.projection import leave_out, project
 
 __all__ = ["Lacking", "leave_one_out"]

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from restow.crds import ANY, Schema
-from restow.migrator.managedfields.fieldset import FieldSet, Path, is_leaf, normal
-from restow.migrator.managedfields.ownership import Members, Unknown, was_whole
-from restow.migrator.managedfields.shapes import Shape, keys_of, shape_of
+from restow.crds.fieldpath import FieldSet, Path, is_leaf, keys_of, normal
+from restow.crds.typed import Items, Members
+from restow.migrator.managedfields.ownership import Unknown, was_whole
 
 __all__ = ["Projection", "leave_out", "project"]
 
@@ -55,25 +55,24 @@ def project(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -
         schema: that of the version that set and object are of, or what can be told of it.
     """
     found = Projection()
-    shape = schema if isinstance(schema, Unknown) else shape_of(schema)
-    both = _of_object(fields, value, shape, (), found)
+    both = _of_object(fields, value, schema, (), found)
     if both is not None:
         found.part, found.bare = both
     return found
 
 
-def _of(node: FieldSet, value: Any, shape: Shape | Unknown, path: Path, found: Projection) -> _Both | None:
+def _of(node: FieldSet, value: Any, schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
     if is_leaf(node):
-        return _of_leaf(value, shape, path, found)
+        return _of_leaf(value, schema, path, found)
     if isinstance(value, dict):
-        return _of_object(node, value, shape, path, found)
+        return _of_object(node, value, schema, path, found)
     if isinstance(value, list):
-        return _of_list(node, value, shape, path, found)
+        return _of_list(node, value, schema, path, found)
     return None
 
 
-def _of_leaf(value: Any, shape: Shape | Unknown, path: Path, found: Projection) -> _Both | None:
-    if not value or not isinstance(value, dict | list) or was_whole(shape, value):
+def _of_leaf(value: Any, schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
+    if not value or not isinstance(value, dict | list) or was_whole(schema, value):
         found.owned[path] = value
         return _Both(value)
     if isinstance(value, dict):
@@ -84,15 +83,15 @@ def _of_leaf(value: Any, shape: Shape | Unknown, path: Path, found: Projection) 
 
 
 def _of_object(
-    node: FieldSet, value: dict[str, Any], shape: Shape | Unknown, path: Path, found: Projection
+    node: FieldSet, value: dict[str, Any], schema: Schema | Unknown, path: Path, found: Projection
 ) -> _Both | None:
     both = _Both({}, {})
     for key, child in node.items():
         name = key[2:]
         if key.startswith("f:") and name in value:
-            below = _of(child, value[name], _below(shape, key), (*path, key), found)
+            below = _of(child, value[name], _below(schema, key), (*path, key), found)
             if below is not None:
-                if (is_leaf(child) or "." in child) and _is_key(shape, name):
+                if (is_leaf(child) or "." in child) and _is_key(schema, name):
                     found.places.discard((*path, key))
                     found.owned.setdefault((*path, key), {"": name})
                 both.part[name] = below.part
@@ -103,13 +102,13 @@ def _of_object(
     return both if both.part or "." in node else None
 
 
-def _of_list(node: FieldSet, value: list[Any], shape: Shape | Unknown, path: Path, found: Projection) -> _Both | None:
-    items = _Items(value, shape)
+def _of_list(node: FieldSet, value: list[Any], schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
+    items = Items(value, None if isinstance(schema, Unknown) else schema)
     shown: dict[int, _Both] = {}
     for key, child in node.items():
-        position = items.find(key) if key != "." else None
+        position = _position(key, items, schema)
         if position is not None:
-            both = _of_item(key, child, value[position], _items(shape, key), (*path, normal(key)), found)
+            both = _of_item(key, child, value[position], _below(schema, key), (*path, normal(key)), found)
             if both is not None:
                 shown[position] = both
     if not shown:
@@ -120,16 +119,16 @@ def _of_list(node: FieldSet, value: list[Any], shape: Shape | Unknown, path: Pat
 
 
 def _of_item(
-    key: str, node: FieldSet, item: Any, shape: Shape | Unknown, path: Path, found: Projection
+    key: str, node: FieldSet, item: Any, schema: Schema | Unknown, path: Path, found: Projection
 ) -> _Both | None:
     # Nothing but whole items are owned without a field below; in a version that is not known any more, too.
-    whole = isinstance(shape, Unknown) or was_whole(shape, item)
+    whole = isinstance(schema, Unknown) or was_whole(schema, item)
     if not isinstance(item, dict) or (is_leaf(node) and whole):
         found.owned[path] = item
         return _Both(item)
     names = keys_of(key)
     keys = {name: item[name] for name in names if name in item}
-    below = _of_object(node, item, shape, path, found)
+    below = _of_object(node, item, schema, path, found)
     if "." in node or is_leaf(node):
         found.places.discard(path)
         found.owned[path] = names
@@ -149,90 +148,57 @@ def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown)
         value: the object (without what no set names: apiVersion, kind).
         schema: that of the version that set and object are of, or what can be told of it.
     """
-    shape = schema if isinstance(schema, Unknown) else shape_of(schema)
-    return _object_without(fields, value, shape)
+    return _object_without(fields, value, schema)
 
 
-def _without(node: FieldSet, value: Any, shape: Shape | Unknown) -> Any:
+def _without(node: FieldSet, value: Any, schema: Schema | Unknown) -> Any:
     """The rest of a value, or that it goes as a whole."""
-    if not value or not isinstance(value, dict | list) or (is_leaf(node) and was_whole(shape, value)):
+    if not value or not isinstance(value, dict | list) or (is_leaf(node) and was_whole(schema, value)):
         return _ABSENT
     if isinstance(value, dict):
-        return _object_without(node, value, shape) or (_ABSENT if is_leaf(node) or "." in node else {})
-    return value if is_leaf(node) else _list_without(node, value, shape) or _ABSENT
+        return _object_without(node, value, schema) or (_ABSENT if is_leaf(node) or "." in node else {})
+    return value if is_leaf(node) else _list_without(node, value, schema) or _ABSENT
 
 
 def _object_without(
-    node: FieldSet, value: dict[str, Any], shape: Shape | Unknown, keep: Collection[str] = ()
+    node: FieldSet, value: dict[str, Any], schema: Schema | Unknown, keep: Collection[str] = ()
 ) -> dict[str, Any]:
     rest = dict(value)
     for key, child in node.items():
         name = key[2:]
         if key.startswith("f:") and name in rest and name not in keep:
-            rest[name] = _without(child, rest[name], _below(shape, key))
+            rest[name] = _without(child, rest[name], _below(schema, key))
     return {name: child for name, child in rest.items() if child is not _ABSENT}
 
 
-def _list_without(node: FieldSet, value: list[Any], shape: Shape | Unknown) -> list[Any]:
-    items = _Items(value, shape)
+def _list_without(node: FieldSet, value: list[Any], schema: Schema | Unknown) -> list[Any]:
+    items = Items(value, None if isinstance(schema, Unknown) else schema)
     rest = list(value)
     for key, child in node.items():
-        position = items.find(key) if key != "." else None
+        position = _position(key, items, schema)
         if position is not None and rest[position] is not _ABSENT:
-            rest[position] = _item_without(key, child, rest[position], _items(shape, key))
+            rest[position] = _item_without(key, child, rest[position], _below(schema, key))
     return [item for item in rest if item is not _ABSENT]
 
 
-def _item_without(key: str, node: FieldSet, item: Any, shape: Shape | Unknown) -> Any:
+def _item_without(key: str, node: FieldSet, item: Any, schema: Schema | Unknown) -> Any:
     names = keys_of(key)
-    if not isinstance(item, dict) or (is_leaf(node) and was_whole(shape, item)):
+    if not isinstance(item, dict) or (is_leaf(node) and was_whole(schema, item)):
         return _ABSENT
-    rest = _object_without(node, item, shape, names)
+    rest = _object_without(node, item, schema, names)
     is_owned = is_leaf(node) or "." in node
     return _ABSENT if is_owned and rest.keys() <= names.keys() else rest
 
 
-def _below(shape: Shape | Unknown, key: str) -> Shape | Unknown:
-    return shape.below(key) if isinstance(shape, Unknown) else shape.field(key[2:]) or shape_of(ANY)
+def _below(schema: Schema | Unknown, key: str) -> Schema | Unknown:
+    return schema.below(key) or ANY
 
 
-def _items(shape: Shape | Unknown, key: str) -> Shape | Unknown:
-    return shape.below(key) if isinstance(shape, Unknown) else shape.items or shape_of(ANY)
-
-
-def _is_key(shape: Shape | Unknown, name: str) -> bool:
+def _is_key(schema: Schema | Unknown, name: str) -> bool:
     """Whether an object's field is a key of a map: then it is owned by itself, whatever is owned in it."""
-    return isinstance(shape, Shape) and not shape.declares(name)
+    return isinstance(schema, Schema) and not schema.is_declared(name)
 
 
-class _Items:
-    """The items of a list by the path elements that name them."""
-
-    def __init__(self, value: list[Any], shape: Shape | Unknown) -> None:
-        self._value = value
-        self._shape = shape
-        self._positions: dict[str | None, int] = {}
-        if isinstance(shape, Shape) and (shape.by_keys or shape.by_value):
-            for position, item in enumerate(value):
-                self._positions.setdefault(shape.element(item), position)
-
-    def find(self, key: str) -> int | None:
-        """Return the position of the item that an element names, or None."""
-        position = self._positions.get(normal(key))
-        if position is None:
-            position = shape_of(ANY).find(key, self._value)
-        if position is None and isinstance(self._shape, Unknown):
-            position = self._find_loosely(key)
-        return position
-
-    def _find_loosely(self, key: str) -> int | None:
-        """Find the one item that differs from a name only by lacking a key: one that had a default, then."""
-        wanted = keys_of(key)
-        alike = [
-            position
-            for position, item in enumerate(self._value)
-            if isinstance(item, dict)
-            and any(name in item for name in wanted)
-            and all(item[name] == text for name, text in wanted.items() if name in item)
-        ]
-        return alike[0] if len(alike) == 1 else None
+def _position(key: str, items: Items, schema: Schema | Unknown) -> int | None:
+    position = items.find(key)
+    return items.find_loosely(key) if position is None and isinstance(schema, Unknown) else position

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from restow.crds import Scalar, Schema
-from restow.migrator.managedfields.fieldset import FieldSet, from_paths, is_leaf, union
-from restow.migrator.managedfields.ownership import Unknown, owned, was_whole
-from restow.migrator.managedfields.shapes import Shape, keys_of, shape_of
+from restow.crds.fieldpath import FieldSet, from_paths, is_leaf, keys_of, union
+from restow.crds.typed import Items, owned
+from restow.migrator.managedfields.ownership import Unknown, was_whole
 
 __all__ = ["misfit", "reshape", "whole_owners"]
 
@@ -28,21 +28,17 @@ def reshape(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> 
         new: the schema to own under.
         live: the object's value here, as served at the new version.
     """
-    return _reshape(fields, old if isinstance(old, Unknown) else shape_of(old), shape_of(new), live)
-
-
-def _reshape(fields: FieldSet, old: Shape | Unknown, new: Shape, live: Any) -> FieldSet:
     carried: FieldSet = {}
+    items = Items(live, new if isinstance(old, Unknown) else old)
     for key, node in fields.items():
         if key == ".":
             carried[key] = {}
         elif key.startswith("f:"):
             value = live.get(key[2:], _ABSENT) if isinstance(live, dict) else _ABSENT
-            was = old.below(key) if isinstance(old, Unknown) else old.field(key[2:])
-            below = _node(node, was, new.field(key[2:]), value)
-            carried[key] = below if new.declares(key[2:]) or not is_leaf(node) else _member(below)
+            below = _node(node, old.below(key), new.below(key), value)
+            carried[key] = below if new.is_declared(key[2:]) or not is_leaf(node) else _member(below)
         else:
-            name, below = _item(key, node, old, new, live)
+            name, below = _item(key, node, old, new, items)
             carried[name] = union(carried[name], below) if name in carried else below
     return carried
 
@@ -75,7 +71,7 @@ def _scalar(value: Any) -> Scalar:
     return "string" if isinstance(value, str) else "number"
 
 
-def _node(node: FieldSet, old: Shape | Unknown | None, new: Shape | None, live: Any) -> FieldSet:
+def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:
     if new is None or old is None:
         return node  # a field that one of the versions does not know: there is nothing to own otherwise
     if new.is_whole(None if live is _ABSENT else live):
@@ -83,19 +79,19 @@ def _node(node: FieldSet, old: Shape | Unknown | None, new: Shape | None, live: 
     if is_leaf(node) and live is not _ABSENT and was_whole(old, live):
         everything = from_paths(owned(live, new, empty_lists=True))
         return old.left_to(everything) if isinstance(old, Unknown) else everything
-    return _reshape(node, old, new, live)
+    return reshape(node, old, new, live)
 
 
-def _item(key: str, node: FieldSet, old: Shape | Unknown, new: Shape, live: Any) -> tuple[str, FieldSet]:
-    """An owned list item; its element is spelt anew where the list's keys differ between the versions."""
-    if new.is_map or new.items is None:  # where any type may stand, a list is atomic
+def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: Items) -> tuple[str, FieldSet]:
+    """An owned list item; its element is respelt where the list's keys differ between the versions."""
+    if new.admits_map or new.below(key) is None:  # where any type may stand, a list is atomic
         return key, node
-    position = (new if isinstance(old, Unknown) else old).find(key, live)
-    value = live[position] if position is not None else _ABSENT
-    below = _node(node, old.below(key) if isinstance(old, Unknown) else old.items, new.items, value)
+    position = live.find(key)
+    value = _ABSENT if position is None else live[position]
+    below = _node(node, old.below(key), new.below(key), value)
     if is_leaf(node):
         below = _member(below)
-    if position is None or keys_of(key).keys() == new.keys:
+    if position is None or keys_of(key).keys() == set(new.list_keys):
         return key, below
     return new.element(value) or key, below
 
@@ -110,20 +106,16 @@ def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
 
     Also whether it names a list's items by other keys than the list has now.
     """
-    return _has_whole(fields, old, shape_of(new))
-
-
-def _has_whole(fields: FieldSet, old: Unknown, new: Shape) -> bool:
-    listed = new.is_list and not new.is_map
+    listed = new.admits_list and not new.admits_map
     for key, node in fields.items():
-        if listed and key != "." and keys_of(key).keys() != new.keys:
+        if listed and key != "." and keys_of(key).keys() != set(new.list_keys):
             return True
         below = new.field(key[2:]) if key.startswith("f:") else new.items if listed else None
         if key == "." or below is None or below.is_whole():
             continue
         if is_leaf(node):
-            if below.is_list and not below.is_map and was_whole(old.below(key)):
+            if below.admits_list and not below.admits_map and was_whole(old.below(key)):
                 return True
-        elif _has_whole(node, old.below(key), below):
+        elif whole_owners(node, old.below(key), below):
             return True
     return False

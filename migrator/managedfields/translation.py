@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from restow.crds import Schema
+from restow.crds import Schema, fieldpath
+from restow.crds.fieldpath import FieldSet, without
 from restow.migrator.converters.converter import Answer, Json, Unconverted
-from restow.migrator.managedfields import fieldset
 from restow.migrator.managedfields.carrying import METADATA, Carried, Conversion, Live, Passage, Steps, carry
 from restow.migrator.managedfields.entries import Entry, corrupt
-from restow.migrator.managedfields.fieldset import FieldSet, without
 from restow.migrator.managedfields.leaveout import Lacking, leave_one_out
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.treatment import Treatment, Treatments
@@ -105,7 +104,7 @@ def _passage(entries: Sequence[Entry], place: int, due: Mapping[int, FieldSet], 
     old: Schema | Unknown | None = rules.schemas.get(source)
     if old is None:
         sets = (fields for other, fields in due.items() if entries[other].api_version == source)
-        old = Unknown(functools.reduce(fieldset.union, sets))
+        old = Unknown(functools.reduce(fieldpath.union, sets))
     return Passage(source, rules.storage, old, rules.schemas[rules.storage])
 
 
@@ -151,7 +150,7 @@ def _due(entries: Sequence[Entry], rules: Treatments) -> dict[int, FieldSet]:
             and rules.of(entry.api_version) is Treatment.TRANSLATE
             and rules.may_convert(entry.api_version)
         ):
-            fields = fieldset.decode(entry.fields)
+            fields = fieldpath.decode(entry.fields)
             if without(fields, METADATA):
                 found[place] = fields
     return found

@@ -10,9 +10,9 @@ import pytest
 
 from restow.controlplane.etcd import Etcd
 from restow.crds import Crd
+from restow.crds.fieldpath import from_paths
+from restow.crds.typed import owned
 from restow.kube.client import HttpCluster
-from restow.migrator.managedfields.fieldset import from_paths
-from restow.migrator.managedfields.ownership import owned
 from restow.migrator.managedfields.projection import project
 from tests.apiserver.kind import Document, Kind
 from tests.migrator import builders as b

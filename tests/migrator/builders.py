@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from restow.crds import Crd
+from restow.crds.fieldpath import FieldSet
 from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry
-from restow.migrator.managedfields.fieldset import FieldSet
 from restow.migrator.model import Options
 from restow.migrator.proof import ANNOTATION, proof_of_run
 

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
-from restow.migrator.managedfields.fieldset import FieldSet
+from restow.crds.fieldpath import FieldSet
 
 Path: TypeAlias = tuple[str, ...]
 

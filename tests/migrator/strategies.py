@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from restow.crds.fieldpath import FieldSet
 from restow.migrator.managedfields.entries import Entry, identity
-from restow.migrator.managedfields.fieldset import FieldSet
 from tests.migrator import builders as b
 from tests.migrator.oracle import WHOLE, Mask, is_one_leaf
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from restow.crds.fieldpath import FieldSet
 from restow.migrator.converters.converter import Answer, Json, Unconverted
 from restow.migrator.managedfields.carrying import Carried, Conversion
 from restow.migrator.managedfields.entries import Entry
-from restow.migrator.managedfields.fieldset import FieldSet
 from restow.migrator.managedfields.translation import Translation, supposed, translate
 from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Options

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from restow.crds import Schema
-from restow.migrator.managedfields.fieldset import from_paths
-from restow.migrator.managedfields.ownership import Unknown, owned, was_whole
-from restow.migrator.managedfields.shapes import Shape
+from restow.crds.fieldpath import from_paths
+from restow.crds.typed import owned
+from restow.migrator.managedfields.ownership import Unknown, was_whole
 from tests.migrator import builders as b
 from tests.migrator.oracle import WHOLE, members, owned_paths
 from tests.migrator.strategies import Change, changes
@@ -93,8 +93,8 @@ def test_an_item_that_is_there_twice_is_owned_as_one() -> None:
 )
 def test_what_is_owned_as_a_whole(node: b.Node, value: Any, atomic: bool) -> None:
     """A granular value taken for a whole gives its owner everything in it; the other way round, nothing."""
-    shape = Shape(Schema(node))
-    assert shape.is_whole(value) is was_whole(shape, value) is atomic
+    schema = Schema(node)
+    assert schema.is_whole(value) is was_whole(schema, value) is atomic
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 
 from restow.crds import ANY, Schema
-from restow.migrator.managedfields.fieldset import FieldSet, Path, from_paths
-from restow.migrator.managedfields.ownership import Unknown, owned
+from restow.crds.fieldpath import FieldSet, Path, from_paths, keys_of
+from restow.crds.typed import owned
+from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.projection import leave_out, project
-from restow.migrator.managedfields.shapes import keys_of
 from tests.migrator import builders as b
 from tests.migrator.oracle import field_set, is_one_leaf, members, owned_paths
 from tests.migrator.strategies import Change, changes

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from restow.crds import Schema, topology_differences
-from restow.migrator.managedfields.fieldset import FieldSet
+from restow.crds.fieldpath import FieldSet
 from restow.migrator.managedfields.ownership import Unknown
 from restow.migrator.managedfields.reshape import misfit, reshape, whole_owners
 from tests.migrator import builders as b

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from restow.crds.fieldpath import FieldSet, from_paths
 from restow.migrator.converters.converter import Answer, Json, Unconverted
 from restow.migrator.managedfields.carrying import Carried, Conversion, Steps
 from restow.migrator.managedfields.entries import Entry
-from restow.migrator.managedfields.fieldset import FieldSet, from_paths
 from restow.migrator.managedfields.translation import Translation, supposed, together, translate
 from restow.migrator.managedfields.treatment import Treatments, treatments
 from restow.migrator.model import Options

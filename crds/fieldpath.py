@@ -1,14 +1,15 @@
-"""Field sets in the ``FieldsV1`` notation: which paths of an object a manager owns.
+"""Path elements, and sets of paths in the ``FieldsV1`` notation: which paths of an object a manager owns.
 
-A set is a tree of JSON objects (structured-merge-diff ``fieldpath``): keys are path elements, ``f:<name>`` for a
-field, ``k:<json>`` for the item of a list of type map, ``v:<json>`` for one of a set, ``i:<n>`` for an index. A path is
-a *member* if its node is ``{}`` or has the key ``.``; ``{}`` and ``{".": {}}`` mean the same. Nothing here looks at an
-object or a schema; sets are never changed in place.
+A path is a tuple of elements (structured-merge-diff ``fieldpath``): ``f:<name>`` for a field, ``k:<json>`` for the item
+of a list of type map, by its keys, ``v:<json>`` for one of a set, by its value, ``i:<n>`` for an index (understood,
+although the API server writes none). A set is a tree of JSON objects whose keys are elements. A path is a *member* if
+its node is ``{}`` or has the key ``.``; ``{}`` and ``{".": {}}`` mean the same. Nothing here looks at an object or a
+schema; sets are never changed in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -23,9 +24,12 @@ __all__ = [
     "from_paths",
     "is_leaf",
     "is_readable",
+    "key_element",
+    "keys_of",
     "normal",
     "only",
     "union",
+    "value_element",
     "without",
 ]
 
@@ -37,6 +41,7 @@ METADATA_NAME: FieldSet = {"f:metadata": {"f:name": {}}}
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
+_sorted_encoder = msgspec.json.Encoder(order="sorted")
 
 
 def decode(raw: bytes | msgspec.Raw) -> FieldSet:
@@ -153,4 +158,20 @@ def normal(key: str) -> str:
         return key
 
 
-_sorted_encoder = msgspec.json.Encoder(order="sorted")
+def key_element(keys: Mapping[str, Any]) -> str:
+    """Return the path element of a list item that is named by these keys."""
+    return "k:" + _sorted_encoder.encode(keys).decode()
+
+
+def value_element(value: Any) -> str:
+    """Return the path element of a list item that is named by its value."""
+    return "v:" + _sorted_encoder.encode(value).decode()
+
+
+def keys_of(element: str) -> dict[str, Any]:
+    """Return the keys that a path element names an item by; none of a set's value or an index."""
+    try:
+        named = msgspec.json.decode(element[2:]) if element.startswith("k:") else {}
+    except msgspec.MsgspecError:
+        return {}
+    return named if isinstance(named, dict) else {}

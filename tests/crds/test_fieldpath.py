@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from restow.migrator.managedfields import fieldset
-from restow.migrator.managedfields.fieldset import FieldSet
+from restow.crds import fieldpath
+from restow.crds.fieldpath import FieldSet
 from tests.migrator.builders import raw
 from tests.migrator.oracle import members
 from tests.migrator.strategies import chances, field_sets, spelt_anew
@@ -21,33 +21,33 @@ from tests.migrator.strategies import chances, field_sets, spelt_anew
 @given(field_sets, field_sets)
 def test_a_union_owns_what_either_owns(one: FieldSet, other: FieldSet) -> None:
     """Merging two entries must neither lose a path of one of them nor invent one."""
-    assert members(fieldset.union(one, other)) == members(one) | members(other)
+    assert members(fieldpath.union(one, other)) == members(one) | members(other)
 
 
 @given(field_sets, field_sets)
 def test_a_union_does_not_depend_on_the_order(one: FieldSet, other: FieldSet) -> None:
     """Who comes first in managedFields must not decide what is owned."""
-    assert members(fieldset.union(one, other)) == members(fieldset.union(other, one))
+    assert members(fieldpath.union(one, other)) == members(fieldpath.union(other, one))
 
 
 @given(field_sets, field_sets, field_sets)
 def test_a_union_of_three_does_not_depend_on_the_grouping(a: FieldSet, b: FieldSet, c: FieldSet) -> None:
     """Three entries that become one must own the same, whichever two are merged first."""
-    assert members(fieldset.union(fieldset.union(a, b), c)) == members(fieldset.union(a, fieldset.union(b, c)))
+    assert members(fieldpath.union(fieldpath.union(a, b), c)) == members(fieldpath.union(a, fieldpath.union(b, c)))
 
 
 @given(field_sets)
 def test_a_union_with_itself_or_nothing_changes_nothing(fields: FieldSet) -> None:
     """A merge that is repeated, or has nothing to add, must not add a path (a stray ``.`` would)."""
-    assert members(fieldset.union(fields, fields)) == members(fields)
-    assert members(fieldset.union(fields, {})) == members(fieldset.union({}, fields)) == members(fields)
+    assert members(fieldpath.union(fields, fields)) == members(fields)
+    assert members(fieldpath.union(fields, {})) == members(fieldpath.union({}, fields)) == members(fields)
 
 
 @given(field_sets, field_sets)
 def test_a_union_leaves_its_inputs_alone(one: FieldSet, other: FieldSet) -> None:
     """The sets of the listed object are needed again for a repair; a merge in place would corrupt them."""
     before = copy.deepcopy((one, other))
-    fieldset.union(one, other)
+    fieldpath.union(one, other)
     assert (one, other) == before
 
 
@@ -64,19 +64,19 @@ def test_a_union_leaves_its_inputs_alone(one: FieldSet, other: FieldSet) -> None
 )
 def test_union_by_example(one: FieldSet, other: FieldSet, merged: FieldSet) -> None:
     """A leaf that meets children must become ``.`` beside them, and a parent of children alone must not."""
-    assert fieldset.union(one, other) == merged
+    assert fieldpath.union(one, other) == merged
 
 
 @given(field_sets, chances)
 def test_order_and_spelling_do_not_count(fields: FieldSet, chance: Random) -> None:
     """The server sorts and spells anew; taking that for a lost owner would set off repairs of every object."""
-    assert fieldset.equal(raw(fields), raw(spelt_anew(fields, chance)))
+    assert fieldpath.equal(raw(fields), raw(spelt_anew(fields, chance)))
 
 
 @given(field_sets, field_sets)
 def test_equal_means_equal_members(one: FieldSet, other: FieldSet) -> None:
     """The check of every answer rests on this: it must see each path that is missing or too many."""
-    assert fieldset.equal(raw(one), raw(other)) == (members(one) == members(other))
+    assert fieldpath.equal(raw(one), raw(other)) == (members(one) == members(other))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_equal_means_equal_members(one: FieldSet, other: FieldSet) -> None:
 )
 def test_sets_that_look_alike_are_told_apart(one: FieldSet, other: FieldSet) -> None:
     """A comparison that blurs these would call lost ownership intact."""
-    assert not fieldset.equal(raw(one), raw(other))
-    assert not fieldset.equal(raw(other), raw(one))
+    assert not fieldpath.equal(raw(one), raw(other))
+    assert not fieldpath.equal(raw(other), raw(one))
 
 
 @pytest.mark.parametrize(
@@ -102,33 +102,33 @@ def test_sets_that_look_alike_are_told_apart(one: FieldSet, other: FieldSet) -> 
 )
 def test_a_leaf_is_a_member_with_nothing_below(node: FieldSet, leaf: bool) -> None:
     """Whole values are recognised by this: a node with children is no whole, with or without a dot."""
-    assert fieldset.is_leaf(node) is leaf
+    assert fieldpath.is_leaf(node) is leaf
 
 
 @given(field_sets)
 def test_what_is_encoded_is_decoded_alike(fields: FieldSet) -> None:
     """A set that goes through the codec must own the same, also for a plain JSON reader."""
-    encoded = fieldset.encode(fields)
-    assert fieldset.decode(encoded) == fields == json.loads(bytes(encoded))
+    encoded = fieldpath.encode(fields)
+    assert fieldpath.decode(encoded) == fields == json.loads(bytes(encoded))
 
 
 @pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"{", b""])
 def test_what_is_no_set_is_refused(body: bytes) -> None:
     """Something else than a JSON object must not pass for an empty set, which would own nothing."""
     with pytest.raises(msgspec.MsgspecError):
-        fieldset.decode(body)
+        fieldpath.decode(body)
 
 
 @pytest.mark.parametrize("element", ["k:{broken", "v:", "v:NaN"])
 def test_an_element_that_is_no_json_is_compared_as_text(element: str) -> None:
     """An odd element must not end the run; it is equal to itself and to nothing else."""
     odd: dict[str, Any] = {element: {}, "f:a": {}}
-    assert fieldset.equal(raw(odd), raw(dict(reversed(odd.items()))))
-    assert not fieldset.equal(raw(odd), raw({"f:a": {}, element + "x": {}}))
+    assert fieldpath.equal(raw(odd), raw(dict(reversed(odd.items()))))
+    assert not fieldpath.equal(raw(odd), raw({"f:a": {}, element + "x": {}}))
 
 
 def test_only_takes_whole_branches() -> None:
     """Carrying over ``f:metadata`` must take all of it and nothing beside it."""
     fields = {"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:y": {}}}
-    assert fieldset.only(fields, "f:metadata") == {"f:metadata": {"f:labels": {"f:x": {}}}}
-    assert fieldset.only(fields, "f:status") == {}
+    assert fieldpath.only(fields, "f:metadata") == {"f:metadata": {"f:labels": {"f:x": {}}}}
+    assert fieldpath.only(fields, "f:status") == {}
