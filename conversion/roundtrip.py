@@ -17,9 +17,9 @@ from typing import Any
 from restow.conversion.errors import ObjectError
 from restow.conversion.explain import Ending, Steps, explain, leaves
 from restow.conversion.graph import Graph, KindGraph
-from restow.conversion.structure import violations
 from restow.conversion.values import Json, same
 from restow.crds import pruned_paths
+from restow.crds.types import violations
 
 __all__ = ["Broken", "Law", "Rounds", "is_forgiven", "rounds"]
 

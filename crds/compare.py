@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from restow.crds.objectmeta import IMPLICIT_PROPERTIES
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.schema import ANY, UNDESCRIBED, Schema
+from restow.crds.typed import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,14 +250,10 @@ def _dropped_items(old: Schema, new: Schema, path: str) -> Iterator[str]:
 
 
 def _pruned(value: object, schema: Schema, path: str) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for name, child in value.items():
-            field, below = schema.field(name), field_path(path, name)
-            if field is None:
-                yield below
-            else:
-                yield from _pruned(child, field, below)
-    elif isinstance(value, list):
-        items = schema.items or UNDESCRIBED
-        for item in value:
-            yield from _pruned(item, items, items_path(path))
+    for step, child, below in children(value, schema):
+        if not isinstance(step, str):
+            yield from _pruned(child, below or UNDESCRIBED, items_path(path))
+        elif below is None:
+            yield field_path(path, step)
+        else:
+            yield from _pruned(child, below, field_path(path, step))

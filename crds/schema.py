@@ -18,7 +18,7 @@ content.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 from restow.crds.fieldpath import key_element, value_element
 from restow.crds.objectmeta import IMPLICIT_PROPERTIES
 
-__all__ = ["ANY", "UNDESCRIBED", "Kind", "ListType", "MapType", "Scalar", "Schema"]
+__all__ = ["ANY", "UNDESCRIBED", "Kind", "ListType", "MapType", "Scalar", "Schema", "schema_at"]
 
 Kind = Literal["scalar", "list", "map", "any"]
 ListType = Literal["atomic", "set", "map"]
@@ -235,3 +235,12 @@ ANY: Final = Schema({"x-kubernetes-preserve-unknown-fields": True})
 
 #: A value under `additionalProperties: true`: kept itself, but the fields of objects within it are pruned.
 UNDESCRIBED: Final = Schema({})
+
+
+def schema_at(schema: Schema | None, names: Iterable[str]) -> Schema | None:
+    """Return the schema of the field that these names lead to; None if there is none, or no schema at all."""
+    for name in names:
+        if schema is None:
+            return None
+        schema = schema.field(name)
+    return schema

@@ -8,7 +8,7 @@ owns (structured-merge-diff 6.3 ``typed``, above all ``tofieldset.go``). Pure.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,13 +17,27 @@ import msgspec
 from restow.crds.fieldpath import Path, keys_of, normal
 from restow.crds.schema import Schema
 
-__all__ = ["Items", "Members", "owned"]
+__all__ = ["Items", "Members", "children", "owned"]
 
 Members: TypeAlias = dict[Path, Any]
 """Values by the paths that they are owned by. A path that is owned in addition to what is in it has a value of its own:
 an item of a list its keys, a key of a map its name."""
 
 _Positions: TypeAlias = Mapping[Hashable, list[int]]
+
+
+def children(value: Any, schema: Schema) -> Iterator[tuple[str | int, Any, Schema | None]]:
+    """Yield what is in a value: its name or position, itself, and its schema, None where the server would prune it.
+
+    A scalar has nothing in it. A name that is no string, which no JSON has, is pruned.
+    """
+    if isinstance(value, Mapping):
+        for name, child in value.items():
+            yield name, child, schema.field(name) if isinstance(name, str) else None
+    elif isinstance(value, list):
+        items = schema.items
+        for position, child in enumerate(value):
+            yield position, child, items
 
 
 def owned(value: Any, schema: Schema, *, empty_lists: bool = False) -> Members:

@@ -4,7 +4,11 @@ The API server answers the same question before it stores an object, but after m
 manifest that only a command reads.
 Source: kube-openapi's `validate` package for types, apiextensions `schema/defaulting.PruneNonNullableNulls…` for null.
 
-Pure. The walk goes as deep as the schema, not as deep as the object.
+Conversions ask less: `fits` and `violations` let null pass everywhere, since the server drops it or puts a default in
+its place. The stash asks for types alone, since an older stored object may violate newer rules; it lets nothing into
+an object that the schema cannot hold, as a conversion's result is stored without validation.
+
+Pure. A walk goes as deep as the schema, not as deep as the object.
 """
 
 from __future__ import annotations
@@ -14,10 +18,11 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from restow.crds.paths import ROOT, field_path, item_path
+from restow.crds.paths import ROOT, field_path, item_path, items_path
 from restow.crds.schema import ANY, UNDESCRIBED, Schema
+from restow.crds.typed import children
 
-__all__ = ["TypeProblem", "has_type", "type_problems", "without_ignored_nulls"]
+__all__ = ["TypeProblem", "fits", "has_type", "type_problems", "violations", "without_ignored_nulls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +65,15 @@ def _problems(value: Any, schema: Schema, path: str, *, keys: bool) -> Iterator[
         return
     if not has_type(value, schema):
         yield TypeProblem(path.removeprefix("."), _wanted(schema), _found(value))
-    elif isinstance(value, dict):
-        for name, child in value.items():
-            field = schema.field(name) if isinstance(name, str) and child is not None else None
-            if field is not None:
-                yield from _problems(child, field, field_path(path, name), keys=keys)
-    elif isinstance(value, list) and (items := schema.items) is not None:
-        for index, child in enumerate(value):
-            place = item_path(path, index)
-            for key in schema.list_keys if keys and isinstance(child, dict) else ():
-                if child.get(key) is None and (field := items.field(key)) is not None and not field.has_default:
-                    yield TypeProblem(field_path(place, key).removeprefix("."), _wanted(field), "nothing")
-            yield from _problems(child, items, place, keys=keys)
+        return
+    for step, child, below in children(value, schema):
+        if below is None or (child is None and isinstance(value, dict)):
+            continue
+        place = field_path(path, step) if isinstance(step, str) else item_path(path, step)
+        for key in schema.list_keys if keys and isinstance(child, dict) and isinstance(value, list) else ():
+            if child.get(key) is None and (field := below.field(key)) is not None and not field.has_default:
+                yield TypeProblem(field_path(place, key).removeprefix("."), _wanted(field), "nothing")
+        yield from _problems(child, below, place, keys=keys)
 
 
 def without_ignored_nulls(value: Any, schema: Schema) -> Any:
@@ -91,6 +93,30 @@ def without_ignored_nulls(value: Any, schema: Schema) -> Any:
     if isinstance(value, list) and (items := schema.items) is not None:
         return [without_ignored_nulls(child, items) for child in value]
     return value
+
+
+def fits(value: Any, schema: Schema | None) -> bool:
+    """Say whether the types of a value are those of the schema. Without a schema everything fits."""
+    return schema is None or next(violations(value, schema, types_only=True), None) is None
+
+
+def violations(value: Any, schema: Schema, path: str = ROOT, *, types_only: bool = False) -> Iterator[str]:
+    """Yield a sentence for each place where the value violates the schema; it names the place, never the value."""
+    if value is None:
+        return
+    if not has_type(value, schema):
+        yield f"{path} is no {'integer or string' if schema.int_or_string else schema.node.get('type')}"
+        return
+    if not types_only:
+        allowed = schema.node.get("enum")
+        if allowed is not None and value not in allowed:
+            yield f"{path} is none of the values that its enum allows"
+        if isinstance(value, dict):
+            yield from (f"{field_path(path, name)} is required" for name in sorted(schema.required - value.keys()))
+    for step, child, below in children(value, schema):
+        if below is not None:
+            place = field_path(path, step) if isinstance(step, str) else items_path(path)
+            yield from violations(child, below, place, types_only=types_only)
 
 
 def has_type(value: Any, schema: Schema) -> bool:

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from restow.conversion.structure import fits
 from restow.conversion.values import ABSENT, Json
 from restow.crds import Schema
+from restow.crds.types import fits
 
 __all__ = [
     "Kept",

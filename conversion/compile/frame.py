@@ -15,8 +15,8 @@ from restow.conversion.compile.trie import Node
 from restow.conversion.compile.writer import Writer
 from restow.conversion.path import Path
 from restow.conversion.rules.model import Rule
-from restow.conversion.structure import at
 from restow.crds import Schema
+from restow.crds.schema import schema_at
 
 __all__ = ["NOTHING_KEPT", "Frame"]
 
@@ -102,16 +102,16 @@ class Frame:
 
     def schema_of(self, node: Node) -> str:
         """Return the name of the target's schema of a field."""
-        return self.writer.constant("schema", at(self.target_schema, node.path))
+        return self.writer.constant("schema", schema_at(self.target_schema, node.path))
 
     @staticmethod
     def is_required(schema: Schema | None, node: Node) -> bool:
         """Say whether the schema requires the field at the node of the object around it."""
-        around = at(schema, node.path[:-1])
+        around = schema_at(schema, node.path[:-1])
         return around is not None and node.name in around.required
 
     def is_one_sided(self, node: Node) -> bool:
         """Say whether only one of the versions declares the field at the node; False if a schema is unknown."""
         if self.source_schema is None or self.target_schema is None:
             return False
-        return (at(self.source_schema, node.path) is None) != (at(self.target_schema, node.path) is None)
+        return (schema_at(self.source_schema, node.path) is None) != (schema_at(self.target_schema, node.path) is None)

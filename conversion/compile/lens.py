@@ -17,9 +17,10 @@ from restow.conversion.compile.entries import is_shown
 from restow.conversion.errors import ObjectError, RuleFailed
 from restow.conversion.path import Path
 from restow.conversion.rules.model import Direction, Lens, Packing
-from restow.conversion.structure import at, fits
 from restow.conversion.values import ABSENT, Json, alike, same
 from restow.crds import Schema
+from restow.crds.schema import schema_at
+from restow.crds.types import fits
 
 __all__ = ["LensStep", "dig", "failure", "tree"]
 
@@ -64,7 +65,7 @@ class LensStep:
             leaves=lens.hub if upward else lens.spoke,
             names=frozenset(lens.hub if upward else lens.spoke),
             paths=paths,
-            schemas=tuple(at(schema, path) for path in paths),
+            schemas=tuple(schema_at(schema, path) for path in paths),
             back=back,
             trusts=upward and bool(lens.reads),
             forget=lens.forget if upward else None,

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from restow.conversion.compile.entries import Kept
-from restow.conversion.structure import fits
 from restow.conversion.values import Json, canonical, plain
 from restow.crds import Schema
+from restow.crds.types import fits
 
 __all__ = ["kept_items", "list_entry", "with_hidden"]
 

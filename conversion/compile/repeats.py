@@ -17,8 +17,8 @@ from restow.conversion.compile.trie import Node
 from restow.conversion.compile.writer import Writer
 from restow.conversion.path import pointer
 from restow.conversion.rules.model import Scope
-from restow.conversion.structure import at
 from restow.crds import Schema
+from restow.crds.schema import schema_at
 
 __all__ = ["Inner", "Repeat"]
 
@@ -206,7 +206,7 @@ class Repeat:
         return kept
 
     def _schemas(self) -> tuple[Schema | None, Schema | None]:
-        return at(self.frame.source_schema, self.take.path), at(self.frame.target_schema, self.put.path)
+        return schema_at(self.frame.source_schema, self.take.path), schema_at(self.frame.target_schema, self.put.path)
 
     def _write_inner(
         self, old: str, kept: str, source_schema: Schema | None, target_schema: Schema | None

@@ -20,9 +20,9 @@ from restow.conversion.definition.made import check_made
 from restow.conversion.definition.mapped import check_mapped
 from restow.conversion.path import Path, parse, shown, starts_with
 from restow.conversion.rules.model import Rule, Side
-from restow.conversion.structure import at
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.schema import schema_at
 
 __all__ = ["check_coverage"]
 
@@ -68,9 +68,9 @@ class _Coverage:
         self._repeated(roots["spoke"], roots["hub"], ())
 
     def _check_exists(self, path: Path, rule: Rule, side: Side, root: Schema) -> None:
-        if at(root, path) is not None:
+        if schema_at(root, path) is not None:
             return
-        around = at(root, path[:-1])
+        around = schema_at(root, path[:-1])
         near = get_close_matches(path[-1], around.properties, n=1) if around is not None else []
         fix = "Correct the path" + (f"; {self.findings.place(side, (*path[:-1], near[0]))} is near" if near else "")
         self.findings.add(side, path, f"{rule.label} names a field that the schema does not declare", fix)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from restow.conversion.definition.findings import Findings
 from restow.conversion.path import parse
 from restow.conversion.rules.model import Move, Rule, Scope
-from restow.conversion.structure import at
 from restow.crds import Schema
 from restow.crds.paths import items_path
+from restow.crds.schema import schema_at
 
 __all__ = ["check_keys", "with_keys"]
 
@@ -34,7 +34,7 @@ def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:
 
 
 def _with_keys(rule: Scope, hub: Schema | None) -> Scope:
-    schema = at(hub, parse(rule.hub[0]))
+    schema = schema_at(hub, parse(rule.hub[0]))
     keys = rule.keys
     inner = schema
     if rule.container == "list":

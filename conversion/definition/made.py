@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from restow.conversion.definition.findings import Findings
 from restow.conversion.path import Path, parse, starts_with
 from restow.conversion.rules.model import Lens, Move, Rule, Scope, Side
-from restow.conversion.structure import at
 from restow.crds import Schema
+from restow.crds.schema import schema_at
 
 __all__ = ["check_made"]
 
@@ -22,7 +22,7 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Find
     for side, schema, other, source in sides:
         claims = [parse(text) for rule in rules for text in rule.claims(side)]
         for made in dict.fromkeys(path[:length] for path in claims for length in range(1, len(path))):
-            if at(source, made) is None and _is_required(schema, made):
+            if schema_at(source, made) is None and _is_required(schema, made):
                 fillers = [rule for rule in rules if any(starts_with(parse(text), made) for text in rule.claims(side))]
                 if not any(_is_sure(rule, other, source, made[:-1]) for rule in fillers):
                     problem = f"is required, but an object of {findings.version(other)} may have nothing to put into it"
@@ -30,7 +30,7 @@ def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Find
 
 
 def _is_required(schema: Schema, path: Path) -> bool:
-    around, field = at(schema, path[:-1]), at(schema, path)
+    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
     return around is not None and field is not None and path[-1] in around.required and not field.has_default
 
 
@@ -51,5 +51,5 @@ def _beyond(path: Path, around: Path) -> range:
 
 
 def _is_always(schema: Schema, path: Path) -> bool:
-    around, field = at(schema, path[:-1]), at(schema, path)
+    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
     return around is not None and (path[-1] in around.required or (field is not None and field.has_default))

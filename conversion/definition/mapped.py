@@ -14,9 +14,10 @@ from restow.conversion.definition.findings import Findings
 from restow.conversion.definition.keys import check_keys
 from restow.conversion.path import Path, parse
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, Scope, Side
-from restow.conversion.structure import at, fits
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
+from restow.crds.schema import schema_at
+from restow.crds.types import fits
 
 __all__ = ["check_mapped"]
 
@@ -47,7 +48,7 @@ def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: Findings, cov
 
 def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Path, Path, Schema | None, Schema | None]:
     ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
-    return ours, theirs, at(spoke, ours), at(hub, theirs)
+    return ours, theirs, schema_at(spoke, ours), schema_at(hub, theirs)
 
 
 def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: Findings, cover: Cover) -> None:
@@ -64,14 +65,14 @@ def _compare(spoke: Schema, hub: Schema, ours: str, theirs: str, findings: Findi
 
 def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: Findings) -> None:
     ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    around, beside = at(spoke, ours[:-1]), at(hub, theirs[:-1])
+    around, beside = schema_at(spoke, ours[:-1]), schema_at(hub, theirs[:-1])
     if from_schema is not None and to_schema is not None and around is not None and beside is not None:
         is_guaranteed(around, beside, ours, theirs, findings)
 
 
 def _check_value(value: Any, side: Side, rule: Rule, root: Schema, findings: Findings) -> None:
     path = parse(rule.claims(side)[0])
-    if not fits(value, at(root, path)):
+    if not fits(value, schema_at(root, path)):
         findings.add(side, path, f"the value of {rule.label} is of another type", "Give a value that the schema admits")
 
 
@@ -79,10 +80,10 @@ def _check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: Find
     side: Side = "spoke" if rule.spoke else "hub"
     path = parse(rule.claims(side)[0])
     root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
-    around, field = at(root, path[:-1]), at(root, path)
+    around, field = schema_at(root, path[:-1]), schema_at(root, path)
     if around is None or field is None or path[-1] not in around.required or field.has_default:
         return
-    if at(other, path[:-1]) is not None:
+    if schema_at(other, path[:-1]) is not None:
         findings.add(
             side,
             path,

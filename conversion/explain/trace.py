@@ -21,9 +21,9 @@ from restow.conversion.explain.model import Ending, Fate, How, Link, Origin, Ste
 from restow.conversion.explain.parts import Part, Sides, parts
 from restow.conversion.path import Path, parse, shown, starts_with
 from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, Scope, Side
-from restow.conversion.structure import at
 from restow.conversion.values import ABSENT, Json, same
 from restow.crds import Schema
+from restow.crds.schema import schema_at
 
 __all__ = ["Trace", "trace"]
 
@@ -110,7 +110,7 @@ class _Scope:
             tuple(path for path, owner in claims.items() if owner is rule) for claims in (self.takes, self.puts)
         )
         source, target = dig(self.source, take), dig(self.target, put)
-        return Sides(self.direction, source, target, take, put, self.kept, self.lost, at(self.schema, put))
+        return Sides(self.direction, source, target, take, put, self.kept, self.lost, schema_at(self.schema, put))
 
 
 @dataclass(slots=True)

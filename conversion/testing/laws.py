@@ -14,7 +14,6 @@ from typing import Any
 from restow.conversion.graph import KindGraph
 from restow.conversion.rules.model import Rule, Side
 from restow.conversion.stash import parse_stash
-from restow.conversion.structure import violations
 from restow.conversion.testing.forgiven import (
     forgiven,
     has_hub_drops,
@@ -26,6 +25,7 @@ from restow.conversion.testing.purity import impure_calls
 from restow.conversion.testing.support import empties, fields, shown_steps
 from restow.conversion.values import Json, canonical, same
 from restow.crds import pruned_paths
+from restow.crds.types import violations
 
 __all__ = ["LawBroken", "Laws"]
 

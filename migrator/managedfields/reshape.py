@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from restow.crds import Scalar, Schema
+from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, from_paths, is_leaf, keys_of, union
-from restow.crds.typed import Items, owned
+from restow.crds.typed import Items, children, owned
 from restow.migrator.managedfields.ownership import Unknown, was_whole
 
 __all__ = ["misfit", "reshape", "whole_owners"]
@@ -48,27 +48,35 @@ def misfit(value: Any, schema: Schema, path: str = "") -> str:
 
     The API server cannot tell the owners of such an object: any write empties its managedFields (before 1.37).
     """
-    below: list[tuple[Any, Schema | None, str]] = []
-    if isinstance(value, dict):
-        admitted = schema.admits_map
-        below = [(child, schema.field(key), _place(path, key, schema)) for key, child in value.items()]
-    elif isinstance(value, list):
-        admitted, below = schema.admits_list, [(item, schema.items, f"{path}[]") for item in value]
-    else:
-        admitted = value is None or _scalar(value) in schema.scalars
-    found = (misfit(child, field, place) for child, field, place in below if field is not None)
-    return next(filter(None, found), "") if admitted else path
+    if not _is_admitted(value, schema):
+        return path
+    found = (
+        misfit(child, below, path + _place(step, schema))
+        for step, child, below in children(value, schema)
+        if below is not None
+    )
+    return next(filter(None, found), "")
 
 
-def _place(path: str, name: str, schema: Schema) -> str:
-    """A key of a map is the user's, and not told."""
-    return f"{path}.{name}" if schema.is_declared(name) else f"{path}{{}}"
+def _is_admitted(value: Any, schema: Schema) -> bool:
+    match value:
+        case dict():
+            return schema.admits_map
+        case list():
+            return schema.admits_list
+        case bool():
+            return "boolean" in schema.scalars
+        case str():
+            return "string" in schema.scalars
+        case _:
+            return value is None or "number" in schema.scalars
 
 
-def _scalar(value: Any) -> Scalar:
-    if isinstance(value, bool):
-        return "boolean"
-    return "string" if isinstance(value, str) else "number"
+def _place(step: str | int, schema: Schema) -> str:
+    """Return the end of a path; it does not have the key of a map, which is the user's."""
+    if isinstance(step, int):
+        return "[]"
+    return f".{step}" if schema.is_declared(step) else "{}"
 
 
 def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:

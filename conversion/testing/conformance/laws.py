@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from restow.conversion.structure import violations
 from restow.conversion.testing.conformance.case import Case, Severity, Skipped
 from restow.conversion.testing.conformance.expect import asked, expect
 from restow.conversion.testing.conformance.webhook import Webhook
 from restow.conversion.values import Json, alike
 from restow.crds import ANY, Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds.types import violations
 
 __all__ = ["CASES"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.structure import violations
 from restow.conversion.testing import Laws
+from restow.crds.types import violations
 from tests.apiserver.profile_documents import (
     GEP_25,
     GEP_32,
