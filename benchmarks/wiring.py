@@ -25,10 +25,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import trustme
-import yaml
-
 from restow.controlplane import ControlPlane
+from restow.controlplane.certificates import CertificateAuthority
+from restow.crds.documents import load_documents
 from restow.kube import Cluster, KubeError, PatchType, connect
 from restow.kube.resources import CRDS, Resource
 
@@ -87,7 +86,7 @@ async def undo(cluster: Cluster, how: str) -> None:
     await cluster.patch(CRDS, NAME, body, patch_type=PatchType.MERGE, params={"fieldManager": "another-tool"})
 
 
-FOREIGN: Final = base64.b64encode(trustme.CA().cert_pem.bytes()).decode()
+FOREIGN: Final = base64.b64encode(CertificateAuthority.create().certificate).decode()
 
 
 async def until_wired(cluster: Cluster, *, without: str = "") -> float:
@@ -198,7 +197,7 @@ async def measure(seconds: int) -> None:
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="restow-bench-") as folder:
         async with ControlPlane() as plane, connect(str(plane.kubeconfig)) as cluster:
-            await cluster.create(CRDS, json.dumps(yaml.safe_load(MANIFEST.read_text())).encode())
+            await cluster.create(CRDS, json.dumps(load_documents(MANIFEST.read_text())[0]).encode())
             async with replicas(plane.kubeconfig, Path(folder)):
                 await until_wired(cluster)
                 await create(cluster)

@@ -4,6 +4,11 @@ Why it exists: each plane has its own authority, made in memory and gone with th
 certificate of a test is worth anything anywhere else. ECDSA P-256 throughout: making a key takes about a
 millisecond.
 
+Why it is not the authority of ``restow.conversion.certificates``, which signs in the same way: that one lives on in
+Secrets and is replaced while webhooks serve, this one ends with its plane and signs clients, too. The control plane is
+what people test their own operators with, so it imports no other room, and nothing below both rooms needs the package
+``cryptography``.
+
 Invariants: certificates satisfy the strict X.509 checks that Python 3.13 and Go apply (key usages, subject
 and authority key identifiers, names only in subjectAltName). The clock is the caller's.
 """

@@ -10,9 +10,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import trustme
+from restow.controlplane.certificates import CertificateAuthority
 
 __all__ = ["Certificate", "Webhook", "certificate", "floor", "restow"]
 
@@ -43,14 +44,13 @@ class Webhook:
 
 def certificate(folder: Path) -> Certificate:
     """Make a certificate for localhost in `folder`; its key is ECDSA, as restow's own are."""
-    authority = trustme.CA()
-    leaf = authority.issue_cert("localhost", "127.0.0.1")
+    authority = CertificateAuthority.create()
+    leaf = authority.issue_server(["localhost", "127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
     cert, key = folder / "tls.crt", folder / "tls.key"
-    cert.write_bytes(b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
-    key.write_bytes(leaf.private_key_pem.bytes())
-    trust = ssl.create_default_context()
-    authority.configure_trust(trust)
-    return Certificate(cert, key, authority.cert_pem.bytes(), trust)
+    cert.write_bytes(leaf.certificate)
+    key.write_bytes(leaf.key)
+    trust = ssl.create_default_context(cadata=authority.certificate.decode())
+    return Certificate(cert, key, authority.certificate, trust)
 
 
 @asynccontextmanager

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import trustme
 
+from restow.controlplane.certificates import CertificateAuthority
 from restow.conversion.admission import AdmissionRequest, Verdict
 from restow.conversion.server import BadCertificate, Clients, ServingCertificate
 from restow.conversion.server.counts import Counts
@@ -33,22 +35,28 @@ class Signers:
     """Who signs clients' certificates: the authority that is trusted, in a file, and another one."""
 
     file: Path
-    trusted: trustme.CA
-    other: trustme.CA
+    trusted: CertificateAuthority
+    other: CertificateAuthority
 
-    def client(self, authority: Authority, signer: trustme.CA | None, name: str = "apiserver") -> ssl.SSLContext:
+    def client(
+        self, authority: Authority, signer: CertificateAuthority | None, name: str = "apiserver"
+    ) -> ssl.SSLContext:
         """What a client shows that has a certificate of a signer."""
         context = authority.client()
         if signer is not None:
-            signer.issue_cert(f"{name}.test", common_name=name).configure_cert(context)
+            shown = signer.issue_client(name, not_after=datetime.now(UTC) + timedelta(days=1))
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(shown.certificate + shown.key)
+                file.flush()
+                context.load_cert_chain(file.name)
         return context
 
 
 @pytest.fixture
 def signers(tmp_path: Path) -> Signers:
-    trusted, other = trustme.CA(), trustme.CA()
+    trusted, other = CertificateAuthority.create("trusted"), CertificateAuthority.create("other")
     file = tmp_path / "clients.pem"
-    trusted.cert_pem.write_to_path(str(file))
+    file.write_bytes(trusted.certificate)
     return Signers(file, trusted, other)
 
 
@@ -104,7 +112,7 @@ async def test_a_new_authority_is_followed_and_no_session_outlives_the_old_one(
     """A resumed session would keep the rights of a certificate whose authority is no longer trusted."""
     context = signers.client(webhook.authority, signers.trusted)
     assert (await post(webhook, context, admission(), "/admit/yes")).status == 200
-    signers.other.cert_pem.write_to_path(str(signers.file))
+    signers.file.write_bytes(signers.other.certificate)
     await webhook.certificate.look()
     with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
         await post(webhook, context, admission(), "/admit/yes")

@@ -7,11 +7,10 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import trustme
-
+from restow.controlplane.certificates import CertificateAuthority
 from restow.conversion import Graph
 from restow.conversion.server import (
     AdmissionStep,
@@ -38,25 +37,24 @@ class Authority:
     """Issues serving certificates into a folder, and makes clients that trust them."""
 
     def __init__(self, folder: Path) -> None:
-        self._ca = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        self._ca = CertificateAuthority.create()
         self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
 
-    def pair(self, **more: Any) -> tuple[bytes, bytes]:
-        """Return a new certificate with its chain, and its key."""
-        issued = self._ca.issue_cert(LOOPBACK, "localhost", key_type=trustme.KeyType.ECDSA, **more)
-        return b"".join(each.bytes() for each in issued.cert_chain_pems), issued.private_key_pem.bytes()
+    def pair(self, not_after: datetime | None = None) -> tuple[bytes, bytes]:
+        """Return a new certificate, and its key."""
+        not_after = not_after or datetime.now(UTC) + timedelta(days=1)
+        issued = self._ca.issue_server([LOOPBACK, "localhost"], not_after=not_after)
+        return issued.certificate, issued.key
 
-    def issue(self, **more: Any) -> None:
+    def issue(self, not_after: datetime | None = None) -> None:
         """Write a new pair over the files."""
-        certificate, key = self.pair(**more)
+        certificate, key = self.pair(not_after)
         self.certificate.write_bytes(certificate)
         self.key.write_bytes(key)
 
     def client(self) -> ssl.SSLContext:
         """Return what an API server's client would check with."""
-        context = ssl.create_default_context()
-        self._ca.configure_trust(context)
-        return context
+        return ssl.create_default_context(cadata=self._ca.certificate.decode())
 
 
 @dataclass
