@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from restow.kube import resources
+
 __all__ = [
     "Object",
     "by_name",
@@ -71,7 +73,7 @@ def by_version(versions: Iterable[Object]) -> dict[str, Object]:
 def qualified_name(obj: Object) -> str:
     """Return `namespace/name` of a namespaced object."""
     metadata = obj.get("metadata") or {}
-    return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return resources.qualified_name(metadata.get("namespace"), metadata.get("name"))
 
 
 def is_deleting(obj: Object) -> bool:

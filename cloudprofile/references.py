@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from restow.cloudprofile.parts import Object, spec_of
+from restow.kube.resources import qualified_name
 
 __all__ = ["CLOUD_PROFILE", "NAMESPACED_CLOUD_PROFILE", "ProfileReference", "parent_of", "profile_of", "reference_to"]
 
@@ -33,7 +34,7 @@ class ProfileReference:
 
     def __str__(self) -> str:
         """Return the kind with the (qualified) name in quotes."""
-        name = f"{self.namespace}/{self.name}" if self.kind == NAMESPACED_CLOUD_PROFILE else self.name
+        name = qualified_name(self.namespace, self.name) if self.kind == NAMESPACED_CLOUD_PROFILE else self.name
         return f'{self.kind} "{name}"'
 
 

@@ -13,7 +13,7 @@ import msgspec
 from restow.kube.cluster import Cluster
 from restow.kube.election import LeaseRecord
 from restow.kube.errors import NotFound
-from restow.kube.resources import LEASES
+from restow.kube.resources import LEASES, qualified_name
 
 __all__ = ["Lease"]
 
@@ -32,7 +32,7 @@ class Lease:
     @property
     def key(self) -> str:
         """``namespace/name``."""
-        return f"{self._namespace}/{self._name}"
+        return qualified_name(self._namespace, self._name)
 
     def __str__(self) -> str:
         return f"lease {self.key}"

@@ -18,7 +18,16 @@ __all__ = [
     "NAMESPACES",
     "SELF_SUBJECT_ACCESS_REVIEWS",
     "Resource",
+    "qualified_name",
 ]
+
+
+def qualified_name(namespace: object, name: object) -> str:
+    """Return how restow shows the name of an object: ``namespace/name``, or the name alone without a namespace.
+
+    A manifest that a person wrote may have a number in the place of a text.
+    """
+    return "/".join(str(part) for part in (namespace, name) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class Resource:
         what = self.full_name + (f"/{subresource}" if subresource else "")
         if name is None:
             return f"{what} in {namespace}" if namespace else what
-        return f"{what} {namespace}/{name}" if namespace else f"{what} {name}"
+        return f"{what} {qualified_name(namespace, name)}"
 
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from restow.kube.resources import qualified_name
 from restow.kube.selection import Selection
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
 
@@ -25,7 +26,7 @@ class Key:
     name: str
 
     def __str__(self) -> str:
-        return self.name if self.namespace is None else f"{self.namespace}/{self.name}"
+        return qualified_name(self.namespace, self.name)
 
 
 KeysOf: TypeAlias = Callable[[Item], Iterable[Key]]

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from restow.kube.errors import BadReply, api_error, read_json
+from restow.kube.resources import qualified_name
 
 __all__ = [
     "Added",
@@ -58,7 +59,7 @@ class Item:
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
         """Decode what is needed of the object. Raises BadReply where it does not have the decoder's shape."""
-        name = f"{self.metadata.namespace}/{self.metadata.name}".lstrip("/")
+        name = qualified_name(self.metadata.namespace, self.metadata.name)
         return read_json(decoder, self.raw, name, "it does not have the shape that is read here")
 
 

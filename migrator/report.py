@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from restow.kube.resources import qualified_name
 from restow.migrator.waits import Waits
 
 __all__ = ["OWNERS_LOST", "Counts", "CrdReport", "Failure", "Report", "Requests", "Result"]
@@ -40,7 +41,7 @@ class Failure:
     @property
     def where(self) -> str:
         """``namespace/name``, or the name alone."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return qualified_name(self.namespace, self.name)
 
 
 @dataclass(slots=True)

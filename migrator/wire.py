@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from restow.kube.resources import qualified_name
 from restow.migrator.managedfields.entries import Entry
 
 __all__ = [
@@ -44,7 +45,7 @@ class Meta(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """``namespace/name``, or the name of a cluster-scoped object."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return qualified_name(self.namespace, self.name)
 
 
 class PartialObject(msgspec.Struct, frozen=True):

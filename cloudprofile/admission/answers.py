@@ -13,6 +13,7 @@ from itertools import islice
 
 from restow.cloudprofile.findings import Finding, refusal
 from restow.conversion.admission import AdmissionRequest, Verdict
+from restow.kube.resources import qualified_name
 
 __all__ = ["ALLOWED", "answer", "is_judged", "subject", "warned"]
 
@@ -31,7 +32,7 @@ def subject(request: AdmissionRequest) -> str:
     metadata = (request.object or {}).get("metadata") if not request.name else None
     named = metadata if isinstance(metadata, dict) else {}
     name = request.name or named.get("name") or named.get("generateName") or ""
-    return f"{request.namespace}/{name}" if request.namespace else name
+    return qualified_name(request.namespace, name)
 
 
 def is_judged(request: AdmissionRequest) -> bool:

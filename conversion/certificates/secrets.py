@@ -24,6 +24,7 @@ from restow.conversion.certificates.authority import Authority, CertificateError
 from restow.conversion.certificates.trust import Trust
 from restow.conversion.values import Json
 from restow.conversion.wiring.bundle import NO_BUNDLE, Bundle, BundleError
+from restow.kube.resources import qualified_name
 
 __all__ = ["MANAGED_BY", "leaf_data", "leaf_of", "roots_of", "secret", "trust_data", "trust_of"]
 
@@ -136,4 +137,4 @@ def _data(document: Mapping[str, Any] | None) -> dict[str, bytes]:
 
 def _name(document: Mapping[str, Any] | None) -> str:
     metadata = (document or {}).get("metadata") or {}
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    return qualified_name(metadata.get("namespace"), metadata.get("name"))

@@ -20,6 +20,7 @@ from restow.conversion.manifests.targets import Targets
 from restow.conversion.path import pointer
 from restow.conversion.stash import unseal
 from restow.conversion.values import Json
+from restow.kube.resources import qualified_name
 
 __all__ = ["LAST_APPLIED", "Outcome", "Status", "Work", "convert_objects", "objects_of"]
 
@@ -70,7 +71,7 @@ class Outcome:
     @property
     def title(self) -> str:
         """How messages name the object."""
-        names = "/".join(name for name in (self.namespace, self.name) if name)
+        names = qualified_name(self.namespace, self.name)
         return " ".join(part for part in (self.kind, names) if part) or "a document without a kind"
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from restow.kube.resources import qualified_name
+
 __all__ = ["Address", "Service", "Url", "address_of", "client_config", "is_same_server"]
 
 
@@ -30,11 +32,12 @@ class Service:
             msg = f"a webhook's Service needs a namespace, a name and a port from 1 to 65535, not {self}"
             raise ValueError(msg)
         if self.path and not self.path.startswith("/"):
-            msg = f"the path {self.path!r} of the Service {self.namespace}/{self.name} must begin with a slash"
+            name = qualified_name(self.namespace, self.name)
+            msg = f"the path {self.path!r} of the Service {name} must begin with a slash"
             raise ValueError(msg)
 
     def __str__(self) -> str:
-        return f"Service {self.namespace}/{self.name}:{self.port}{self.path}"
+        return f"Service {qualified_name(self.namespace, self.name)}:{self.port}{self.path}"
 
     @property
     def host(self) -> str:

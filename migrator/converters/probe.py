@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from restow.crds import Crd, pruned_paths
+from restow.kube.resources import qualified_name
 from restow.migrator.converters.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.planning.findings import Check, Finding
 
@@ -120,7 +121,7 @@ def _made_up(crd: Crd) -> Json:
 
 
 def _where(obj: Json) -> str:
-    return "/".join(filter(None, (obj["metadata"].get("namespace"), obj["metadata"]["name"])))
+    return qualified_name(obj["metadata"].get("namespace"), obj["metadata"]["name"])
 
 
 def _few(paths: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from restow.crds import Crd
+from restow.kube.resources import qualified_name
 from restow.migrator.wire import Meta
 
 __all__ = ["MOST_EXAMPLES", "Dependents", "NotLookedAt", "Owner", "Referring", "Tally", "against", "not_looked_at"]
@@ -98,7 +99,7 @@ class Tally:
             counted = by_resource.setdefault(resource, _Counted())
             counted.count += 1
             if len(counted.examples) < MOST_EXAMPLES:
-                counted.examples.append(f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
+                counted.examples.append(qualified_name(meta.namespace, meta.name))
 
     def dependents(self, unseen: Iterable[NotLookedAt]) -> dict[Owner, Dependents]:
         """Return what was counted, of each owner; resources in the order of their names."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from restow.crds import Crd
+from restow.kube.resources import qualified_name
 from restow.migrator.converters.converter import Json
 from restow.migrator.decide import decide
 from restow.migrator.managedfields.translation import Translation, supposed
@@ -54,7 +55,7 @@ class Foretold:
         self.stripped += stripped
         self.kept += kept
         self.remaining += found.remaining > 0 and not thought.remaining
-        where = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+        where = qualified_name(meta.namespace, meta.name)
         for owner in stripped | kept:
             self.affected[owner] += 1
             self.examples.setdefault(owner, where)

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from restow.crds import Crd, dropped_fields, pruned_paths
+from restow.kube.resources import qualified_name
 from restow.migrator.lister import Item, ListFailed, list_objects
 from restow.migrator.model import Options
 from restow.migrator.passes import WHOLE_OBJECTS, Environment
@@ -128,7 +129,7 @@ async def look_for_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterat
             found.unseen[name] = dropped
         elif dropped:
             async for meta, live in objects_at(name):
-                where = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+                where = qualified_name(meta.namespace, meta.name)
                 for path in pruned_paths(live or {}, crd.storage.schema):
                     found.add(path, where)
     return found

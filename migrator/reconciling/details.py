@@ -145,7 +145,7 @@ def failures(report: CrdReport) -> str:
         return ""
     first = first_failures(report)
     said = f"{objects.failed} of {objects.listed} objects failed"
-    told = "; ".join(f"{_name(each)} ({each.reason}){': ' if each.message else ''}{each.message}" for each in first)
+    told = "; ".join(f"{each.where} ({each.reason}){': ' if each.message else ''}{each.message}" for each in first)
     return f"{said}, the first: {told}" if told else said
 
 
@@ -156,10 +156,6 @@ def first_failures(report: CrdReport) -> tuple[Failure, ...]:
     """
     first = heapq.nsmallest(_FIRST, report.failures, key=lambda each: (each.namespace, each.name))
     return tuple(replace(each, message=_cut(each.message)) for each in first)
-
-
-def _name(failure: Failure) -> str:
-    return "/".join(filter(None, (failure.namespace, failure.name)))
 
 
 def _cut(message: str) -> str:

@@ -203,7 +203,7 @@ def _explain(crd: CrdReport, *, left_out: bool) -> None:
             style="yellow",
         )
     for failure in crd.failures[:_FAILURES_SHOWN]:
-        where = f"{failure.namespace}/{failure.name}" if failure.namespace else failure.name
+        where = failure.where
         say(f"{crd.name}: {where}: {failure.reason}: {failure.message}", style="red")
     if len(crd.failures) > _FAILURES_SHOWN:
         say(f"{crd.name}: … and {crd.objects.failed - _FAILURES_SHOWN} more; -o json lists them", style="red")

@@ -17,6 +17,7 @@ from restow.conversion import Graph, ObjectError
 from restow.conversion.roundtrip import Broken, is_forgiven, rounds
 from restow.crds import Crd
 from restow.exits import Exit, InputError
+from restow.kube.resources import qualified_name
 from restow.migrator import Refused, Requests, list_crds, read_crd
 from restow.migrator.halt import Halt
 from restow.migrator.lister import list_objects
@@ -222,7 +223,7 @@ def _show(tally: _Tally, *, values: bool) -> None:
     )
     print_table(("kind", "objects", "conversions", "broken", "time"), rows)
     for finding in tally.findings:
-        names = "/".join(name for name in (finding.namespace, finding.name) if name)
+        names = qualified_name(finding.namespace, finding.name)
         way = " -> ".join(finding.broken.way)
         said = f": {finding.broken.message}" if finding.broken.message else ""
         echo(f"{finding.where}: {finding.kind} {names}: {finding.broken.law.value}, {way}{said}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from restow.conversion.manifests import NotYaml, objects_of, read
 from restow.exits import InputError
+from restow.kube.resources import qualified_name
 from restow.offline.files import Source, Unreadable, read_text
 
 __all__ = ["Found", "found_in"]
@@ -27,7 +28,7 @@ class Found:
         """How messages name the object: kind, namespace and name."""
         metadata = self.value.get("metadata")
         names = metadata if isinstance(metadata, dict) else {}
-        name = "/".join(str(names[key]) for key in ("namespace", "name") if names.get(key))
+        name = qualified_name(names.get("namespace"), names.get("name"))
         return f"{self.value.get('kind')} {name or 'without a name'}"
 
     @property

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from restow.cloudprofile.chart import rows_of, window_of
+from restow.kube.resources import qualified_name
 from restow.report.model import ProfileView
 
 __all__ = ["profile"]
@@ -15,7 +16,7 @@ __all__ = ["profile"]
 def profile(kind: str, document: Mapping[str, Any], now: datetime) -> ProfileView:
     """Return the lifecycles of one profile at v1beta2."""
     metadata = document["metadata"]
-    name = "/".join(part for part in (metadata.get("namespace"), metadata.get("name")) if part)
+    name = qualified_name(metadata.get("namespace"), metadata.get("name"))
     spec = document.get("spec") or {}
     if kind == "NamespacedCloudProfile":
         spec = (document.get("status") or {}).get("cloudProfileSpec") or spec

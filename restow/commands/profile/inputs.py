@@ -22,6 +22,7 @@ from restow.conversion.manifests import objects_of
 from restow.crds import Crd, cloudprofiles, type_problems
 from restow.crds.types import without_ignored_nulls
 from restow.exits import InputError
+from restow.kube.resources import qualified_name
 from restow.offline.files import documents_of
 
 __all__ = ["Profile", "at_option", "files_option", "moment", "one", "read_profiles"]
@@ -50,8 +51,7 @@ class Profile:
     def name(self) -> str:
         """Its name, with its namespace if it has one."""
         metadata = self.document.get("metadata") or {}
-        parts = (metadata.get("namespace"), metadata.get("name"))
-        return "/".join(str(part) for part in parts if part)
+        return qualified_name(metadata.get("namespace"), metadata.get("name"))
 
     @property
     def spec(self) -> Mapping[str, Any]:
