@@ -39,6 +39,7 @@ import msgspec
 
 from restow.conversion.errors import ConversionError, UnknownKind
 from restow.conversion.graph import Graph
+from restow.conversion.path import pointer
 from restow.conversion.regained import regained
 from restow.conversion.shallow import Cuts, cut, restored
 from restow.conversion.stash import parse_stash
@@ -373,7 +374,7 @@ def _with_owners(graph: Graph, old: Json, restored: Json) -> Json:
 def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Json]:
     """Yield the operations of RFC 6902 that turn one object into the other; a list that differs is replaced whole."""
     for name in sorted(before.keys() | after.keys()):
-        place = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        place = path + pointer((name,))
         if name not in after:
             yield {"op": "remove", "path": place}
         elif name not in before:

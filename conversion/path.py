@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from restow.crds.paths import ROOT, field_path
 
-__all__ = ["Path", "PathError", "parse", "pointer", "shown", "starts_with"]
+__all__ = ["Path", "PathError", "parse", "pointed", "pointer", "shown", "starts_with"]
 
 #: The names of the fields, from the root of the scope (the object, or a list item) on.
 Path = tuple[str, ...]
@@ -57,6 +57,11 @@ def shown(path: Path, parent: str = ROOT) -> str:
 def pointer(steps: Iterable[str | int]) -> str:
     """Return the JSON pointer of the steps: `/spec/versions/3`."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def pointed(text: str) -> tuple[str, ...]:
+    """Return the steps of a JSON pointer."""
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.removeprefix("/").split("/"))
 
 
 def starts_with(path: Path, prefix: Path) -> bool:

@@ -8,11 +8,9 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-import yaml
+from restow.crds.documents import load_documents
 
 __all__ = ["documents"]
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # whichever there is
 
 
 def documents() -> dict[str, dict[str, Any]]:
@@ -23,5 +21,5 @@ def documents() -> dict[str, dict[str, Any]]:
     """
     folder = resources.files("restow.crds").joinpath("manifests")
     files = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda file: file.name)
-    found = [yaml.load(file.read_text(encoding="utf-8"), _LOADER) for file in files]  # noqa: S506  # a safe loader
+    found = [document for file in files for document in load_documents(file.read_text(encoding="utf-8"))]
     return {document["metadata"]["name"]: document for document in found}

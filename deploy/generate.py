@@ -20,6 +20,8 @@ from typing import Any, Final
 
 import yaml
 
+from restow.crds.documents import load_documents
+
 __all__ = ["BASES", "bases", "crds", "readme"]
 
 HERE: Final = Path(__file__).parent
@@ -85,7 +87,7 @@ def bases(helm: Path) -> Iterator[tuple[Path, str]]:
         for setting in settings:
             command += ["--set", setting]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-        documents = [_anywhere(_plain(each)) for each in yaml.safe_load_all(text) if each is not None]
+        documents = [_anywhere(_plain(each)) for each in load_documents(text)]
         if name == "migration":
             documents = [_without_arguments(each) for each in documents if each["kind"] not in _RIGHTS]
         yield HERE / "kustomize" / name / "manifests.yaml", yaml.safe_dump_all(documents, sort_keys=False, width=120)

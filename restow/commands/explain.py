@@ -13,7 +13,7 @@ from restow import options
 from restow.conversion import ObjectError
 from restow.conversion.explain import Explanation, Fate, How, Leaf, Steps, explain
 from restow.conversion.manifests import NoTarget, Targets
-from restow.conversion.path import pointer
+from restow.conversion.path import pointed, pointer
 from restow.escapes import visible
 from restow.exits import Exit, InputError
 from restow.offline import flags as offline
@@ -79,8 +79,7 @@ def command(**flags: Any) -> None:
 def _steps(text: str) -> Steps:
     """Read a JSON pointer, or a path as restow writes them."""
     if text.startswith("/"):
-        names = [name.replace("~1", "/").replace("~0", "~") for name in text.removeprefix("/").split("/")]
-        return tuple(int(name) if name.isdigit() else name for name in names)
+        return tuple(int(name) if name.isdigit() else name for name in pointed(text))
     steps: list[str | int] = []
     position = 0
     while position < len(text):

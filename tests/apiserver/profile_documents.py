@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from restow.crds.documents import load_documents
 from tests.apiserver.kind import Document
 from tests.upstream.files import gardener
 
@@ -254,18 +253,9 @@ spec:
 }
 
 
-class _Loader(yaml.CSafeLoader):
-    """Reads YAML as the API server does: what looks like a date is a text."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as its base class has it
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
 def load(text: str, version: str | None = None) -> Document:
     """Read a manifest, with nothing but its apiVersion changed if a version is given."""
-    document: Document = yaml.load(text, _Loader)
+    document: Document = load_documents(text)[0]
     if version is not None:
         document["apiVersion"] = f"core.gardener.cloud/{version}"
     return document
@@ -273,7 +263,7 @@ def load(text: str, version: str | None = None) -> Document:
 
 def table(name: str) -> dict[str, Document]:
     """Read a table of manifests that lies beside this module, by the names of its cases."""
-    cases = yaml.load((Path(__file__).parent / name).read_text(), _Loader)
+    [cases] = load_documents((Path(__file__).parent / name).read_text())
     named = {case["case"]: case for case in cases}
     assert len(named) == len(cases), f"{name} has two cases of one name"
     return named

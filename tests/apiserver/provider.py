@@ -11,9 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
 from restow.conversion.wiring import Bundle
+from restow.crds.documents import load_documents
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, NotFound
@@ -34,7 +33,7 @@ STASH = f"{GROUP}/conversion-stash"
 
 def manifest(name: str) -> Document:
     """A CRD as the provider ships it, without spec.conversion."""
-    found: Document = yaml.safe_load((MANIFESTS / f"{name.partition('.')[0]}.yaml").read_text())
+    [found] = load_documents((MANIFESTS / f"{name.partition('.')[0]}.yaml").read_text())
     return found
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-import yaml
 
 from restow.controlplane.etcd import Etcd
+from restow.crds.documents import load_documents
 from restow.kube.client import HttpCluster
 from restow.migrator import CrdReport, Migration, Options, Survey, read_crd, survey
 from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
@@ -65,7 +65,7 @@ class Upgrade:
 @asynccontextmanager
 async def upgrade(cluster: HttpCluster, etcd: Etcd, sample: Sample) -> AsyncIterator[Upgrade]:
     """Bring a sample to where a migration begins."""
-    published = yaml.load((cluster_api() / sample.file).read_text(), yaml.CSafeLoader)
+    [published] = load_documents((cluster_api() / sample.file).read_text())
     kind = PublishedKind(cluster, etcd, published, sample.canaries)
     try:
         first = ("v1beta1", "v1beta2") if sample.both_served else ("v1beta1",)

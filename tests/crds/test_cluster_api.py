@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from restow.crds import Crd, Schema, added_defaults, dropped_fields, topology_differences
+from restow.crds.documents import load_documents
 from tests.upstream.files import cluster_api
 
 
@@ -14,7 +14,7 @@ def crds() -> list[Crd]:
     """Return all of Cluster API's CRDs."""
     files = sorted(cluster_api().glob("*.yaml"))
     assert files
-    return [Crd.from_document(yaml.load(file.read_text(), yaml.CSafeLoader)) for file in files]
+    return [Crd.from_document(each) for file in files for each in load_documents(file.read_text())]
 
 
 def schemas(crd: Crd) -> tuple[Schema, Schema]:

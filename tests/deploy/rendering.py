@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from restow.crds.documents import load_documents
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "chart" / "restow"
@@ -47,7 +47,7 @@ class Helm:
     def render(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> list[Document]:
         """The manifests."""
         text = self.text(*flags, release=release, namespace=namespace)
-        return [each for each in yaml.safe_load_all(text) if each is not None]
+        return load_documents(text)
 
 
 def of_kind(documents: Iterable[Document], *kinds: str) -> list[Document]:
