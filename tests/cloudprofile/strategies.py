@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 
 from restow.cloudprofile.lifecycle import Classification
 
-__all__ = ["any_lifecycles", "lifecycles", "moments", "overrides", "profile_specs", "project_specs", "versions"]
+__all__ = [
+    "any_lifecycles",
+    "lifecycles",
+    "moments",
+    "overrides",
+    "profile_specs",
+    "project_specs",
+    "pulled_down",
+    "versions",
+]
 
 _DAY_ONE = datetime(2025, 1, 1, tzinfo=UTC)
 _WRITTEN = [classification.value for classification in Classification][1:]
@@ -32,6 +41,16 @@ def lifecycles(draw: st.DrawFn) -> list[dict[str, str]]:
     days = sorted(draw(st.lists(_days, min_size=len(names) - leading, max_size=len(names) - leading)))
     starts: list[int | None] = [*([None] * leading), *days]
     return [_stage(name, day) for name, day in zip(names, starts, strict=True)]
+
+
+@st.composite
+def pulled_down(draw: st.DrawFn) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """A parent's late stages, and an override of two or more of them that starts early: those in between move along."""
+    late = sorted(draw(st.lists(st.integers(4, 6), min_size=len(_WRITTEN), max_size=len(_WRITTEN))))
+    moved = sorted(draw(st.sets(st.sampled_from(range(1, len(_WRITTEN))), min_size=2)))
+    early = sorted(draw(st.lists(st.integers(0, 5), min_size=len(moved), max_size=len(moved))))
+    base = [_stage(name, day) for name, day in zip(_WRITTEN, late, strict=True)]
+    return base, [_stage(_WRITTEN[place], day) for place, day in zip(moved, early, strict=True)]
 
 
 any_lifecycles = st.lists(st.builds(_stage, st.sampled_from(_WRITTEN), st.none() | _days), min_size=1, max_size=5)

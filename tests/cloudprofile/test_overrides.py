@@ -10,7 +10,7 @@ from hypothesis import assume, given
 
 from restow.cloudprofile.lifecycle import Classification, Stage, stages
 from restow.cloudprofile.overrides import foreign_stages, overridden, written_stages
-from tests.cloudprofile.strategies import any_lifecycles, lifecycles, versions
+from tests.cloudprofile.strategies import any_lifecycles, lifecycles, pulled_down, versions
 
 _Lifecycle = list[dict[str, str]]
 
@@ -55,6 +55,17 @@ def test_an_overridden_stage_starts_when_the_override_says(base: dict[str, Any],
     for place, stage in enumerate(override):
         if place not in foreign:
             assert result[stage["classification"]].get("startTime") == stage.get("startTime")
+
+
+@given(both=pulled_down())
+def test_each_overridden_stage_pulls_those_below_it_down(both: tuple[_Lifecycle, _Lifecycle]) -> None:
+    """A stage between two overridden ones would push the second one to a day that the project did not choose."""
+    base, override = both
+    result = {
+        stage["classification"]: stage
+        for stage in overridden({"lifecycle": base}, {"lifecycle": override})["lifecycle"]
+    }
+    assert [result[stage["classification"]] for stage in override] == override
 
 
 @given(base=versions, override=lifecycles())
@@ -170,6 +181,33 @@ def test_nothing_is_changed_in_place(base: dict[str, Any], override: _Lifecycle)
                 ],
             },
             id="what need not move stays as it is written",
+        ),
+        pytest.param(
+            {
+                "version": "1",
+                "lifecycle": [
+                    {"classification": "preview", "startTime": "2025-04-01T00:00:00Z"},
+                    {"classification": "supported", "startTime": "2025-05-01T00:00:00Z"},
+                    {"classification": "deprecated", "startTime": "2025-06-01T00:00:00Z"},
+                    {"classification": "expired", "startTime": "2025-07-01T00:00:00Z"},
+                ],
+            },
+            {
+                "lifecycle": [
+                    {"classification": "supported", "startTime": "2025-01-01T00:00:00Z"},
+                    {"classification": "expired", "startTime": "2025-03-01T00:00:00Z"},
+                ]
+            },
+            {
+                "version": "1",
+                "lifecycle": [
+                    {"classification": "preview", "startTime": "2025-01-01T00:00:00Z"},
+                    {"classification": "supported", "startTime": "2025-01-01T00:00:00Z"},
+                    {"classification": "deprecated", "startTime": "2025-03-01T00:00:00Z"},
+                    {"classification": "expired", "startTime": "2025-03-01T00:00:00Z"},
+                ],
+            },
+            id="of two overridden stages each is the ceiling of those below it",
         ),
     ],
 )

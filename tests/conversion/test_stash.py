@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from restow.conversion import Graph, Registry, rules
 from restow.conversion.stash import FORMAT
+from restow.crds import Crd
 
 GROUP = "stash.example.dev"
 KEY = f"{GROUP}/conversion-stash"
@@ -403,3 +404,46 @@ def test_entries_of_other_versions_travel_along() -> None:
     assert set(json.loads(text_of(there))["kept"]) == {"v1", "v2"}
     assert graph.convert(there, V1) == obj
     assert graph.convert(graph.convert(there, V2), V1) == obj
+
+
+def test_entries_of_the_source_version_are_not_used_on_the_way_back() -> None:
+    """A client may copy an annotation to an object of the version that it is of; what was kept then is out of date."""
+    kept = {"v1": {".old": {"is": "stale"}}, "v2": {}, "v3": {".new": {"is": "kept"}}}
+    registry = Registry()
+    kind = registry.kind(GROUP, "Thing", hub="v2")
+    kind.spoke("v1")(lambda: [rules.stash("old")])
+    kind.spoke("v3")(lambda: [rules.stash("new")])
+    graph = registry.freeze()
+    text = json.dumps({"format": 1, "kept": kept})
+    there = graph.convert({**thing({}, V1), "metadata": {"name": "a", "annotations": {KEY: text}}}, V2)
+    assert set(json.loads(text_of(there))["kept"]) == {"v3"}
+    assert "old" not in graph.convert(there, V1)
+    assert graph.convert(there, f"{GROUP}/v3")["new"] == "kept"
+
+
+def test_a_hidden_item_that_the_schema_refuses_stays_away() -> None:
+    """Nobody validates what a conversion puts into a stored object: a forged item could have fields of any type."""
+    items = {"type": "object", "properties": {"id": {"type": "string"}, "size": {"type": "integer"}}}
+    spec = {"type": "object", "properties": {"items": {"type": "array", "items": items}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    versions = [{"name": name, "served": True, "storage": name == "v2", "schema": schema} for name in ("v1", "v2")]
+    names = {"plural": "things", "kind": "Thing"}
+    document = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"things.{GROUP}", "uid": "u", "resourceVersion": "1", "generation": 1},
+        "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions},
+    }
+    registry = Registry()
+    kind = registry.kind(GROUP, "Thing", hub="v2")
+    kind.spoke("v1")(lambda: [rules.each("spec.items", [], key="id", hide=lambda item: item.get("size", 0) > 5)])
+    graph = registry.freeze(crds=[Crd.from_document(document)])
+    hidden: list[Any] = [
+        {"id": "2", "size": 7},
+        {"id": "3", "size": "seven"},
+        {"id": 4, "size": 7},
+    ]
+    entry = {"items": [{"hidden": item, "after": ["1"]} for item in hidden]}
+    text = json.dumps({"format": 1, "kept": {"v2": {".spec.items": entry}}})
+    stored = graph.convert(thing({"items": [{"id": "1"}]}, V1, annotations={KEY: text}), V2)
+    assert stored["spec"]["items"] == [{"id": "1"}, {"id": "2", "size": 7}]

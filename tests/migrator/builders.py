@@ -59,7 +59,7 @@ def keyed_list(items: Node, *keys: str) -> Node:
     }
 
 
-def crd(
+def crd_document(
     versions: Sequence[str] = ("v1", "v2"),
     *,
     storage: str = "v2",
@@ -74,8 +74,8 @@ def crd(
     terminating: bool = False,
     conditions: Mapping[str, str] | None = None,
     ca_bundle: str = "",
-) -> Crd:
-    """A CRD ``widgets.example.com``; ``stored`` is the storage version alone unless said otherwise.
+) -> Node:
+    """The document of a CRD ``widgets.example.com``; ``stored`` is the storage version alone unless said otherwise.
 
     Args:
         versions: its versions, all of them served but those in ``unserved``.
@@ -92,43 +92,46 @@ def crd(
             },
         }
     default = struct(spec=EVERYTHING_KEPT, status=EVERYTHING_KEPT)
-    return Crd.from_document(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {
-                "name": f"widgets.{GROUP}",
-                "uid": uid,
-                "generation": generation,
-                "resourceVersion": "7",
-                "annotations": dict(annotations or {}),
-                "managedFields": list(managed_fields),
-            }
-            | ({"deletionTimestamp": "2024-05-01T10:00:00Z"} if terminating else {}),
-            "spec": {
-                "group": GROUP,
-                "scope": "Namespaced",
-                "names": {"plural": "widgets", "kind": "Widget"},
-                "conversion": conversion,
-                "versions": [
-                    {
-                        "name": name,
-                        "served": name not in set(unserved),
-                        "storage": name == storage,
-                        "schema": {"openAPIV3Schema": (schemas or {}).get(name, default)},
-                    }
-                    for name in versions
-                ],
-            },
-            "status": {
-                "storedVersions": [storage] if stored is None else list(stored),
-                "conditions": [
-                    {"type": kind, "status": status, "reason": "Told", "message": f"told {kind}"}
-                    for kind, status in ({"Established": "True"} | dict(conditions or {})).items()
-                ],
-            },
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"widgets.{GROUP}",
+            "uid": uid,
+            "generation": generation,
+            "resourceVersion": "7",
+            "annotations": dict(annotations or {}),
+            "managedFields": list(managed_fields),
         }
-    )
+        | ({"deletionTimestamp": "2024-05-01T10:00:00Z"} if terminating else {}),
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "conversion": conversion,
+            "versions": [
+                {
+                    "name": name,
+                    "served": name not in set(unserved),
+                    "storage": name == storage,
+                    "schema": {"openAPIV3Schema": (schemas or {}).get(name, default)},
+                }
+                for name in versions
+            ],
+        },
+        "status": {
+            "storedVersions": [storage] if stored is None else list(stored),
+            "conditions": [
+                {"type": kind, "status": status, "reason": "Told", "message": f"told {kind}"}
+                for kind, status in ({"Established": "True"} | dict(conditions or {})).items()
+            ],
+        },
+    }
+
+
+def crd(versions: Sequence[str] = ("v1", "v2"), **more: Any) -> Crd:
+    """The CRD of ``crd_document``, which takes the same arguments."""
+    return Crd.from_document(crd_document(versions, **more))
 
 
 def proved(crd: Crd, options: Options | None = None, *, by: Crd | None = None) -> Crd:
