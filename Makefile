@@ -13,7 +13,7 @@ JOBS ?= 3
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults histories clean view
+.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults histories mutants clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,16 @@ faults: $(READY) binaries ## Seeded faults in front of a real API server, judged
 histories: $(READY) binaries ## Every yes of restow ready over seeded histories, on two API servers (SEEDS=a..b)
 	$(BIN)/python -m tests.histories $(SEEDS)
 
+MUTANTS := .cache/mutants/bin
+
+mutants: $(MUTANTS)/.ready ## Change what decides in one place at a time: does a test notice? (TARGETS="overrides prune")
+	nice -n 19 $(MUTANTS)/python tests/mutants.py $(TARGETS)
+
+$(MUTANTS)/.ready: requirements/mutants.txt
+	$(PYTHON) -m venv .cache/mutants
+	$(MUTANTS)/pip install -q --disable-pip-version-check --require-hashes -r $<
+	touch $@
+
 binaries: $(READY) ## Make sure that the control plane's binaries are there
 	$(BIN)/python -m restow.controlplane binaries --with kubectl --with kube-controller-manager
 
@@ -97,6 +107,8 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	  --group audit -o requirements/audit.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group docs pyproject.toml -o requirements/docs.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --all-extras --group dev --group mutants -c requirements/dev.txt pyproject.toml -o requirements/mutants.txt
 
 man: $(READY) ## The manual pages, dist/man/restow*.1
 	rm -rf dist/man

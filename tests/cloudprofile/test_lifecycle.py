@@ -22,6 +22,8 @@ from restow.cloudprofile.lifecycle import (
 from restow.cloudprofile.parts import expirable_versions
 from tests.cloudprofile.strategies import any_lifecycles, moments, overrides, profile_specs, versions
 
+LAST = "2025-03-01T00:00:00Z"
+
 
 @given(version=versions, now=moments, later=moments)
 def test_a_version_never_grows_younger(version: dict[str, Any], now: datetime, later: datetime) -> None:
@@ -142,3 +144,41 @@ def test_a_status_says_nothing_of_what_is_not_there() -> None:
     now = datetime(2025, 1, 1, tzinfo=UTC)
     assert status_of({}, now) == {}
     assert status_of({"machineImages": [{"name": "a"}]}, now) == {"machineImages": [{"name": "a", "versions": []}]}
+
+
+def test_no_classification_is_before_or_after_itself() -> None:
+    """Two stages of one rank would be out of order, and a filter by a lowest classification would drop that one."""
+    for one in Classification:
+        assert not one < one.value and not one > one.value
+        assert one <= one.value and one >= one.value
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [("2025-01-01T00:00:00Z", "2025-02-01T00:00:00Z"), ("2025-02-01T00:00:00Z", "2025-03-01T00:00:00Z"), (LAST, None)],
+    ids=["the first start ahead", "a start that is now", "none ahead"],
+)
+def test_the_start_of_a_stage_without_classification_always_counts(now: str, expected: str | None) -> None:
+    """A controller would sleep past the moment at which the status changes, or look again at once, for ever."""
+    version = {"lifecycle": [{"startTime": "2025-02-01T00:00:00Z"}, {"classification": "supported", "startTime": LAST}]}
+    assert next_transition(version, parse_time(now)) == (parse_time(expected) if expected else None)
+
+
+def test_the_status_names_each_version_as_the_api_does() -> None:
+    """Clients read these fields; one under another name is dropped by the API server without a word."""
+    spec = {
+        "kubernetes": {"versions": [{"version": "1.31.0", "classification": "preview"}, {}]},
+        "machineImages": [{"name": "suse", "versions": [{"version": "15.4.0"}]}, {"versions": []}],
+    }
+    assert status_of(spec, parse_time(LAST)) == {
+        "kubernetes": {
+            "versions": [
+                {"version": "1.31.0", "classification": "preview"},
+                {"version": "", "classification": "supported"},
+            ]
+        },
+        "machineImages": [
+            {"name": "suse", "versions": [{"version": "15.4.0", "classification": "supported"}]},
+            {"name": "", "versions": []},
+        ],
+    }

@@ -221,3 +221,27 @@ def test_no_history_talks_it_into_a_proof(steps: list[str]) -> None:
             crd = b.with_mark(now(), proof.encode())
         if not what_is_proved(now()).doubt:
             assert clean
+
+
+OFF = Options(skip=frozenset({Phase.MANAGED_FIELDS}))
+
+
+def test_a_run_without_the_managed_fields_phase_has_nothing_to_do_once_all_is_stored() -> None:
+    """It would list all objects for nothing, or pass over those that are stored at the old version."""
+    assert "nothing is due" in nothing_due(b.proved(b.crd()), OFF)
+    assert nothing_due(b.crd(), OFF) == ""
+    both = Options(skip=frozenset({Phase.MANAGED_FIELDS, Phase.STORAGE}))
+    assert "nothing is due" in nothing_due(b.proved(b.crd()), both)
+    assert nothing_due(b.crd(), both) == ""
+
+
+def test_shards_of_different_runs_have_different_keys() -> None:
+    """Shards of two runs that do different things would count as parts of one, and prove what none has done."""
+    runs = [
+        (b.crd(), Options()),
+        (b.crd(uid="another"), Options()),
+        (b.crd(("v1", "v2", "v3")), Options()),
+        (b.crd(), OFF),
+        (b.crd(), Options(managed_fields=ManagedFields.STRIP)),
+    ]
+    assert len({run_key(crd, options) for crd, options in runs}) == len(runs)

@@ -11,10 +11,11 @@ import pytest
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, Reply
+from restow.kube.errors import Conflict, KubeError
 from restow.kube.resources import Resource
 from restow.migrator.crdaccess import CrdWatch
 from restow.migrator.halt import Halt
-from restow.migrator.model import Options
+from restow.migrator.model import Options, Phase
 from restow.migrator.proof import ANNOTATION
 from restow.migrator.prune import Conclusion
 from restow.migrator.report import CrdReport
@@ -23,10 +24,17 @@ from tests.migrator import builders as b
 
 @dataclass
 class OneCrd(Cluster):
-    """A server that has one CRD; ``reading`` is called at each read of it, ``patched`` has the bodies of patches."""
+    """A server that has one CRD.
+
+    Attributes:
+        reading: is called at each read of it.
+        refusing: what the next patches meet in place of an answer.
+        patched: the bodies of the patches that were carried out.
+    """
 
     document: dict[str, Any]
     reading: Callable[[], None] = lambda: None
+    refusing: list[KubeError] = field(default_factory=list)
     patched: list[dict[str, Any]] = field(default_factory=list)
     host: str = "https://server"  # type: ignore[misc]
 
@@ -38,6 +46,8 @@ class OneCrd(Cluster):
         self, resource: Resource, name: str, body: bytes, namespace: str | None = None, **_more: Any
     ) -> Reply:
         change = json.loads(body)
+        if self.refusing:
+            raise self.refusing.pop()
         self.patched.append(change)
         self.document["status"] |= change.get("status", {})
         self.document["metadata"]["annotations"] |= change["metadata"].get("annotations", {})
@@ -76,3 +86,44 @@ async def test_a_dry_run_prunes_nothing() -> None:
     server = OneCrd(b.crd_document(stored=("v1", "v2")))
     report = await conclude(server, Halt(), dry_run=True)
     assert server.patched == [] and report.pruned_reason == "dry run"
+
+
+CONFLICT = Conflict(status=409, verb="PATCH", target="the CRD", message="it was written meanwhile")
+
+
+@pytest.mark.parametrize("conflicts", [1, 9])
+async def test_a_prune_that_met_another_writer_is_judged_again(conflicts: int) -> None:
+    """A CA bundle that is rotated at that moment would leave the old version in the CRD until the next run."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")), refusing=[CONFLICT] * conflicts)
+    report = await conclude(server, Halt())
+    assert report.pruned and report.stored_after == ("v2",) and not report.unfinished
+
+
+async def test_a_crd_that_is_always_written_by_others_is_passed_over_again() -> None:
+    """The run would try for ever, or end as if nothing were left to do."""
+    server, report = OneCrd(b.crd_document(stored=("v1", "v2")), refusing=[CONFLICT] * 10), CrdReport(name="widgets")
+    start = Crd.from_document(server.document)
+    verdict = await Conclusion(server, Options(), Halt(), report).of(start, CrdWatch(start), None)
+    assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
+    assert "was written by others each time" in verdict.reason and report.pruned_reason == verdict.reason
+
+
+async def test_a_storage_version_that_changed_before_the_prune_is_seen() -> None:
+    """Objects that were stored at the other version in between would be lost with the version."""
+    server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
+    start = Crd.from_document(server.document)
+    server.document = b.crd_document(stored=("v1", "v2"), storage="v1", generation=2)
+    watching = CrdWatch(start)
+    watching.generations.add(Crd.from_document(server.document))
+    verdict = await Conclusion(server, Options(), Halt(), report).of(start, watching, None)
+    assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
+    assert report.pruned_reason == verdict.reason
+
+
+@pytest.mark.parametrize("phase", [Phase.PRUNE, Phase.STORAGE])
+async def test_a_phase_that_is_switched_off_prunes_nothing(phase: Phase) -> None:
+    """A user who keeps storedVersions on purpose would lose what they name."""
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    report = await conclude(server, Halt(), skip=frozenset({phase}))
+    assert not report.pruned and server.document["status"]["storedVersions"] == ["v1", "v2"]
+    assert "phase is switched off" in report.pruned_reason

@@ -1,0 +1,121 @@
+"""Mutation testing of the modules that decide: ``make mutants`` (all), ``make mutants TARGETS=overrides``.
+
+Every function of a module is changed in one place at a time (an operator, a constant, an argument), and the tests
+named for it run against each change. A change that no test notices survives; ``tests/mutants.md`` says which do and why
+that is right. mutmut works on a copy of the checkout below ``.cache/mutants/tree``, in which the rooms stand below
+``src/restow``, as they are imported.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+TREE = ROOT / ".cache" / "mutants" / "tree"
+ROOMS = ("cloudprofile", "controlplane", "conversion", "crds", "kube", "migrator")
+COPIED = ("benchmarks", "deploy", "docs", "tests")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Modules that are mutated together, as glob patterns below ``restow/``, and the tests that have to notice."""
+
+    modules: Sequence[str]
+    tests: Sequence[str]
+
+
+TARGETS = {
+    "overrides": Target(
+        ["cloudprofile/overrides.py", "cloudprofile/lifecycle.py"],
+        [
+            "tests/cloudprofile/test_overrides.py",
+            "tests/cloudprofile/test_lifecycle.py",
+            "tests/cloudprofile/test_lifecycle_cases.py",
+        ],
+    ),
+    "prune": Target(
+        ["migrator/prune.py", "migrator/proof.py", "migrator/storedversions.py"],
+        [
+            "tests/migrator/test_prune.py",
+            "tests/migrator/test_proof.py",
+            "tests/migrator/test_storedversions.py",
+            "tests/migrator/test_readiness.py",
+        ],
+    ),
+    "outcome": Target(["migrator/outcome.py"], ["tests/migrator/test_outcome.py"]),
+    "decide": Target(["migrator/decide.py"], ["tests/migrator/test_decide.py"]),
+    "entries": Target(
+        ["migrator/managedfields/*.py"], ["tests/migrator/managedfields", "tests/migrator/test_decide.py"]
+    ),
+    "stash": Target(
+        ["conversion/stash.py", "conversion/compile/lens.py"],
+        ["tests/conversion/test_stash.py", "tests/conversion/test_rules.py", "tests/conversion/test_reads.py"],
+    ),
+}
+"""By the name that the command line takes; the quickest ones first."""
+
+
+def prepare(target: Target) -> None:
+    """Copy the checkout, and say in a pyproject.toml of the copy what is mutated and tested."""
+    source = TREE / "src" / "restow"
+    shutil.rmtree(TREE, ignore_errors=True)
+    ignore = shutil.ignore_patterns("__pycache__", ".*")
+    shutil.copytree(ROOT / "restow", source, ignore=ignore)
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, source / room, ignore=ignore)
+    for name in COPIED:
+        shutil.copytree(ROOT / name, TREE / name, ignore=ignore)
+    mutmut = {
+        "source_paths": ["src/"],
+        "only_mutate": [f"src/restow/{module}" for module in target.modules],
+        "also_copy": list(COPIED),
+        "pytest_add_cli_args_test_selection": list(target.tests),
+        "pytest_add_cli_args": ["-p", "no:xdist", "-p", "no:randomly"],
+    }
+    lines = ["[tool.mutmut]", *(f"{key} = {json.dumps(value)}" for key, value in mutmut.items())]
+    (TREE / "pyproject.toml").write_text("\n".join([*lines, *_pytest_options(), ""]))
+
+
+def _pytest_options() -> Iterable[str]:
+    """The checkout's own options of pytest, with the copy's sources on the path."""
+    text = (ROOT / "pyproject.toml").read_text()
+    section = text[text.index("[tool.pytest.ini_options]") :]
+    section = section[: section.index("\n[", 1)]
+    for line in section.splitlines():
+        yield 'pythonpath = [".", "src"]' if line.startswith("pythonpath") else line
+
+
+def survivors(name: str) -> list[str]:
+    """Mutate one target; return the names of the mutants that no test noticed."""
+    prepare(TARGETS[name])
+    mutmut = Path(sys.executable).with_name("mutmut")
+    subprocess.run([mutmut, "run", "--max-children", "1"], cwd=TREE, check=False)
+    told = subprocess.run([mutmut, "results"], cwd=TREE, check=True, capture_output=True, text=True)
+    return [line.strip() for line in told.stdout.splitlines() if line.strip()]
+
+
+def main(names: Sequence[str]) -> None:
+    """Mutate the targets of these names, or all of them; show each survivor with its change."""
+    for name in names or list(TARGETS):
+        found = survivors(name)
+        print(f"\n{name}: {len(found)} mutants that no test noticed")
+        for line in found:
+            mutant = line.partition(":")[0]
+            shown = subprocess.run(
+                [Path(sys.executable).with_name("mutmut"), "show", mutant],
+                cwd=TREE,
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            print(line, shown.stdout, sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
