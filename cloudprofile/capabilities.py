@@ -1,9 +1,9 @@
 """Machine capabilities: what machine types have and image flavors need, and the architectures they stand for. Pure.
 
-A profile that defines `machineCapabilities` (Gardener's GEP-33) says architectures as values of the capability
-`architecture`: machine types in `capabilities`, image versions as one of `capabilityFlavors` each. One that does not
-says them in `architecture` and `architectures`. A NamespacedCloudProfile may use either; before it is merged it is
-brought to the form of its parent. After merging the plain fields are filled in, so that readers need know only them.
+A profile that defines ``machineCapabilities`` (Gardener's GEP-33) says architectures as values of the capability
+``architecture``: machine types in ``capabilities``, image versions as one of ``capabilityFlavors`` each. One that does
+not says them in ``architecture`` and ``architectures``. A NamespacedCloudProfile may use either; before it is merged it
+is brought to the form of its parent. After merging the plain fields are filled in, so that readers need know only them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def synchronise(spec: Object, old_spec: Object | None = None) -> dict[str, Any]:
 
     Where capabilities are new and there are several architectures to tell apart, empty capabilities and flavors are
     made from the plain fields; where they are gone, capabilities and flavors go; while there are any, empty plain
-    fields are filled from them. `old_spec` is the spec that is being replaced.
+    fields are filled from them. ``old_spec`` is the spec that is being replaced.
     """
     definitions, old_definitions = definitions_of(spec), definitions_of(old_spec or {})
     if not definitions:

@@ -1,6 +1,6 @@
 """Whether something new may refer to a profile that is about to go. Pure.
 
-A profile in deletion stays as long as it is used (`restow.cloudprofile.profiledeletion`). It would never go if new
+A profile in deletion stays as long as it is used (``restow.cloudprofile.profiledeletion``). It would never go if new
 users could come, and one that came at the last moment would be left without it. Who uses it already may go on.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["departing_parent_findings", "departing_profile_findings"]
 
 
 def departing_profile_findings(shoot: Object, old: Object | None, profiles: Profiles) -> tuple[Finding, ...]:
-    """Return why a Shoot may not begin to use its profile; `old` is the Shoot before an update, None on create."""
+    """Return why a Shoot may not begin to use its profile; ``old`` is the Shoot before an update, None on create."""
     reference = profile_of(shoot)
     if reference is None or (old is not None and profile_of(old) == reference):
         return ()

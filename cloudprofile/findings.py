@@ -2,7 +2,7 @@
 
 The types are those of apimachinery's field errors. A finding refuses a request; a caution goes back as an admission
 warning and refuses nothing. Details name versions, images and other objects, never the content of secrets. Where the
-one who asks is not known, `anonymous` takes the names of other users' objects out.
+one who asks is not known, ``anonymous`` takes the names of other users' objects out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FindingType(StrEnum):
 
     @property
     def cause(self) -> str:
-        """The `reason` of a cause in a v1.Status, `FieldValueRequired` for instance."""
+        """The ``reason`` of a cause in a v1.Status, ``FieldValueRequired`` for instance."""
         return f"FieldValue{self.value}"
 
 
@@ -62,7 +62,7 @@ class User:
     """Another object that stands against a request because it builds on what the request takes away.
 
     Attributes:
-        kind: as a sentence has it, `shoot` for instance.
+        kind: as a sentence has it, ``shoot`` for instance.
         name: its qualified name.
         text: how it stands in a finding's detail, with its kind and name.
         aside: a further part of the detail that only tells of this object.
@@ -83,7 +83,7 @@ class Finding:
 
     Attributes:
         type: the kind of error.
-        field: the path in the object, `spec.kubernetes.versions[0].lifecycle` for instance.
+        field: the path in the object, ``spec.kubernetes.versions[0].lifecycle`` for instance.
         detail: the rule that is broken, as a sentence without a full stop.
         user: whom the rule protects, if it is another object.
     """
@@ -94,7 +94,7 @@ class Finding:
     user: User | None = None
 
     def __str__(self) -> str:
-        """Return the sentence, as `field: Invalid value: detail`."""
+        """Return the sentence, as ``field: Invalid value: detail``."""
         return f"{self.field}: {_LEADS[self.type]}: {self.detail}"
 
 
@@ -163,7 +163,7 @@ def not_supported(field: str, supported: Iterable[str]) -> Finding:
 
 
 def duplicate(field: str, value: str) -> Finding:
-    """Return the finding that `value` is there twice."""
+    """Return the finding that ``value`` is there twice."""
     return Finding(FindingType.DUPLICATE, field, json.dumps(value))
 
 

@@ -1,8 +1,8 @@
 """Which versions of a machine image fit a worker pool: architecture, capabilities, CRI, kubelet, way of updating. Pure.
 
-Where a profile defines capabilities (`spec.machineCapabilities`), an image version lists *flavors*, each a combination
-of capability values that it is built for. What a flavor or a machine type does not name has all values of the
-definition. An image version fits a machine type if for one of its flavors both share a value of every capability; a
+Where a profile defines capabilities (``spec.machineCapabilities``), an image version lists *flavors*, each a
+combination of capability values that it is built for. What a flavor or a machine type does not name has all values of
+the definition. An image version fits a machine type if for one of its flavors both share a value of every capability; a
 version without flavors fits all.
 """
 
@@ -97,12 +97,20 @@ def offers_cri(version: Object, wanted: Object | None) -> bool:
 
 
 def kubelet_version(worker: Object, control_plane: str) -> Version:
-    """Return the kubelet version of a worker: its own, else the control plane's. Raises InvalidVersion."""
+    """Return the kubelet version of a worker: its own, else the control plane's.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
     return parse((worker.get("kubernetes") or {}).get("version") or control_plane)
 
 
 def admits_kubelet(version: Object, kubelet: Version) -> bool:
-    """Whether an image version's `kubeletVersionConstraint` admits a kubelet. Raises InvalidRange."""
+    """Whether an image version's ``kubeletVersionConstraint`` admits a kubelet.
+
+    Raises:
+        InvalidRange: a range of versions cannot be read.
+    """
     constraint = version.get("kubeletVersionConstraint")
     return not constraint or parse_range(constraint).admits(kubelet)
 
@@ -118,13 +126,21 @@ def supports_in_place(version: Object) -> bool:
 
 
 def updates_in_place(version: Object, current: str) -> bool:
-    """Whether machines on the version `current` can be updated in place to an image version. Raises InvalidVersion."""
+    """Whether machines on the version ``current`` can be updated in place to an image version.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
     minimum = (version.get("inPlaceUpdates") or {}).get("minVersionForUpdate")
     return bool(minimum and supports_in_place(version) and release_at_most(minimum, current))
 
 
 def release_at_most(version: str, bound: str) -> bool:
-    """Whether a version is at most another, suffixes left aside, as Gardener compares here. Raises InvalidVersion."""
+    """Whether a version is at most another, suffixes left aside, as Gardener compares here.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
     return parse(version).release <= parse(bound).release
 
 
@@ -132,8 +148,11 @@ def fitting_versions(image: Object, worker: Object, spec: Object, kubelet: Versi
     """Return the versions of an image that the machines of a worker pool may be on after an update.
 
     With in-place updates these are the version they are on and those that can be reached from it. A machine type that
-    `spec` does not have leaves only the architecture to decide. Raises InvalidVersion and InvalidRange for a profile
-    that validation would refuse.
+    ``spec`` does not have leaves only the architecture to decide.
+
+    Raises:
+        InvalidVersion: validation would refuse the profile.
+        InvalidRange: validation would refuse the profile.
     """
     machine, definitions = worker.get("machine") or {}, definitions_of(spec)
     architecture = worker_architecture(worker, spec)

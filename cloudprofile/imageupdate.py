@@ -1,17 +1,17 @@
-"""Where the next maintenance takes a machine image version, by the image's `updateStrategy`. Pure.
+"""Where the next maintenance takes a machine image version, by the image's ``updateStrategy``. Pure.
 
-| `updateStrategy` | automatic update, always the newest patch of the minor version first | forced, if there is none |
+| ``updateStrategy`` | automatic update, always the newest patch of the minor version first | forced, if there is none |
 |---|---|---|
-| `patch` | a newer patch of the minor version | the next higher minor version of the same major |
-| `minor` | a newer version of the same major | the next higher major version |
-| `major` | any newer version | none: the image reaches its end of life |
+| ``patch`` | a newer patch of the minor version | the next higher minor version of the same major |
+| ``minor`` | a newer version of the same major | the next higher major version |
+| ``major`` | any newer version | none: the image reaches its end of life |
 | none | the latest version at once (versioning policy) | none: the image reaches its end of life |
 
 "Next higher" is the next one that the profile lists; images have gaps. An expired version is taken only by force, and
 rather than to skip a minor (major) version. Previews and unavailable versions are never taken, expired ones never by
 an automatic update, and no update goes down.
 
-The versions handed in are those that fit the worker pool (`restow.cloudprofile.imagefit`): a version that no longer
+The versions handed in are those that fit the worker pool (``restow.cloudprofile.imagefit``): a version that no longer
 fits counts as gone, which forces an update.
 """
 
@@ -44,9 +44,9 @@ class NoTarget(ValueError):
 
 
 def image_due(image: Object, used: Object, now: datetime, *, auto_update: bool) -> Due | None:
-    """Return why a worker pool on the image `used` (name and version) is to be updated, None if it is to be left.
+    """Return why a worker pool on the image ``used`` (name and version) is to be updated, None if it is to be left.
 
-    `image` is the profile's image with the versions that fit the pool. Names and versions are compared as they are
+    ``image`` is the profile's image with the versions that fit the pool. Names and versions are compared as they are
     spelled: a pool that writes the image's name in another case is on an unlisted version.
     """
     strategy = f"(image update strategy: {image.get('updateStrategy') or 'none'})"
@@ -63,10 +63,14 @@ def image_due(image: Object, used: Object, now: datetime, *, auto_update: bool) 
 
 
 def image_target(image: Object, current: str, now: datetime, *, forced: bool) -> str | None:
-    """Return the version that a worker pool on the version `current` of an image goes to, None if it stays.
+    """Return the version that a worker pool on the version ``current`` of an image goes to, None if it stays.
 
-    `image` is the profile's image with the versions that fit the pool. Raises NoTarget where a forced update has
-    nowhere to go, InvalidVersion for a version that is none, ValueError for an update strategy that is none.
+    ``image`` is the profile's image with the versions that fit the pool.
+
+    Raises:
+        NoTarget: a forced update has nowhere to go.
+        InvalidVersion: a version cannot be read.
+        ValueError: an update strategy cannot be read.
     """
     strategy = UpdateStrategy(image["updateStrategy"]) if image.get("updateStrategy") else None
     versions = image_versions(image)

@@ -48,9 +48,10 @@ class Chain:
 
 
 def due(versions: Iterable[Object], current: str, now: datetime, *, auto_update: bool) -> Due | None:
-    """Return why a Shoot on the version `current` is to be updated, None if it is to be left.
+    """Return why a Shoot on the version ``current`` is to be updated, None if it is to be left.
 
-    Raises InvalidVersion for a version that is none.
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     at = parse(current)
     listed = next((item for item in versions if parse(item["version"]) == at), None)
@@ -66,7 +67,8 @@ def due(versions: Iterable[Object], current: str, now: datetime, *, auto_update:
 def auto_target(versions: Iterable[Object], current: str, now: datetime) -> str | None:
     """Return the patch version that an automatic update goes to, None if there is no better one.
 
-    Raises InvalidVersion for a version that is none.
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     at = parse(current)
     best = latest(item for item in candidates(versions, now) if item.version.line == at.line and item.version > at)
@@ -76,7 +78,8 @@ def auto_target(versions: Iterable[Object], current: str, now: datetime) -> str 
 def consecutive_minor_target(versions: Iterable[Object], current: str, now: datetime) -> str | None:
     """Return the version of the next minor that a forced update goes to, an expired one where it has no other.
 
-    Raises InvalidVersion for a version that is none.
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     at = parse(current)
     minor = [item for item in candidates(versions, now) if item.version.line == (at.major, at.minor + 1)]
@@ -87,16 +90,19 @@ def consecutive_minor_target(versions: Iterable[Object], current: str, now: date
 def forced_target(versions: Sequence[Object], current: str, now: datetime) -> str | None:
     """Return the version that a forced update goes to, None if the profile has none.
 
-    Raises InvalidVersion for a version that is none.
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     return auto_target(versions, current, now) or consecutive_minor_target(versions, current, now)
 
 
 def forced_chain(versions: Sequence[Object], current: str, now: datetime) -> Chain:
-    """Return the forced updates of a Shoot on the version `current` until it is on one that is not expired.
+    """Return the forced updates of a Shoot on the version ``current`` until it is on one that is not expired.
 
-    The lifecycle of the profile is read as it is at `now` for every step. Raises InvalidVersion for a version that is
-    none.
+    The lifecycle of the profile is read as it is at ``now`` for every step.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     steps: list[str] = []
     while due(versions, current, now, auto_update=False):
@@ -111,9 +117,11 @@ def forced_chain(versions: Sequence[Object], current: str, now: datetime) -> Cha
 def gap_findings(spec: Object, now: datetime) -> tuple[Finding, ...]:
     """Return each Kubernetes version of a profile that expires into a gap: from then on its Shoots cannot move on.
 
-    Each version is looked at as of its own `expired` stage, `now` if that has begun, so a gap is found before it is
-    met. A version that is the highest of all and expires is such a version. Raises InvalidVersion for a version that
-    is none.
+    Each version is looked at as of its own ``expired`` stage, ``now`` if that has begun, so a gap is found before it is
+    met. A version that is the highest of all and expires is such a version.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     versions = kubernetes_versions(spec)
     found = []

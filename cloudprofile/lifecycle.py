@@ -5,11 +5,11 @@ supported < deprecated < expired, each with an optional start time (GEP-32). The
 
 - a stage is active from its start on (t >= start); no start means that it has already begun;
 - of all active stages the one listed last counts, so equal starts favour the later stage;
-- none active: the version is `unavailable`; no lifecycle at all: it is `supported`.
+- none active: the version is ``unavailable``; no lifecycle at all: it is ``supported``.
 
-A version of v1beta1 says the same with `classification` and `expirationDate`: a leading stage without start
-(`supported` where it names none) and an `expired` stage at the date. A lifecycle beside them wins; validation refuses
-the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
+A version of v1beta1 says the same with ``classification`` and ``expirationDate``: a leading stage without start
+(``supported`` where it names none) and an ``expired`` stage at the date. A lifecycle beside them wins; validation
+refuses the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Stage:
 def parse_time(text: str) -> datetime:
     """Return the point in time that an RFC 3339 string names; digits below the microsecond are cut off.
 
-    Raises InvalidTime.
+    Raises:
+        InvalidTime: a time cannot be read.
     """
     if not _RFC3339.fullmatch(text):
         raise InvalidTime(f"{text!r} is not a time like 2025-03-01T00:00:00Z (RFC 3339)")
@@ -112,8 +113,11 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d+)?
 def stages(version: Mapping[str, Any]) -> tuple[Stage, ...]:
     """Return the stages of a version in the order as listed, those of the legacy fields included; never empty.
 
-    A stage that names no classification counts as `supported`, as a version that names none does. Raises ValueError
-    for a classification that is none, InvalidTime for a time that is none.
+    A stage that names no classification counts as ``supported``, as a version that names none does.
+
+    Raises:
+        ValueError: a classification cannot be read.
+        InvalidTime: a time cannot be read.
     """
     if lifecycle := version.get("lifecycle"):
         return tuple(_stage(stage.get("classification"), stage.get("startTime")) for stage in lifecycle)
@@ -128,7 +132,11 @@ def _stage(classification: str | None, start: str | None) -> Stage:
 
 
 def classification_at(version: Mapping[str, Any], now: datetime) -> Classification:
-    """Return what a version is at `now`. Raises as `stages` does."""
+    """Return what a version is at ``now``.
+
+    Raises:
+        ValueError: as ``stages`` raises it.
+    """
     return _active(stages(version), now)
 
 
@@ -155,10 +163,10 @@ def next_transition(version: Mapping[str, Any], now: datetime) -> datetime | Non
 
 
 def status_of(spec: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return what a profile's status says about the versions of its spec: the classification of each at `now`.
+    """Return what a profile's status says about the versions of its spec: the classification of each at ``now``.
 
-    `{"kubernetes": {"versions": [...]}, "machineImages": [{"name", "versions": [...]}]}`, items `{"version",
-    "classification"}`, in the order of the spec; a part without entries is left out (GEP-32).
+    ``{"kubernetes": {"versions": [...]}, "machineImages": [{"name", "versions": [...]}]}``, items ``{"version",
+    "classification"}``, in the order of the spec; a part without entries is left out (GEP-32).
     """
     status: dict[str, Any] = {}
     if versions := kubernetes_versions(spec):

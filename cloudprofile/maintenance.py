@@ -3,10 +3,12 @@
 Machine images come first and are chosen for the kubelets as they are before. Kubernetes versions of workers are updated
 where a pool names its own, and never above the control plane's. An update is automatic where the owner has it
 configured (the default), and forced where a version is expired or no longer in the profile, even if the owner has opted
-out (versioning policy). Whether the Shoot may be maintained now is for `restow.cloudprofile.maintenancewindow` to say.
+out (versioning policy). Whether the Shoot may be maintained now is for ``restow.cloudprofile.maintenancewindow`` to
+say.
 
 As in Gardener a worker pool whose machine type or image is not in the profile at all ends the search for images: pools
-before it are updated, it and those after it are not, and `image_error` says so. Kubernetes versions are updated anyway.
+before it are updated, it and those after it are not, and ``image_error`` says so. Kubernetes versions are updated
+anyway.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class _Step:
 def _maintain_kubernetes(
     versions: Sequence[Object], current: str, now: datetime, *, auto_update: bool, limit: str = ""
 ) -> _Step:
-    """Decide one Kubernetes version; `limit` is what a worker may not exceed."""
+    """Decide one Kubernetes version; ``limit`` is what a worker may not exceed."""
     try:
         why = due(versions, current, now, auto_update=auto_update)
         if why is None:
@@ -147,7 +149,7 @@ def _maintain_images(shoot: Object, offer: Object, now: datetime) -> tuple[list[
 
 
 def _maintain_image(image: Object, used: Object, now: datetime, *, auto_update: bool) -> _Step:
-    """Decide the version of one pool's image; `image` is the profile's, with the versions that fit the pool."""
+    """Decide the version of one pool's image; ``image`` is the profile's, with the versions that fit the pool."""
     name, current = json.dumps(used.get("name") or ""), used["version"]
     reason = "Versions cannot be compared"
     try:
@@ -167,7 +169,10 @@ def _maintain_image(image: Object, used: Object, now: datetime, *, auto_update: 
 def _fitting_image(pool: Object, offer: Object, control_plane: str) -> Object:
     """Return the profile's image that a pool uses, with the versions that fit the pool.
 
-    Raises NotOffered, and InvalidVersion and InvalidRange for what cannot be compared.
+    Raises:
+        NotOffered: the profile does not offer the version.
+        InvalidVersion: a version cannot be compared.
+        InvalidRange: a range of versions cannot be compared.
     """
     machine = pool.get("machine") or {}
     machine_type, used = machine.get("type"), (machine.get("image") or {}).get("name") or ""

@@ -1,4 +1,4 @@
-"""What a Shoot's `status.lastMaintenance` and its events say of a maintenance. Pure.
+"""What a Shoot's ``status.lastMaintenance`` and its events say of a maintenance. Pure.
 
 Texts are Gardener's, so that what reads them there can read them here.
 """
@@ -134,7 +134,7 @@ def _event(line: _Line) -> Event:
 
 
 def last_maintenance(report: Report, now: datetime) -> dict[str, Any]:
-    """Return `status.lastMaintenance` for a maintenance whose changes are about to be written.
+    """Return ``status.lastMaintenance`` for a maintenance whose changes are about to be written.
 
     Its state is Processing, or Failed where an update was not possible; the others are written all the same.
     """
@@ -146,7 +146,7 @@ def last_maintenance(report: Report, now: datetime) -> dict[str, Any]:
 
 
 def rejected(why: str, now: datetime) -> dict[str, Any]:
-    """Return `status.lastMaintenance` where the API server refused the changes; the next window tries again."""
+    """Return ``status.lastMaintenance`` where the API server refused the changes; the next window tries again."""
     return {
         "description": "Maintenance failed",
         "triggeredTime": _time(now),
@@ -156,7 +156,7 @@ def rejected(why: str, now: datetime) -> dict[str, Any]:
 
 
 def succeeded(status: Mapping[str, Any], report: Report) -> dict[str, Any]:
-    """Return `status.lastMaintenance` after the changes of a report were written, or there were none to write.
+    """Return ``status.lastMaintenance`` after the changes of a report were written, or there were none to write.
 
     Processing becomes Succeeded. A failure of an earlier maintenance is over once one has nothing left to do.
     """

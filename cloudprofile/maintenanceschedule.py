@@ -2,7 +2,7 @@
 
 So that not all Shoots of a landscape are rolled at the same second, each has its moment in the window, which follows
 from its uid: a restart in between neither repeats nor forgets it. A window that has begun is used as long as it lasts.
-A window counts as used if `status.lastMaintenance` was triggered in it, or if nothing was found to be due in it.
+A window counts as used if ``status.lastMaintenance`` was triggered in it, or if nothing was found to be due in it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def schedule(shoot: Object, looked: datetime | None, now: datetime) -> Schedule:
         looked: when it was last looked at and nothing was due; None if that is not known.
         now: the time.
 
-    Raises InvalidWindow, and InvalidTime for a status that cannot be read.
+    Raises:
+        InvalidWindow: a time window cannot be read.
+        InvalidTime: it is given a status that cannot be read.
     """
     if is_deleting(shoot):
         return Schedule(False, None)

@@ -1,9 +1,9 @@
 """When a Shoot may be maintained: its daily time window. Pure.
 
-`spec.maintenance.timeWindow` has a `begin` and an `end` as HHMMSS+ZZZZ, `220000+0100` for instance. Both belong to the
-window, to the second. An end before the begin is on the next day; so it is where the window crosses midnight in UTC.
-Offsets are fixed: there is no daylight saving time. A Shoot without a window may be maintained at any time, and one
-that is annotated with the operation `maintain` at once.
+``spec.maintenance.timeWindow`` has a ``begin`` and an ``end`` as HHMMSS+ZZZZ, ``220000+0100`` for instance. Both belong
+to the window, to the second. An end before the begin is on the next day; so it is where the window crosses midnight in
+UTC. Offsets are fixed: there is no daylight saving time. A Shoot without a window may be maintained at any time, and
+one that is annotated with the operation ``maintain`` at once.
 
 Gardener leaves out the window's last 15 minutes, so that a rollout has begun by its end; here the window is what it
 says.
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 OPERATION_ANNOTATION = "gardener.cloud/operation"
-"""The annotation that asks for operations on a Shoot, separated by `;`."""
+"""The annotation that asks for operations on a Shoot, separated by ``;``."""
 
 _DAY = 24 * 60 * 60
 _TIME = re.compile(r"([01]\d|2[0-3])([0-5]\d)([0-5]\d)([+-])([01]\d|2[0-3])([0-5]\d)", flags=re.ASCII)
@@ -53,7 +53,11 @@ class MaintenanceWindow:
 
     @classmethod
     def parse(cls, begin: str, end: str) -> MaintenanceWindow:
-        """Read a window from two times as HHMMSS+ZZZZ. Raises InvalidWindow."""
+        """Read a window from two times as HHMMSS+ZZZZ.
+
+        Raises:
+            InvalidWindow: a time window cannot be read.
+        """
         return cls(_seconds(begin), _seconds(end))
 
     @property
@@ -69,11 +73,11 @@ class MaintenanceWindow:
         return self.begin <= second <= self.end
 
     def next_start(self, now: datetime) -> datetime:
-        """Return when the window next begins, in UTC, always later than `now`."""
+        """Return when the window next begins, in UTC, always later than ``now``."""
         return self.last_start(now) + timedelta(days=1)
 
     def last_start(self, now: datetime) -> datetime:
-        """Return when the window last began, in UTC, `now` included."""
+        """Return when the window last began, in UTC, ``now`` included."""
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         start = midnight + timedelta(seconds=self.begin)
         return start if start <= now else start - timedelta(days=1)
@@ -98,7 +102,11 @@ def _second_of_day(now: datetime) -> int:
 
 
 def window_of(shoot: Object) -> MaintenanceWindow:
-    """Return the maintenance time window of a Shoot. Raises InvalidWindow."""
+    """Return the maintenance time window of a Shoot.
+
+    Raises:
+        InvalidWindow: a time window cannot be read.
+    """
     window = (spec_of(shoot).get("maintenance") or {}).get("timeWindow")
     if not window:
         return ALWAYS
@@ -112,7 +120,11 @@ def is_maintenance_requested(shoot: Object) -> bool:
 
 
 def is_maintenance_time(shoot: Object, now: datetime) -> bool:
-    """Whether a Shoot may be maintained now; one in deletion never. Raises InvalidWindow."""
+    """Whether a Shoot may be maintained now; one in deletion never.
+
+    Raises:
+        InvalidWindow: a time window cannot be read.
+    """
     return not is_deleting(shoot) and (is_maintenance_requested(shoot) or window_of(shoot).contains(now))
 
 
@@ -120,7 +132,11 @@ def is_maintenance_due(shoot: Object, now: datetime) -> bool:
     """Whether a Shoot is to be maintained now: it may be, and was not yet in this window, unless it asks for it.
 
     One maintenance a window is one step of a forced update, and no second try of changes that were refused. That there
-    was one, `status.lastMaintenance` says. Raises InvalidWindow, and InvalidTime for a status that cannot be read.
+    was one, ``status.lastMaintenance`` says.
+
+    Raises:
+        InvalidWindow: a time window cannot be read.
+        InvalidTime: it is given a status that cannot be read.
     """
     if not is_maintenance_time(shoot, now):
         return False

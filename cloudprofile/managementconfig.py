@@ -1,8 +1,8 @@
 """The configuration of automatic version management, as the versioning policy document writes it. Pure.
 
-That is a part of Gardener's ControllerManagerConfiguration: `controllers.cloudProfile.kubernetesVersionManagement` and
-`controllers.cloudProfile.machineImageVersionManagement`. Everything else in such a file is left to others; an unknown
-field inside the two parts is an error, since it would be a setting that is not heeded.
+That is a part of Gardener's ControllerManagerConfiguration: ``controllers.cloudProfile.kubernetesVersionManagement``
+and ``controllers.cloudProfile.machineImageVersionManagement``. Everything else in such a file is left to others; an
+unknown field inside the two parts is an error, since it would be a setting that is not heeded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ class InvalidConfiguration(ValueError):
 
 
 def parse_duration(text: object) -> timedelta:
-    """Read a duration as Go writes it, `2880h` or `1h30m` for instance. Raises ValueError."""
+    """Read a duration as Go writes it, ``2880h`` or ``1h30m`` for instance.
+
+    Raises:
+        ValueError: the value cannot be used.
+    """
     if isinstance(text, timedelta):
         return text
     parts = _PART.findall(text) if isinstance(text, str) else []
@@ -89,7 +93,11 @@ class VersionManagement(_Part):
 
 
 def read_configuration(text: str) -> VersionManagement:
-    """Read the YAML of a ControllerManagerConfiguration. Raises InvalidConfiguration."""
+    """Read the YAML of a ControllerManagerConfiguration.
+
+    Raises:
+        InvalidConfiguration: the configuration cannot be used.
+    """
     try:
         documents = read(text)
     except NotYaml as error:

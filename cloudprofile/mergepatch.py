@@ -12,7 +12,7 @@ __all__ = ["merge_patch"]
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that turns `before` into `after`; empty where they are equal."""
+    """Return the patch that turns ``before`` into ``after``; empty where they are equal."""
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
         had = before.get(name)

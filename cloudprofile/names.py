@@ -1,7 +1,7 @@
 """Names as Kubernetes admits them: of objects, of parts of a profile, of labels. Pure.
 
 Each function returns what is wrong with a name as a phrase, or an empty string. The rules are those of apimachinery's
-`IsDNS1123Subdomain`, `IsQualifiedName` and `IsValidLabelValue`.
+``IsDNS1123Subdomain``, ``IsQualifiedName`` and ``IsValidLabelValue``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def part_name_fault(name: str) -> str:
 
 
 def label_key_fault(key: str) -> str:
-    """Return what is wrong with a label's key: a name with an optional DNS subdomain before a `/`."""
+    """Return what is wrong with a label's key: a name with an optional DNS subdomain before a ``/``."""
     prefix, slash, name = key.rpartition("/")
     if slash and (fault := subdomain_fault(prefix)):
         return f"prefix {fault}"

@@ -4,9 +4,9 @@ GEP-32, "NamespacedCloudProfile": an override names only the stages that it move
 then be out of order moves along: one of lower rank never starts after an overridden stage, one of higher rank never
 before it. So the result is always in order, whatever the parent does to its stages later.
 
-No override brings a stage that the parent lacks, but for one: `expired` (GEP-25: extending, or setting, the
-expiration date). A parent without lifecycle has the stages that its plain fields stand for, if only `supported`. An
-override in the plain form, `expirationDate`, replaces the parent's date as GEP-25 says, and leaves a lifecycle alone:
+No override brings a stage that the parent lacks, but for one: ``expired`` (GEP-25: extending, or setting, the
+expiration date). A parent without lifecycle has the stages that its plain fields stand for, if only ``supported``. An
+override in the plain form, ``expirationDate``, replaces the parent's date as GEP-25 says, and leaves a lifecycle alone:
 validation refuses an entry that has both.
 """
 
@@ -42,7 +42,8 @@ def foreign_stages(base: Object, override: Object) -> list[int]:
 def overridden(base: Object, override: Object) -> dict[str, Any]:
     """Return the parent's version as an override changes it.
 
-    Raises ValueError where a stage's classification or time is none.
+    Raises:
+        ValueError: a stage's classification or time is none.
     """
     if override.get("lifecycle"):
         return _with_stages_moved(base, override)

@@ -3,7 +3,7 @@
 The rules of Gardener's admission plugin, with GEP-32's lifecycles:
 
 - A Kubernetes version has to be one of the parent's, and has to override something: the expiration date, or stages
-  that the parent's version has (`expired` it may add).
+  that the parent's version has (``expired`` it may add).
 - An image version of the parent is overridden in the same way and in nothing else.
 - An image that the parent does not have is the project's own and has to be complete. A version that the parent's image
   does not have may leave out what Gardener has a default for (GEP-25's example says no more than number and date).
@@ -59,9 +59,9 @@ def check_against_parent(new: Object, old: Object | None, parent: Object, now: d
     """Check a NamespacedCloudProfile against its parent.
 
     Args:
-        new: the profile, statically valid (`validate_namespaced`).
+        new: the profile, statically valid (``validate_namespaced``).
         old: the profile that it replaces with its status, None if it is created.
-        parent: the CloudProfile that `new` names.
+        parent: the CloudProfile that ``new`` names.
         now: the time.
     """
     rules = _Rules(new, old, parent, now)

@@ -61,17 +61,17 @@ def workers(shoot: Object) -> Sequence[Object]:
 
 
 def by_name(items: Iterable[Object]) -> dict[str, Object]:
-    """Return list items by their `name`; of equal ones the last."""
+    """Return list items by their ``name``; of equal ones the last."""
     return {item.get("name") or "": item for item in items}
 
 
 def by_version(versions: Iterable[Object]) -> dict[str, Object]:
-    """Return versions by their `version`, as spelled; of equal ones the last."""
+    """Return versions by their ``version``, as spelled; of equal ones the last."""
     return {version.get("version") or "": version for version in versions}
 
 
 def qualified_name(obj: Object) -> str:
-    """Return `namespace/name` of a namespaced object."""
+    """Return ``namespace/name`` of a namespaced object."""
     metadata = obj.get("metadata") or {}
     return resources.qualified_name(metadata.get("namespace"), metadata.get("name"))
 

@@ -21,7 +21,7 @@ __all__ = ["transition_findings"]
 
 
 def transition_findings(old: Object, new: Object, profiles: Profiles) -> tuple[Finding, ...]:
-    """Return why a Shoot may not be moved from the profile of `old` to that of `new`; nothing if it is the same."""
+    """Return why a Shoot may not be moved from the profile of ``old`` to that of ``new``; nothing if it is the same."""
     before, after = profile_of(old), profile_of(new)
     if before is None or after is None or before == after:
         return ()

@@ -2,7 +2,7 @@
 
 The rules of Gardener's resource reference manager, and GEP-32's: as long as a NamespacedCloudProfile overrides a
 stage, its parent keeps that stage. Objects whose deletion has been asked for hold nothing back here (whether the
-profile itself may go is `restow.cloudprofile.profiledeletion`'s).
+profile itself may go is ``restow.cloudprofile.profiledeletion``'s).
 
 Of a CloudProfile: Kubernetes and image versions, and images, that Shoots or NamespacedCloudProfiles use; stages;
 capabilities that NamespacedCloudProfiles need; and no image may be added that one of them defines itself. Worker

@@ -1,4 +1,4 @@
-"""Quantities like `500m`, `16Gi` or `1e3`: only what validation has to know of them. Pure.
+"""Quantities like ``500m``, ``16Gi`` or ``1e3``: only what validation has to know of them. Pure.
 
 The grammar is that of apimachinery's resource.Quantity; JSON numbers are quantities too.
 """

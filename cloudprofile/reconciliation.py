@@ -1,7 +1,7 @@
 """What a profile's status is to say, and when it is to be looked at again. Pure.
 
 The status follows from the spec, that of the parent, and the time; a status that says so already is left alone. That
-is what decides whether to write: `observedGeneration` is told to readers and decides nothing, since a write at an old
+is what decides whether to write: ``observedGeneration`` is told to readers and decides nothing, since a write at an old
 version of the API can change the stored object without a new generation.
 
 A NamespacedCloudProfile whose parent does not exist keeps the status that it has, and waits: what its Shoots were
@@ -39,14 +39,19 @@ class Outlook:
 
 
 def outlook(profile: Object, now: datetime) -> Outlook:
-    """Decide the status of a CloudProfile. Raises ValueError for a lifecycle that validation would refuse."""
+    """Decide the status of a CloudProfile.
+
+    Raises:
+        ValueError: validation would refuse the lifecycle.
+    """
     return _outlook(profile, status_of(spec_of(profile), now), spec_of(profile), now)
 
 
 def namespaced_outlook(profile: Object, parent: Object | None, now: datetime) -> Outlook:
-    """Decide the status of a NamespacedCloudProfile; `parent` is None where there is none.
+    """Decide the status of a NamespacedCloudProfile; ``parent`` is None where there is none.
 
-    Raises ValueError for a lifecycle that validation would refuse.
+    Raises:
+        ValueError: validation would refuse the lifecycle.
     """
     if parent is None:
         return Outlook({}, None)

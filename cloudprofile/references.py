@@ -1,6 +1,6 @@
 """Which profile a Shoot uses, and which one a NamespacedCloudProfile inherits from. Pure.
 
-A Shoot's `cloudProfile` wins over the deprecated `cloudProfileName`, which only ever names a CloudProfile; an empty
+A Shoot's ``cloudProfile`` wins over the deprecated ``cloudProfileName``, which only ever names a CloudProfile; an empty
 kind means CloudProfile (GEP-25, "Adjusting Shoots cloudProfileName field"). A NamespacedCloudProfile is looked up in
 the Shoot's own namespace.
 """

@@ -1,12 +1,12 @@
 """Rendering: the CloudProfile that a NamespacedCloudProfile and its parent make together. Pure.
 
-The result is what `status.cloudProfileSpec` holds (GEP-25, "Rendering"). It follows from the two specs alone, without
+The result is what ``status.cloudProfileSpec`` holds (GEP-25, "Rendering"). It follows from the two specs alone, without
 memory of former ones. The parent's entries come first and keep their places, additions follow; of machine types and
 volume types of one name the NamespacedCloudProfile's replaces the parent's; a version of both is overridden
-(`restow.cloudprofile.overrides`). Kubernetes versions cannot be added; image versions and images can.
+(``restow.cloudprofile.overrides``). Kubernetes versions cannot be added; image versions and images can.
 
 Sections that the NamespacedCloudProfile does not touch are the parent's, unchanged. In images and machine types that
-it touches the architectures are written out, so that readers need know nothing of capabilities. `providerConfig` is
+it touches the architectures are written out, so that readers need know nothing of capabilities. ``providerConfig`` is
 the parent's: only a provider's extension knows how to merge it.
 """
 
@@ -40,7 +40,8 @@ def is_own_version(version: Object) -> bool:
 def render(parent: Object, namespaced: Object) -> dict[str, Any]:
     """Return the CloudProfile spec that the spec of a NamespacedCloudProfile makes of its parent's.
 
-    Raises ValueError where an overridden version's lifecycle is none; validation says where.
+    Raises:
+        ValueError: an overridden version's lifecycle is none; validation says where.
     """
     rendered = dict(parent)
     project = in_form_of(namespaced, definitions_of(parent))

@@ -8,7 +8,7 @@ or whose stages it changes, and for those that it deletes. What time alone bring
 - A preview Kubernetes version is the latest patch of its minor version. Versions not yet available do not count.
 - A supported Kubernetes version is lower than every preview version of its minor; of lower minors, it warns.
 - A Kubernetes version may be deleted if it has expired. Deleting an image version before that only warns, as the
-  document asks it of Kubernetes versions. That neither is in use is `restow.cloudprofile.protection`'s to say.
+  document asks it of Kubernetes versions. That neither is in use is ``restow.cloudprofile.protection``'s to say.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KUBERNETES = "spec.kubernetes.versions"
 
 
 def adding(new: Object, old: Object | None, now: datetime) -> Iterator[Remark]:
-    """Check the versions that a spec adds or changes; `old` is the spec that it replaces, None if it is created.
+    """Check the versions that a spec adds or changes; ``old`` is the spec that it replaces, None if it is created.
 
     Versions without a readable number, classification or time are left to validation.
     """
@@ -78,7 +78,11 @@ def deleting(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
 
 
 def expiration_of(version: Object) -> Stage | None:
-    """Return the stage in which a version expires, if it ever does. Raises as `lifecycle.stages` does."""
+    """Return the stage in which a version expires, if it ever does.
+
+    Raises:
+        ValueError: as ``lifecycle.stages`` raises it.
+    """
     return next((stage for stage in stages(version) if stage.classification is Classification.EXPIRED), None)
 
 

@@ -37,5 +37,9 @@ _RESOURCES: Final = {
 
 
 def resource_of(kind: str) -> Resource:
-    """Return the resource of a kind of the family. Raises KeyError for another one."""
+    """Return the resource of a kind of the family.
+
+    Raises:
+        KeyError: it is another one.
+    """
     return _RESOURCES[kind]

@@ -1,10 +1,10 @@
 """Versions of Kubernetes and of machine images, parsed and ordered as Gardener does. Pure.
 
-Gardener reads versions with Masterminds/semver: an image's version leniently (`1`, `1.2`, `v1.2.3`, `1.2.3-suffix`,
-`18.04.2025`), a Kubernetes version only as `x.y.z`. Order is that of semver.org: build metadata does not count, a
-pre-release comes before its release. `1.2` and `1.2.0` are the same version, spelled twice.
+Gardener reads versions with Masterminds/semver: an image's version leniently (``1``, ``1.2``, ``v1.2.3``,
+``1.2.3-suffix``, ``18.04.2025``), a Kubernetes version only as ``x.y.z``. Order is that of semver.org: build metadata
+does not count, a pre-release comes before its release. ``1.2`` and ``1.2.0`` are the same version, spelled twice.
 
-`packaging` reads PEP 440 and refuses most of these; the `semver` package is strict where Gardener is lenient.
+``packaging`` reads PEP 440 and refuses most of these; the ``semver`` package is strict where Gardener is lenient.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Version:
 
     Attributes:
         major, minor, patch: its numbers; what is not written is 0.
-        prerelease: the dot-separated identifiers behind the first `-`; empty for a release.
+        prerelease: the dot-separated identifiers behind the first ``-``; empty for a release.
     """
 
     major: int
@@ -74,7 +74,11 @@ class Version:
 
 @functools.lru_cache(maxsize=4096)  # profiles name the same few hundred versions again and again
 def parse(text: str) -> Version:
-    """Read a machine image's version, leniently. Raises InvalidVersion."""
+    """Read a machine image's version, leniently.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
     match = _LENIENT.fullmatch(text)
     if match is None:
         raise InvalidVersion(f"{text!r} is no semantic version like 1.2.3")
@@ -86,7 +90,11 @@ def parse(text: str) -> Version:
 
 
 def parse_kubernetes(text: str) -> Version:
-    """Read a Kubernetes version: three numbers, no `v`, no suffix. Raises InvalidVersion."""
+    """Read a Kubernetes version: three numbers, no ``v``, no suffix.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
     if not _KUBERNETES.fullmatch(text):
         raise InvalidVersion(f"{text!r} is no Kubernetes version like 1.31.4: three numbers without prefix and suffix")
     return parse(text)

@@ -24,8 +24,8 @@ __all__ = ["complete_shoot", "shoot_findings"]
 def complete_shoot(shoot: Object, old: Object | None, profiles: Profiles, now: datetime) -> Defaulted:
     """Fill in a Shoot's kind of profile, its versions, images and architectures: the mutating step, at the hub version.
 
-    `old` is the Shoot before an update, None on create. A Shoot without an existing profile is left for
-    `shoot_findings` to refuse. The field of v1beta1 is heeded and never filled in here: see `sync_reference`.
+    ``old`` is the Shoot before an update, None on create. A Shoot without an existing profile is left for
+    ``shoot_findings`` to refuse. The field of v1beta1 is heeded and never filled in here: see ``sync_reference``.
     """
     if _is_unchanged(shoot, old):
         return Defaulted(dict(shoot))

@@ -1,12 +1,12 @@
 """What a Shoot gets that leaves versions, images or architectures open. Pure.
 
-- A Kubernetes version left out, or given as `1` or `1.30`, becomes the highest supported version that begins so. Three
-  numbers are what the owner wants, a preview included; whether they may have it, validation says.
+- A Kubernetes version left out, or given as ``1`` or ``1.30``, becomes the highest supported version that begins so.
+  Three numbers are what the owner wants, a preview included; whether they may have it, validation says.
 - A worker pool keeps the image it has. A new one, or one that changes its image, gets the first image of the profile
-  that fits where it names none, and the latest fitting version where it names none or only `1` or `1.2`: a supported
-  one before a deprecated one, never a preview or an unavailable one. Where only expired versions are left the highest
-  of them is taken, for validation to say why it is refused. A version that the profile lists exactly so is kept, also a
-  short one.
+  that fits where it names none, and the latest fitting version where it names none or only ``1`` or ``1.2``: a
+  supported one before a deprecated one, never a preview or an unavailable one. Where only expired versions are left the
+  highest of them is taken, for validation to say why it is refused. A version that the profile lists exactly so is
+  kept, also a short one.
 - The machines' architecture is that of their machine type if it has exactly one, else amd64.
 
 Gardener takes the highest version even if it is expired or not available yet while an active one is there, and then
@@ -135,9 +135,10 @@ def _kept_image(image: Object | None, old: Object | None) -> Object | None:
 
 
 def default_kubernetes_version(versions: Iterable[Object], requested: str, path: str, now: datetime) -> str | Finding:
-    """Return the Kubernetes version for what a Shoot asks for: nothing, `1`, `1.30` or a whole version, which is kept.
+    """Return the Kubernetes version for what a Shoot asks for: nothing, ``1``, ``1.30`` or a whole version, which is
+    kept.
 
-    A finding, at `path`, if the profile's versions have none that fits.
+    A finding, at ``path``, if the profile's versions have none that fits.
     """
     parts = requested.split(".")
     if len(parts) >= _WHOLE:
@@ -178,7 +179,7 @@ def _begins_with(version: Version, wanted: tuple[int, ...]) -> bool:
 def default_machine_image(worker: Object, offer: Object, path: str, now: datetime) -> dict[str, Any] | Finding:
     """Return the machine image of a new worker pool, or of one that asks for another image or version.
 
-    A finding, at `path`, if the profile offers none that fits. The worker's architecture has to be set.
+    A finding, at ``path``, if the profile offers none that fits. The worker's architecture has to be set.
     """
     asked = (worker.get("machine") or {}).get("image") or {}
     name, version = asked.get("name") or "", asked.get("version") or ""

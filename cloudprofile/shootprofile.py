@@ -1,7 +1,7 @@
 """The profile of a Shoot: what it offers, and the two fields that name it, defaulted from each other. Pure.
 
-A Shoot of v1beta1 has `spec.cloudProfile` (kind and name) and the deprecated `spec.cloudProfileName` (GEP-25). By its
-Kubernetes version: below 1.33 both are kept, at 1.33 the old one is no longer filled in, from 1.34 on it is removed
+A Shoot of v1beta1 has ``spec.cloudProfile`` (kind and name) and the deprecated ``spec.cloudProfileName`` (GEP-25). By
+its Kubernetes version: below 1.33 both are kept, at 1.33 the old one is no longer filled in, from 1.34 on it is removed
 where it says the same and refused where it does not. Gardener overwrites a deprecated name that disagrees; here the
 request that brings one in is refused, since nothing is dropped in silence. Fields that agree are accepted on create
 too: an object that was read at v1beta1 has both.
@@ -70,7 +70,7 @@ class Profiles:
 def sync_reference(shoot: Object, old: Object | None) -> dict[str, Any]:
     """Return a Shoot of v1beta1 with the two fields of its profile defaulted from each other.
 
-    `old` is the Shoot before an update, None on create. A Shoot in deletion is left as it is.
+    ``old`` is the Shoot before an update, None on create. A Shoot in deletion is left as it is.
     """
     if is_deleting(shoot):
         return dict(shoot)
@@ -90,7 +90,7 @@ def sync_reference(shoot: Object, old: Object | None) -> dict[str, Any]:
 
 
 def _synced_name(spec: Object, before: str | None, line: tuple[int, int]) -> str | None:
-    """Return what `cloudProfileName` becomes beside `cloudProfile`, None if it goes."""
+    """Return what ``cloudProfileName`` becomes beside ``cloudProfile``, None if it goes."""
     name, reference = spec.get("cloudProfileName"), spec["cloudProfile"]
     same_kind = reference["kind"] == CLOUD_PROFILE
     if line >= (1, 34):
@@ -123,10 +123,10 @@ def reference_findings(shoot: Object) -> tuple[Finding, ...]:
 
 
 def disagreement_findings(shoot: Object, old: Object | None) -> tuple[Finding, ...]:
-    """Return whether a request brings in a `cloudProfileName` that `cloudProfile` contradicts.
+    """Return whether a request brings in a ``cloudProfileName`` that ``cloudProfile`` contradicts.
 
-    To be asked before the fields are synced. An update that only moves `cloudProfile` may leave the deprecated name as
-    it was; syncing brings it in line or removes it.
+    To be asked before the fields are synced. An update that only moves ``cloudProfile`` may leave the deprecated name
+    as it was; syncing brings it in line or removes it.
     """
     name, reference = spec_of(shoot).get("cloudProfileName"), profile_of(shoot)
     if not name or reference is None or reference == ProfileReference(CLOUD_PROFILE, name):

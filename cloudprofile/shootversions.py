@@ -5,11 +5,11 @@ A version is looked at when a request brings it in; what a Shoot has it keeps, l
 - New Shoots and new worker pools need a Kubernetes version that the profile lists and that is active: neither expired
   nor unavailable. Previews and deprecated versions may be chosen.
 - Existing ones may also go to an expired version, since forced updates lead over expired ones (never down, see
-  `restow.cloudprofile.versionskew`).
+  ``restow.cloudprofile.versionskew``).
 - An unavailable version cannot be referenced at all (GEP-32). Gardener lets updates of Kubernetes go to one.
 
-Machine images are in `restow.cloudprofile.workerimage`. The sum of the pools' minimum sizes stays within the profile's
-limit; a single maximum may exceed it.
+Machine images are in ``restow.cloudprofile.workerimage``. The sum of the pools' minimum sizes stays within the
+profile's limit; a single maximum may exceed it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def version_findings(shoot: Object, old: Object | None, offer: Object, now: date
         offer: the CloudProfile spec that holds for it.
         now: the time at which versions are looked at.
 
-    Raises InvalidRange, InvalidVersion or InvalidTime for a profile that validation would refuse.
+    Raises:
+        InvalidRange: validation would refuse the profile.
+        InvalidVersion: validation would refuse the profile.
+        InvalidTime: validation would refuse the profile.
     """
     versions = kubernetes_versions(offer)
     version, before = _control_plane(shoot), _control_plane(old or {})

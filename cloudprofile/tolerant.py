@@ -29,7 +29,7 @@ def stages_of(version: Object | None) -> tuple[Stage, ...] | None:
 
 
 def classification_of(version: Object, now: datetime) -> Classification | None:
-    """Return what a version is at `now`, or None where its stages cannot be read."""
+    """Return what a version is at ``now``, or None where its stages cannot be read."""
     try:
         return lifecycle.classification_at(version, now)
     except ValueError:

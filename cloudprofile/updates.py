@@ -25,7 +25,7 @@ class Due:
     """An update that is due.
 
     Attributes:
-        reason: why, as `status.lastMaintenance` says it.
+        reason: why, as ``status.lastMaintenance`` says it.
         forced: whether it happens although the owner may have opted out.
     """
 
@@ -54,9 +54,10 @@ class Candidate:
 
 
 def candidates(versions: Iterable[Object], now: datetime) -> tuple[Candidate, ...]:
-    """Return the versions of a profile that are supported, deprecated or expired at `now`, in the order as listed.
+    """Return the versions of a profile that are supported, deprecated or expired at ``now``, in the order as listed.
 
-    Raises InvalidVersion for a version that is none.
+    Raises:
+        InvalidVersion: a version cannot be read.
     """
     listed = (Candidate(parse(item["version"]), item["version"], classification_at(item, now)) for item in versions)
     return tuple(candidate for candidate in listed if candidate.classification >= Classification.SUPPORTED)

@@ -57,7 +57,11 @@ _profiles = msgspec.json.Decoder(_Profiles)
 
 
 async def find_profile(cluster: Cluster, reference: ProfileReference) -> Object | None:
-    """Read a profile; None if there is none. Raises KubeError."""
+    """Read a profile; None if there is none.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
     resource = resource_of(reference.kind)
     if not reference.name:
         return None
@@ -72,7 +76,11 @@ async def find_profile(cluster: Cluster, reference: ProfileReference) -> Object 
 
 
 async def children_of(cluster: Cluster, parent: str) -> list[Object]:
-    """List the NamespacedCloudProfiles of a CloudProfile. Raises KubeError."""
+    """List the NamespacedCloudProfiles of a CloudProfile.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
     found: list[Object] = []
     token = ""
     while True:
@@ -84,7 +92,11 @@ async def children_of(cluster: Cluster, parent: str) -> list[Object]:
 
 
 async def shoots_of(cluster: Cluster, reference: ProfileReference) -> list[Object]:
-    """List the Shoots that use a profile, with their versions and worker pools. Raises KubeError."""
+    """List the Shoots that use a profile, with their versions and worker pools.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
     fields = {"spec.cloudProfile.name": reference.name, "spec.cloudProfile.kind": reference.kind}
     return await _list_shoots(cluster, fields, reference.namespace or None)
 
@@ -92,7 +104,10 @@ async def shoots_of(cluster: Cluster, reference: ProfileReference) -> list[Objec
 async def shoots_of_family(cluster: Cluster, parent: str, children: Iterable[Object]) -> list[Object]:
     """List the Shoots that use a CloudProfile, and if it has children, those of all NamespacedCloudProfiles.
 
-    One list for all children, rather than one each: there may be a thousand. Raises KubeError.
+    One list for all children, rather than one each: there may be a thousand.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
     """
     found = await shoots_of(cluster, ProfileReference(CLOUD_PROFILE, parent))
     if any(True for _ in children):

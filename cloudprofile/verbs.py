@@ -2,7 +2,7 @@
 
 GEP-25, "Custom RBAC verb": whoever may edit a NamespacedCloudProfile may add machine and volume types, CA bundles and
 limits. Versions, and the provider's own configuration, are for the landscape's operators: they need a verb each, on
-the resource `namespacedcloudprofiles`, named after the field. (GEP-25 names the first two. Gardener spells them in
+the resource ``namespacedcloudprofiles``, named after the field. (GEP-25 names the first two. Gardener spells them in
 small letters and has the third, since provider extensions take images from there.)
 """
 
@@ -20,7 +20,7 @@ MODIFY_PROVIDER_CONFIG = "modify-spec-providerConfig"
 
 
 def needed_verbs(new: Object, old: Object | None = None) -> tuple[str, ...]:
-    """Return the verbs that turning `old` into `new` needs; `old` is None on create."""
+    """Return the verbs that turning ``old`` into ``new`` needs; ``old`` is None on create."""
     after, before = spec_of(new), spec_of(old or {})
     changed = {
         MODIFY_KUBERNETES: _meaning(after.get("kubernetes")) != _meaning(before.get("kubernetes")),

@@ -4,7 +4,7 @@ A request that leaves the spec as it is is always allowed: a migration of stored
 finalizer, must not fail because a rule has come or time has passed.
 
 GEP-32's examples consist of versions alone: a CloudProfile without type, say, or a NamespacedCloudProfile without
-parent; GEP-25's CloudProfile has no regions. Gardener refuses those (`missing_sections`). No example may be refused:
+parent; GEP-25's CloudProfile has no regions. Gardener refuses those (``missing_sections``). No example may be refused:
 here what has never been there only warns, with every change of the spec, and what is taken away is refused.
 """
 
@@ -70,12 +70,13 @@ def _as_caution(remark: Remark) -> Caution:
 def judge_namespaced(
     new: Object, old: Object | None, *, parent: Object | None, shoots: Iterable[Object], now: datetime
 ) -> Verdict:
-    """Judge a NamespacedCloudProfile. The verbs that it needs are a matter of their own (`restow.cloudprofile.verbs`).
+    """Judge a NamespacedCloudProfile. The verbs that it needs are a matter of their own
+    (``restow.cloudprofile.verbs``).
 
     Args:
         new: the object as it is to be stored.
         old: what it replaces with its status, None if it is created.
-        parent: the CloudProfile that `new` names, None where there is none.
+        parent: the CloudProfile that ``new`` names, None where there is none.
         shoots: Shoots, at least all that use the profile.
         now: the time.
     """

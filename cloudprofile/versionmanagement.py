@@ -4,8 +4,8 @@ Off by default. The rules of the versioning policy document, applied to what the
 
 - *Maintained* are the highest minor versions of Kubernetes that the profile has, as many as configured; a gap between
   them does not matter, and a minor of which everything is still unavailable is not there yet.
-- A version without classification becomes `supported` if it is the latest (of its maintained minor, of its image),
-  previews not counted, else `deprecated`.
+- A version without classification becomes ``supported`` if it is the latest (of its maintained minor, of its image),
+  previews not counted, else ``deprecated``.
 - Of several supported versions of a maintained minor, or of an image, only the highest stays.
 - In a minor that is not maintained everything is deprecated, previews too.
 - What is deprecated expires after the configured duration. The latest patch of a minor that is not maintained does not:
@@ -13,8 +13,8 @@ Off by default. The rules of the versioning policy document, applied to what the
 - What a person has set stays: an expiration is never moved, previews of maintained minors and versions that are
   deprecated or expired already are left alone, but for an expiration that patches of an unmaintained minor lack.
 
-Changes are written as stages that begin at that time (`deprecated`, then `expired`); the fields of v1beta1 are turned
-into stages on the way. Managing what was managed at the same instant changes nothing.
+Changes are written as stages that begin at that time (``deprecated``, then ``expired``); the fields of v1beta1 are
+turned into stages on the way. Managing what was managed at the same instant changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Change:
         field: the path of the version in the profile.
         image: the machine image's name; empty for Kubernetes.
         version: as the profile writes it.
-        what: what it becomes, `deprecated, expires 2025-05-15T12:00:00Z` for instance.
+        what: what it becomes, ``deprecated, expires 2025-05-15T12:00:00Z`` for instance.
         why: the rule.
     """
 
@@ -94,7 +94,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a version becomes, and why; `lasting` is how long until it expires, None for no expiration of ours."""
+    """What a version becomes, and why; ``lasting`` is how long until it expires, None for no expiration of ours."""
 
     becomes: Classification
     why: str
@@ -106,9 +106,11 @@ _Judge = Callable[[Sequence[_Item]], Iterator[tuple[_Item, _Verdict]]]
 
 
 def manage(spec: Object, config: VersionManagement, now: datetime) -> Management:
-    """Return what automatic version management changes in a CloudProfile's spec at `now`.
+    """Return what automatic version management changes in a CloudProfile's spec at ``now``.
 
-    Raises InvalidVersion and InvalidTime for a profile that validation would refuse.
+    Raises:
+        InvalidVersion: validation would refuse the profile.
+        InvalidTime: validation would refuse the profile.
     """
     changed = dict(spec)
     changes: list[Change] = []

@@ -1,9 +1,9 @@
-"""Ranges of versions, as an image's `kubeletVersionConstraint` writes them. Pure.
+"""Ranges of versions, as an image's ``kubeletVersionConstraint`` writes them. Pure.
 
-The language is that of Masterminds/semver, which Gardener reads it with: comparisons with `=  !=  >  <  >=  <=  ~  ^`
-(also `=>`, `=<`, `~>`), joined by blanks or commas (all must hold) and by `||` (one must hold); `1.2 - 1.4` is a
-closed range; numbers may be left out or be `x`, `X`, `*`. A pre-release is admitted only where a comparison of its
-group names one. The range languages of npm and of Python's packages agree with it in neither syntax nor meaning.
+The language is that of Masterminds/semver, which Gardener reads it with: comparisons with ``=  !=  >  <  >=  <=  ~  ^``
+(also ``=>``, ``=<``, ``~>``), joined by blanks or commas (all must hold) and by ``||`` (one must hold); ``1.2 - 1.4``
+is a closed range; numbers may be left out or be ``x``, ``X``, ``*``. A pre-release is admitted only where a comparison
+of its group names one. The range languages of npm and of Python's packages agree with it in neither syntax nor meaning.
 """
 
 from __future__ import annotations
@@ -85,7 +85,11 @@ def _group_admits(group: tuple[_Comparison, ...], version: Version) -> bool:
 
 
 def parse_range(text: str) -> VersionRange:
-    """Read a range. Raises InvalidRange."""
+    """Read a range.
+
+    Raises:
+        InvalidRange: a range of versions cannot be read.
+    """
     if len(text) > _MAX_LENGTH:
         raise InvalidRange(f"a range of versions may have {_MAX_LENGTH} characters at most")
     return VersionRange(tuple(_parse_group(_spell_out_hyphens(group)) for group in text.split("||")))

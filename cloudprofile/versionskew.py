@@ -22,7 +22,7 @@ _MAX_MINORS_BEHIND = 3
 def skew_findings(shoot: Object, old: Object | None) -> tuple[Finding, ...]:
     """Return where the Kubernetes versions of a Shoot are too far apart.
 
-    `old` is the Shoot before an update, None on create. What the update leaves as it was is not looked at.
+    ``old`` is the Shoot before an update, None on create. What the update leaves as it was is not looked at.
     """
     control_plane, before = _version(shoot), _version(old or {})
     if not control_plane:
@@ -51,7 +51,7 @@ def _version_of(worker: Object) -> str:
 
 
 def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> tuple[Finding, ...]:
-    """Return why a Kubernetes version may not change so. `old` is empty where there was none."""
+    """Return why a Kubernetes version may not change so. ``old`` is empty where there was none."""
     if new == old:
         return ()
     version = _parsed(new, path)

@@ -106,8 +106,11 @@ def runtime_findings(
 ) -> tuple[Finding, ...]:
     """Return what the image version of a worker pool lacks for its container runtimes and its kubelet.
 
-    Arguments as for `image_findings`; `is_same_kubelet` says whether an update leaves the kubelet's version as it was.
-    Raises InvalidRange for a profile that validation would refuse.
+    Arguments as for ``image_findings``; ``is_same_kubelet`` says whether an update leaves the kubelet's version as it
+    was.
+
+    Raises:
+        InvalidRange: validation would refuse the profile.
     """
     image, before = _image(worker), old or {}
     version = find_image_version(offer, image.get("name"), image.get("version"))

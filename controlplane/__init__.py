@@ -8,8 +8,8 @@ and Python has no envtest. This room can be used alone; it imports no other room
         plane.user("alice", groups=["dev"]).kubeconfig     # for RBAC tests
         await plane.etcd.stored_object("example.com", "widgets", "default", "w1")
 
-Also: `python -m restow.controlplane up`, and the pytest plugin `restow.controlplane.pytest_plugin` with
-the fixtures `control_plane`, `kubeconfig` and `etcd`.
+Also: ``python -m restow.controlplane up``, and the pytest plugin ``restow.controlplane.pytest_plugin`` with
+the fixtures ``control_plane``, ``kubeconfig`` and ``etcd``.
 
 Invariant: importing this package imports nothing heavy (the pytest plugin is loaded in every pytest run); the
 names below are resolved on first use.

@@ -20,7 +20,7 @@ class ApiServer:
     """A running API server, its URL and its administrator."""
 
     def __init__(self, name: str, command: Sequence[str], admin: User, group: ProcessGroup) -> None:
-        """Describe the server; `start` runs it."""
+        """Describe the server; ``start`` runs it."""
         self.name = name
         self.admin = admin
         self._command = command
@@ -43,7 +43,7 @@ class ApiServer:
         return self._process if self._process is not None and self._process.running else None
 
     async def start(self, timeout: float) -> None:
-        """Run the process and wait until it is ready, at most `timeout` seconds."""
+        """Run the process and wait until it is ready, at most ``timeout`` seconds."""
         process = self._group.start(self.name, self._command)
         try:
             await wait_until_ready(process, apiserver_probe(self.server, self.admin.ssl_context()), timeout)
@@ -53,7 +53,7 @@ class ApiServer:
         self._process = process
 
     async def stop(self, grace: float) -> None:
-        """End the process; requests under way have `grace` seconds."""
+        """End the process; requests under way have ``grace`` seconds."""
         if self._process is not None:
             await self._process.stop(grace)
 

@@ -79,7 +79,7 @@ class CertificateAuthority:
     def issue_client(self, user: str, groups: Sequence[str] = (), *, not_after: datetime) -> KeyPair:
         """Sign a client certificate: Kubernetes reads the user from CN and the groups from O.
 
-        A `not_after` that has passed gives an expired certificate; it was valid for an hour until then.
+        A ``not_after`` that has passed gives an expired certificate; it was valid for an hour until then.
         """
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])

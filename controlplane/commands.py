@@ -2,9 +2,9 @@
 
 The defaults are those of controller-runtime's envtest where it has any. What differs, and why:
 
-- `--endpoint-reconciler-type=none` and an advertised loopback address: nothing routes to this API server, and
+- ``--endpoint-reconciler-type=none`` and an advertised loopback address: nothing routes to this API server, and
   without them kube-apiserver looks for an interface with a default route, which an isolated machine has not.
-- `--shutdown-watch-termination-grace-period`: without it a stop lasts for as long as any client watches (a
+- ``--shutdown-watch-termination-grace-period``: without it a stop lasts for as long as any client watches (a
   minute).
 - Profiling and the controllers that need nodes are off: they cost CPU that a measurement would count.
 """
@@ -27,7 +27,7 @@ Arguments = Mapping[str, FlagValue]
 LOOPBACK = "127.0.0.1"
 SERVICE_RANGE = "10.0.0.0/24"
 SERVICE_ADDRESS = "10.0.0.1"
-"""The address of the Service `kubernetes`: the first of the range; a name in the serving certificate."""
+"""The address of the Service ``kubernetes``: the first of the range; a name in the serving certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def controller_manager_command(
 
 
 def key_values(settings: Mapping[str, bool]) -> str | None:
-    """Write `{"A": True}` as `A=true`, sorted; None where there is nothing to write."""
+    """Write ``{"A": True}`` as ``A=true``, sorted; None where there is nothing to write."""
     return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(settings.items())) or None
 
 

@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`1m30s`), for envtest's own environment variables."""
+"""Durations as Go writes them (``1m30s``), for envtest's own environment variables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def go_duration_seconds(text: str) -> float:
 
 
 def seconds_from_environment(phase: str, default: float) -> float:
-    """Return `KUBEBUILDER_CONTROLPLANE_<phase>_TIMEOUT` in seconds, or the default where it is not set."""
+    """Return ``KUBEBUILDER_CONTROLPLANE_<phase>_TIMEOUT`` in seconds, or the default where it is not set."""
     name = f"KUBEBUILDER_CONTROLPLANE_{phase}_TIMEOUT"
     text = os.environ.get(name)
     if not text:

@@ -1,10 +1,10 @@
 r"""What is stored, read from etcd itself: the truth that a test of a migration has to look at.
 
 Why it exists: every read through the API server converts, so only etcd shows at which version an object is
-stored. etcd's own JSON gateway (`/v3/...`, bytes in base64) is enough for that; no gRPC client is needed.
+stored. etcd's own JSON gateway (``/v3/...``, bytes in base64) is enough for that; no gRPC client is needed.
 
-Where things are: a custom resource lies as JSON at `/registry/<group>/<plural>/<namespace>/<name>` (without
-the namespace if it is cluster-scoped); built-in kinds are protobuf behind the prefix `k8s\0`.
+Where things are: a custom resource lies as JSON at ``/registry/<group>/<plural>/<namespace>/<name>`` (without
+the namespace if it is cluster-scoped); built-in kinds are protobuf behind the prefix ``k8s\0``.
 
 Invariant: a reader holds no connection between calls, so it can be used from any event loop.
 """
@@ -33,7 +33,7 @@ class Etcd:
     """One etcd, by the URL of its client port."""
 
     def __init__(self, url: str) -> None:
-        """Remember the URL, for instance `http://127.0.0.1:2379`."""
+        """Remember the URL, for instance ``http://127.0.0.1:2379``."""
         self.url = url
 
     async def get(self, key: str) -> bytes | None:
@@ -75,8 +75,11 @@ class Etcd:
     async def stored_object(self, group: str, plural: str, namespace: str | None, name: str) -> dict[str, Any]:
         """Return a custom resource as it is stored.
 
-        `namespace` is None for a cluster-scoped one. Raises `NotStoredError` if there is no such object, and
-        `ControlPlaneError` if what is stored is not JSON (a built-in kind).
+        ``namespace`` is None for a cluster-scoped one.
+
+        Raises:
+            NotStoredError: there is no such object.
+            ControlPlaneError: what is stored is not JSON (a built-in kind).
         """
         key = "/".join(part for part in ("/registry", group, plural, namespace, name) if part)
         value = await self.get(key)
@@ -127,7 +130,7 @@ class Etcd:
 
 
 def _range(prefix: str) -> tuple[bytes, bytes]:
-    r"""Return the first key of a prefix and the first one after it; etcd's word for "no bound" is `\0`."""
+    r"""Return the first key of a prefix and the first one after it; etcd's word for "no bound" is ``\0``."""
     start = prefix.encode()  # UTF-8 has no byte 0xff, so the last byte can always be raised
     return (start, start[:-1] + bytes([start[-1] + 1])) if start else (b"\0", b"\0")
 

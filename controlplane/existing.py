@@ -1,7 +1,8 @@
-"""An existing cluster in place of a control plane of one's own: `RESTOW_KUBECONFIG`, or `USE_EXISTING_CLUSTER=true`.
+"""An existing cluster in place of a control plane of one's own: ``RESTOW_KUBECONFIG``, or
+``USE_EXISTING_CLUSTER=true``.
 
 Why it exists: the same tests can then run on kind or a staging cluster. What only an own control plane has
-(etcd, users signed by its authority, its processes, further API servers) raises `UnavailableError` with a
+(etcd, users signed by its authority, its processes, further API servers) raises ``UnavailableError`` with a
 sentence, so that no test passes by looking at nothing; the pytest plugin skips such a test with it.
 """
 
@@ -27,23 +28,23 @@ __all__ = ["ExistingCluster", "use_existing_cluster"]
 
 
 def use_existing_cluster(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether `RESTOW_KUBECONFIG` names one, or `USE_EXISTING_CLUSTER` says so (Go's words for true)."""
+    """Whether ``RESTOW_KUBECONFIG`` names one, or ``USE_EXISTING_CLUSTER`` says so (Go's words for true)."""
     environment = os.environ if environment is None else environment
     asked = environment.get("USE_EXISTING_CLUSTER", "").lower() in ("1", "t", "true")
     return asked or bool(environment.get("RESTOW_KUBECONFIG"))
 
 
 class ExistingCluster:
-    """The cluster of a kubeconfig's current context, with what can be offered of `ControlPlane`."""
+    """The cluster of a kubeconfig's current context, with what can be offered of ``ControlPlane``."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        """Read the kubeconfig; raise `ControlPlaneError` if it cannot be used."""
+        """Read the kubeconfig; raise ``ControlPlaneError`` if it cannot be used."""
         self.kubeconfig = kubeconfig
         self.server = _server(kubeconfig)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ExistingCluster:
-        """Use the file that RESTOW_KUBECONFIG names, else the one of KUBECONFIG, else `~/.kube/config`."""
+        """Use the file that RESTOW_KUBECONFIG names, else the one of KUBECONFIG, else ``~/.kube/config``."""
         environment = os.environ if environment is None else environment
         if ours := environment.get("RESTOW_KUBECONFIG"):
             return cls(Path(ours).absolute())

@@ -1,6 +1,6 @@
-"""Ends a control plane whose owner died: run as a script, beside the servers, by `processes.ProcessGroup`.
+"""Ends a control plane whose owner died: run as a script, beside the servers, by ``processes.ProcessGroup``.
 
-Why it exists: a killed pytest run (SIGKILL, SIGTERM, a closed terminal, the OOM killer) runs no `finally`,
+Why it exists: a killed pytest run (SIGKILL, SIGTERM, a closed terminal, the OOM killer) runs no ``finally``,
 and a kube-apiserver that stays behind costs memory until somebody finds it. Linux's parent-death signal is
 not used: it fires when the *thread* that started the child ends, and needs code between fork and exec.
 
@@ -13,7 +13,7 @@ Limits, said honestly: if this process itself is killed with the owner (SIGKILL 
 servers too, so nothing stays but the temporary folder), and while a process that the owner *forked without
 exec* (multiprocessing's fork method) still lives, because it holds the pipe open.
 
-Invariant: standard library only, and nothing of restow: it is started with `-I -S` to be ready in
+Invariant: standard library only, and nothing of restow: it is started with ``-I -S`` to be ready in
 milliseconds.
 """
 

@@ -53,7 +53,7 @@ _NO_ARGUMENTS: Arguments = MappingProxyType({})
 
 
 class ControlPlane:
-    """A control plane of one's own: `async with ControlPlane() as plane: ...`."""
+    """A control plane of one's own: ``async with ControlPlane() as plane: ...``."""
 
     def __init__(
         self,
@@ -72,16 +72,16 @@ class ControlPlane:
         stop_timeout: float | None = None,
         log_directory: Path | None = None,
     ) -> None:
-        """Describe the plane; `start` (or `async with`) runs it.
+        """Describe the plane; ``start`` (or ``async with``) runs it.
 
-        `*_args` add flags to the defaults of `commands` or change them: `{"max-requests-inflight": "50"}`; a
-        None leaves a default out. `feature_gates` go to the API servers and the controller manager (one that
-        only some of them know is better put into their `*_args` under "feature-gates"). `runtime_config`
-        serves APIs that are off: `{"storagemigration.k8s.io/v1beta1": True}`. `controllers` are those of the
-        controller manager; with the gate StorageVersionMigrator the native migrator is one of them. `port` is
-        the first API server's (default: a free one). `search` says where binaries come from. The timeouts are
+        ``*_args`` add flags to the defaults of ``commands`` or change them: ``{"max-requests-inflight": "50"}``; a
+        None leaves a default out. ``feature_gates`` go to the API servers and the controller manager (one that
+        only some of them know is better put into their ``*_args`` under "feature-gates"). ``runtime_config``
+        serves APIs that are off: ``{"storagemigration.k8s.io/v1beta1": True}``. ``controllers`` are those of the
+        controller manager; with the gate StorageVersionMigrator the native migrator is one of them. ``port`` is
+        the first API server's (default: a free one). ``search`` says where binaries come from. The timeouts are
         seconds: for one process to be ready (default 60, or KUBEBUILDER_CONTROLPLANE_START_TIMEOUT) and to
-        end before it is killed (default 20, or KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT). `log_directory` gets
+        end before it is killed (default 20, or KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT). ``log_directory`` gets
         the processes' logs and keeps them.
         """
         self._apiserver_args = apiserver_args
@@ -115,7 +115,9 @@ class ControlPlane:
     async def start(self) -> Self:
         """Find the binaries and start everything; return when the API server is ready.
 
-        Raises `BinariesUnavailableError` and `ProcessError`; nothing is left running then.
+        Raises:
+            BinariesUnavailableError: a binary cannot be had.
+            ProcessError: a process does not start; nothing is left running then.
         """
         if self._run is not None:
             message = "This control plane is running already; stop it before starting it again."
@@ -142,7 +144,7 @@ class ControlPlane:
             await run.group.close(self._stop_timeout)
 
     async def watch(self) -> NoReturn:
-        """Return never; raise `ProcessError` when a process ends that was not stopped through this object."""
+        """Return never; raise ``ProcessError`` when a process ends that was not stopped through this object."""
         while True:
             self._running.group.check()
             await asyncio.sleep(_WATCH_EVERY)
@@ -184,7 +186,7 @@ class ControlPlane:
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process ids of what runs now, by name (`etcd`, `kube-apiserver`, `kube-apiserver-2`, …)."""
+        """The process ids of what runs now, by name (``etcd``, ``kube-apiserver``, ``kube-apiserver-2``, …)."""
         return {process.name: process.pid for process in self._running.processes()}
 
     def cpu_seconds(self) -> dict[str, float]:
@@ -201,7 +203,7 @@ class ControlPlane:
     ) -> User:
         """Make a user with a client certificate, at the first API server or the given one.
 
-        A negative `valid_for` makes credentials that have expired (the server answers 401).
+        A negative ``valid_for`` makes credentials that have expired (the server answers 401).
         """
         server = self.server if apiserver is None else apiserver.server
         return self._running.user(name, tuple(groups), server, datetime.now(UTC) + valid_for)

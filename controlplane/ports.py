@@ -11,10 +11,10 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different ports that nothing listens on now.
+    """Return ``count`` different ports that nothing listens on now.
 
     The kernel gives ports in a rotating order, yet another process may take one before it is bound: the
-    caller retries its start then (`PortTakenError`).
+    caller retries its start then (``PortTakenError``).
     """
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

@@ -4,8 +4,8 @@ Why it exists: the servers are plain child processes, tied to no event loop, so 
 from any number of loops (pytest-asyncio makes one per test) and from synchronous code.
 
 Invariants: every process writes its output to one log file; every process belongs to the group led by
-`guardian`, which ends the group and removes the folder when this Python process dies, however it dies.
-`close` leaves neither a process nor the folder, and can be called at any time, more than once.
+``guardian``, which ends the group and removes the folder when this Python process dies, however it dies.
+``close`` leaves neither a process nor the folder, and can be called at any time, more than once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ManagedProcess:
     """One running server: its pid, its log, and its end."""
 
     def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path | None, log_start: int) -> None:
-        """Wrap a process that `ProcessGroup.start` has started; its log begins at `log_start` bytes."""
+        """Wrap a process that ``ProcessGroup.start`` has started; its log begins at ``log_start`` bytes."""
         self.name = name
         self._log = log
         self._popen = popen
@@ -75,7 +75,7 @@ class ManagedProcess:
         return "\n".join(lines[-_TAIL_LINES:])
 
     def check(self) -> None:
-        """Raise `ProcessError` (or `PortTakenError`) with the log's tail if the process ended by itself."""
+        """Raise ``ProcessError`` (or ``PortTakenError``) with the log's tail if the process ended by itself."""
         status = self._popen.poll()
         if status is None or self._ended_here:
             return
@@ -85,7 +85,7 @@ class ManagedProcess:
         raise kind(message)
 
     async def stop(self, grace: float) -> None:
-        """Send SIGTERM, wait at most `grace` seconds, then SIGKILL. A cancellation kills at once."""
+        """Send SIGTERM, wait at most ``grace`` seconds, then SIGKILL. A cancellation kills at once."""
         self._ended_here = True
         try:
             self._popen.terminate()
@@ -109,7 +109,7 @@ class ProcessGroup:
     def __init__(self, *, log_directory: Path | None = None, attach_output: bool = False) -> None:
         """Make the folder (mode 0700) and start the guardian.
 
-        Logs go to `log_directory` (kept afterwards), else into the folder; `attach_output` sends them to this
+        Logs go to ``log_directory`` (kept afterwards), else into the folder; ``attach_output`` sends them to this
         process's stderr instead.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="restow-controlplane-"))
@@ -130,7 +130,7 @@ class ProcessGroup:
             raise
 
     def start(self, name: str, command: Sequence[str]) -> ManagedProcess:
-        """Start a process in the group; `name` names its log file (appended to on a second start)."""
+        """Start a process in the group; ``name`` names its log file (appended to on a second start)."""
         log = None if self._attach_output else self._logs / f"{name}.log"
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(log.open("ab")) if log is not None else _STDERR
@@ -151,12 +151,12 @@ class ProcessGroup:
         return process
 
     def check(self) -> None:
-        """Raise `ProcessError` if a process ended by itself."""
+        """Raise ``ProcessError`` if a process ended by itself."""
         for process in self._processes:
             process.check()
 
     async def close(self, grace: float) -> None:
-        """Stop the processes, the newest first, each within `grace` seconds; remove the folder.
+        """Stop the processes, the newest first, each within ``grace`` seconds; remove the folder.
 
         If one of them died, the others are killed at once: an API server without etcd waits in vain.
         """

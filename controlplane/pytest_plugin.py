@@ -1,10 +1,10 @@
 """pytest fixtures: one control plane per test session.
 
-- `control_plane`: a running `ControlPlane`, or an `ExistingCluster` where RESTOW_KUBECONFIG names one (or
+- ``control_plane``: a running ``ControlPlane``, or an ``ExistingCluster`` where RESTOW_KUBECONFIG names one (or
   USE_EXISTING_CLUSTER=true); of RESTOW_KUBERNETES, a minor, where that is set;
-- `kubeconfig`: the path of its administrator's kubeconfig;
-- `etcd`: what is stored (`Etcd`);
-- `control_plane_definition`: override it to start the plane with other flags:
+- ``kubeconfig``: the path of its administrator's kubeconfig;
+- ``etcd``: what is stored (``Etcd``);
+- ``control_plane_definition``: override it to start the plane with other flags:
 
       @pytest.fixture(scope="session")
       def control_plane_definition() -> ControlPlane:
@@ -60,7 +60,7 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | Exi
 
 @contextmanager
 def running_plane(define: Callable[[], ControlPlane]) -> Iterator[ControlPlane]:
-    """Run a control plane that is a fixture of its own, of one module say; `define` makes it, not started yet.
+    """Run a control plane that is a fixture of its own, of one module say; ``define`` makes it, not started yet.
 
     Skips, or fails in CI, where it cannot be had.
     """

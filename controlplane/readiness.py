@@ -31,7 +31,7 @@ _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)  # whoever else has the port m
 
 
 async def wait_until_ready(process: ManagedProcess, probe: Probe, timeout: float) -> None:
-    """Return when the probe is content; raise `ProcessError` if the process ends or the time is up."""
+    """Return when the probe is content; raise ``ProcessError`` if the process ends or the time is up."""
     missing: str | None = "it was not asked yet"
     try:
         async with asyncio.timeout(timeout), aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session:
@@ -67,7 +67,7 @@ def etcd_probe(url: str, member: str) -> Probe:
 
 
 def apiserver_probe(url: str, context: ssl.SSLContext) -> Probe:
-    """Probe an API server: it is ready and has made the namespace `default`."""
+    """Probe an API server: it is ready and has made the namespace ``default``."""
 
     async def probe(session: aiohttp.ClientSession) -> str | None:
         return await _ok(session, f"{url}/readyz", context) or await _ok(

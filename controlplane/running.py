@@ -35,7 +35,7 @@ class RunningPlane:
     """The folder, the authority, the processes."""
 
     def __init__(self, group: ProcessGroup, etcd_url: str) -> None:
-        """Make an authority; `write_files` and the caller fill the rest."""
+        """Make an authority; ``write_files`` and the caller fill the rest."""
         self.group = group
         self.etcd = Etcd(etcd_url)
         self.etcd_process: ManagedProcess | None = None

@@ -42,7 +42,7 @@ class User:
 
 
 def create_user(folder: Path, *, name: str, groups: tuple[str, ...], server: str, ca_file: Path, pair: KeyPair) -> User:
-    """Write a user's files into `folder`, which must exist."""
+    """Write a user's files into ``folder``, which must exist."""
     user = User(
         name=name,
         groups=groups,

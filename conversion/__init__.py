@@ -1,12 +1,12 @@
 """Conversion between the versions of a kind: declared once, checked before use, lossless, and fast.
 
 Public:
-- `Registry`, `rules`: what an author writes; `Registry.freeze` gives a `Graph` or every `Diagnostic` at once;
-- `Graph.convert`: one object; `convert_review`: a whole ConversionReview, bytes to bytes;
-- `ABSENT`: what an author's function returns for a field that is not there;
-- the errors, a small tree under `ConversionError`;
-- `restow.conversion.testing`: the laws, as one-line tests for an author's own repository;
-- `restow.conversion.typed`: functions over pydantic models (needs pydantic).
+- ``Registry``, ``rules``: what an author writes; ``Registry.freeze`` gives a ``Graph`` or every ``Diagnostic`` at once;
+- ``Graph.convert``: one object; ``convert_review``: a whole ConversionReview, bytes to bytes;
+- ``ABSENT``: what an author's function returns for a field that is not there;
+- the errors, a small tree under ``ConversionError``;
+- ``restow.conversion.testing``: the laws, as one-line tests for an author's own repository;
+- ``restow.conversion.typed``: functions over pydantic models (needs pydantic).
 
 Nothing here does I/O, knows a clock or changes what it is given.
 """

@@ -1,6 +1,6 @@
 """AdmissionReviews as data, and the step that gives an object the stash back that a client of an old version dropped.
 
-Sources: k8s.io/api `admission/v1` for the envelope; apiserver `admission/plugin/webhook/mutating/dispatcher.go` for
+Sources: k8s.io/api ``admission/v1`` for the envelope; apiserver ``admission/plugin/webhook/mutating/dispatcher.go`` for
 what a webhook registered with matchPolicy Equivalent is shown.
 
 **Restoring a stash.** Register the step for UPDATE at one version, best the hub's, with matchPolicy Equivalent (the
@@ -8,8 +8,8 @@ default). A client that replaces an object at another version, and leaves the st
 version cannot say. The API server asks for the step before it stores that; it has both objects converted to the
 registered version first, by this very webhook:
 
-- `oldObject` went there with its stash: it has all values, and no stash for what the registered version can say;
-- `object` went there without: what was kept is gone, and nothing in it says so.
+- ``oldObject`` went there with its stash: it has all values, and no stash for what the registered version can say;
+- ``object`` went there without: what was kept is gone, and nothing in it says so.
 
 So both are converted back to the version of the request. There the old object has the stash that its client was shown,
 and the new one, because a round trip is the identity, has exactly what the client sent: no stash means that the client
@@ -18,10 +18,10 @@ stash let every edit of the client win, so the result is what the same edit with
 given. The difference is the patch.
 
 The API server has worked out before who owns what, and found that the fields were taken away; so the patch gives
-`managedFields` back what their owners lost by that (see `restow.conversion.regained`).
+``managedFields`` back what their owners lost by that (see ``restow.conversion.regained``).
 
-Where `status` is a subresource, the server overwrites the status of such a request with the stored one after admission;
-so the stored one is what must be converted here, or the part of the stash that belongs to it would be lost.
+Where ``status`` is a subresource, the server overwrites the status of such a request with the stored one after
+admission; so the stored one is what must be converted here, or the part of the stash that belongs to it would be lost.
 
 Pure.
 """
@@ -74,7 +74,7 @@ class GroupVersionKind(msgspec.Struct, frozen=True):
 
 
 class GroupVersionResource(msgspec.Struct, frozen=True):
-    """A resource at a version; `resource` is its plural."""
+    """A resource at a version; ``resource`` is its plural."""
 
     group: str = ""
     version: str = ""
@@ -124,9 +124,9 @@ class _Lazy:
 class AdmissionRequest:
     """What is to be admitted: the fields of admission.k8s.io/v1.
 
-    `kind`, `resource` and `sub_resource` are what the webhook is registered for, and the version of `object` and
-    `old_object`; `request_kind` and so on are what the client asked for. The objects are JSON trees, None where the
-    operation has none; each is decoded when a step first looks at it.
+    ``kind``, ``resource`` and ``sub_resource`` are what the webhook is registered for, and the version of ``object``
+    and ``old_object``; ``request_kind`` and so on are what the client asked for. The objects are JSON trees, None where
+    the operation has none; each is decoded when a step first looks at it.
     """
 
     uid: str
@@ -158,12 +158,12 @@ class AdmissionRequest:
 
     @property
     def is_cut(self) -> bool:
-        """Whether something was nested so deep that it is undecoded: `restow.conversion.shallow` says how deep."""
+        """Whether something was nested so deep that it is undecoded: ``restow.conversion.shallow`` says how deep."""
         cut: bool = self.__dict__.get("cut", False)
         return cut
 
     def keeps(self, name: str) -> bool:
-        """Say whether an update leaves a field of the object, `spec` for instance, as it is.
+        """Say whether an update leaves a field of the object, ``spec`` for instance, as it is.
 
         API servers write both objects alike, so that equal bytes spare decoding them: a migration of stored objects,
         or a new label, costs a step next to nothing.
@@ -177,16 +177,20 @@ class AdmissionRequest:
 
 
 class AdmissionReview:
-    """The envelope. Read one with `AdmissionReview.of`, and answer it with `answer`."""
+    """The envelope. Read one with ``AdmissionReview.of``, and answer it with ``answer``."""
 
     def __init__(self, request: AdmissionRequest) -> None:
         self.request = request
 
     @classmethod
     def of(cls, body: bytes) -> AdmissionReview:
-        """Read an AdmissionReview of admission.k8s.io/v1. Raises AdmissionError if the body is none.
+        """Read an AdmissionReview of admission.k8s.io/v1.
 
-        What is nested deeper than `restow.conversion.shallow.DEEPEST` is left undecoded (`msgspec.Raw`) in the objects.
+        What is nested deeper than ``restow.conversion.shallow.DEEPEST`` is left undecoded (``msgspec.Raw``) in the
+        objects.
+
+        Raises:
+            AdmissionError: the body is none.
         """
         cuts: Cuts = {}
         try:
@@ -267,7 +271,11 @@ class Sent:
         return memoryview(self.text).nbytes
 
     def tree(self) -> Json:
-        """Decode it. Raises AdmissionError if it is no JSON after all."""
+        """Decode it.
+
+        Raises:
+            AdmissionError: it is no JSON after all.
+        """
         collects = gc.isenabled()
         gc.disable()  # it would look through a large tree again and again while that grows, and find nothing
         try:
@@ -300,9 +308,9 @@ def _sent(text: msgspec.Raw, cuts: Cuts) -> Sent | None:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a step decided. `code` is the HTTP status that the client of the API server gets of a refusal.
+    """What a step decided. ``code`` is the HTTP status that the client of the API server gets of a refusal.
 
-    `warnings` reach the client in either case (keep each below 120 characters); `patch` is a JSON patch (RFC 6902),
+    ``warnings`` reach the client in either case (keep each below 120 characters); ``patch`` is a JSON patch (RFC 6902),
     as operations.
     """
 
@@ -319,9 +327,11 @@ _ALLOWED: Final = Verdict()
 def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: bool) -> Verdict:
     """Give the object of an update at another version the stash back that its client left out.
 
-    `stored_status` says that the kind's status is a subresource at the request's version. Kinds that the graph does
-    not know, and everything but an update of a whole object, pass. Raises ObjectError if an object cannot be
-    converted.
+    ``stored_status`` says that the kind's status is a subresource at the request's version. Kinds that the graph does
+    not know, and everything but an update of a whole object, pass.
+
+    Raises:
+        ObjectError: an object cannot be converted.
     """
     new, old, asked = request.object, request.old_object, request.request_kind or request.kind
     if request.operation != "UPDATE" or request.sub_resource or asked == request.kind or new is None or old is None:

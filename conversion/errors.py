@@ -1,7 +1,7 @@
 """What can go wrong, as one small tree; every error is a finished sentence and never shows a value of an object.
 
 ConversionError
-├── DefinitionError      the declarations themselves: raised by `Registry.freeze`, with every diagnostic at once
+├── DefinitionError      the declarations themselves: raised by ``Registry.freeze``, with every diagnostic at once
 ├── ReviewError          the body is no ConversionReview that could be answered (HTTP 400)
 └── ObjectError          one object cannot be converted; the others can
     ├── UnknownKind      no kind of that name was registered
@@ -30,7 +30,7 @@ __all__ = [
 class Diagnostic:
     """One defect of a declaration: in which version, at which path, what is wrong, and what to write instead.
 
-    `path` is written as `restow.crds` writes places (`.spec.versions[].name`); `.` where no field is meant.
+    ``path`` is written as ``restow.crds`` writes places (``.spec.versions[].name``); ``.`` where no field is meant.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class ConversionError(Exception):
 
 
 class DefinitionError(ConversionError):
-    """The registry cannot be frozen. `diagnostics` has every defect that was found."""
+    """The registry cannot be frozen. ``diagnostics`` has every defect that was found."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -64,8 +64,8 @@ class ReviewError(ConversionError):
 class ObjectError(ConversionError):
     """One object cannot be converted.
 
-    `version` is the apiVersion it was to be read at, `pointer` the JSON pointer (RFC 6901) of the place, empty
-    for the whole object. `reason` is the sentence without the place.
+    ``version`` is the apiVersion it was to be read at, ``pointer`` the JSON pointer (RFC 6901) of the place, empty
+    for the whole object. ``reason`` is the sentence without the place.
     """
 
     def __init__(self, reason: str, *, version: str = "", pointer: str = "") -> None:
@@ -87,14 +87,14 @@ class UnknownVersion(ObjectError):
 
 
 class RuleFailed(ObjectError):
-    """An author's function raised, or returned what it had not declared. `rule` says which one."""
+    """An author's function raised, or returned what it had not declared. ``rule`` says which one."""
 
     def __init__(self, reason: str, *, rule: str, version: str = "", pointer: str = "") -> None:
         self.rule = rule
         super().__init__(reason, version=version, pointer=pointer)
 
     def under(self, pointer: str) -> RuleFailed:
-        """Return the same error with its place below `pointer`; what is wrong stays as it was said."""
+        """Return the same error with its place below ``pointer``; what is wrong stays as it was said."""
         error = RuleFailed(self.reason, rule=self.rule, version=self.version, pointer=pointer + self.pointer)
         error.__cause__ = self.__cause__
         return error

@@ -1,6 +1,6 @@
 """A frozen set of conversions: every route compiled, nothing left to check, nothing that can change.
 
-`Graph.convert` is a pure function of the object: no clock, no cluster, no configuration; the same object gives the
+``Graph.convert`` is a pure function of the object: no clock, no cluster, no configuration; the same object gives the
 same bytes. It never changes its input, and shares with it whatever no rule touches.
 
 Pure.
@@ -24,7 +24,7 @@ __all__ = ["Graph", "KindGraph", "Spoke"]
 
 @dataclass(frozen=True, slots=True)
 class Spoke:
-    """A version and the rules between it and the hub; `schema` is None if no CRD was given."""
+    """A version and the rules between it and the hub; ``schema`` is None if no CRD was given."""
 
     version: str
     rules: tuple[Rule, ...]
@@ -33,9 +33,9 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KindGraph:
-    """The conversions of one kind. `routes` has every ordered pair of different versions, the hub's included.
+    """The conversions of one kind. ``routes`` has every ordered pair of different versions, the hub's included.
 
-    `is_internal`: the hub is no version of the CRD, and no client ever sees it.
+    ``is_internal``: the hub is no version of the CRD, and no client ever sees it.
     """
 
     group: str
@@ -102,7 +102,11 @@ class Graph:
     kinds: Mapping[tuple[str, str], KindGraph]
 
     def kind(self, group: str, kind: str) -> KindGraph:
-        """Return the conversions of one kind. Raises UnknownKind."""
+        """Return the conversions of one kind.
+
+        Raises:
+            UnknownKind: the kind is not known.
+        """
         try:
             return self.kinds[group, kind]
         except KeyError:
@@ -111,9 +115,13 @@ class Graph:
             raise UnknownKind(reason) from None
 
     def route(self, kind: str, source: str, target: str, *, visible: bool = False) -> Route | None:
-        """Return the route of a kind between two apiVersions (`group/version`); None if they are the same.
+        """Return the route of a kind between two apiVersions (``group/version``); None if they are the same.
 
-        With `visible`, an internal hub is unknown, as it is to every client. Raises UnknownKind, UnknownVersion.
+        With ``visible``, an internal hub is unknown, as it is to every client.
+
+        Raises:
+            UnknownKind: the kind is not known.
+            UnknownVersion: the version is not known.
         """
         group, _, version = source.rpartition("/")
         wanted_group, _, wanted = target.rpartition("/")
@@ -129,9 +137,10 @@ class Graph:
         return None if version == wanted else conversions.routes[version, wanted]
 
     def convert(self, obj: Json, api_version: str) -> Json:
-        """Return the object at another version (`group/version`); the object itself if it is there already.
+        """Return the object at another version (``group/version``); the object itself if it is there already.
 
-        Raises ObjectError (UnknownKind, UnknownVersion, RuleFailed).
+        Raises:
+            ObjectError: the object cannot be converted (``UnknownKind``, ``UnknownVersion``, ``RuleFailed``).
         """
         source, kind = obj.get("apiVersion"), obj.get("kind")
         if not isinstance(source, str) or not isinstance(kind, str):

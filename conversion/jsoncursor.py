@@ -3,7 +3,7 @@
 msgspec finds the end of a value faster than anything else at hand, but has no call for it: it decodes all of a text, or
 says where something came that should not be there. That place is what is used here, for a value that is followed by
 more. Nothing is decoded that nobody asks for; whatever is passed over is checked to be JSON. What is nested too deeply
-for msgspec is looked through by `restow.conversion.nesting`.
+for msgspec is looked through by ``restow.conversion.nesting``.
 
 Pure.
 """
@@ -41,7 +41,8 @@ class NoJson(ValueError):
 class JsonCursor:
     """Walks over a text. What it returns are views of the text.
 
-    `nested` is the last value if it is nested more deeply than msgspec follows. Such a value is not checked to be JSON.
+    ``nested`` is the last value if it is nested more deeply than msgspec follows. Such a value is not checked to be
+    JSON.
     """
 
     def __init__(self, text: bytes | bytearray | memoryview) -> None:
@@ -76,7 +77,11 @@ class JsonCursor:
             raise NoJson from error
 
     def skip(self) -> None:
-        """Take a value that nobody needs. Raises NoJson if it is none, however deeply it is nested."""
+        """Take a value that nobody needs.
+
+        Raises:
+            NoJson: it is none, however deeply it is nested.
+        """
         self.value()
         try:
             if self.nested is not None:

@@ -1,6 +1,6 @@
 """JSON that is nested more deeply than msgspec follows, which gives up where Python's recursion limit is.
 
-Go, and so every API server, reads JSON 10,000 levels deep (encoding/json `maxNestingDepth`, sigs.k8s.io/json); the
+Go, and so every API server, reads JSON 10,000 levels deep (encoding/json ``maxNestingDepth``, sigs.k8s.io/json); the
 C code of msgspec recurses, and Python 3.11 stops it before level 1,000. Neither a higher recursion limit nor a larger
 stack is safe in whatever thread this runs. So the text is cut into pieces that are flat enough, inmost first: in the
 piece around another one stands a number, as a mark. Every piece is read or written by msgspec, and nothing recurses.
@@ -26,7 +26,7 @@ __all__ = ["BRACKET", "MAX_DEPTH", "MOST_INSIDE", "MOST_NESTED", "NO_BRACKET", "
 #: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
 MAX_DEPTH: Final = 9_997
 
-#: How many bytes such a value may have: as many as API servers accept of an object (`MaxRequestBodyBytes`).
+#: How many bytes such a value may have: as many as API servers accept of an object (``MaxRequestBodyBytes``).
 MOST_NESTED: Final = 3 * 1024 * 1024
 
 #: How many levels a piece has: a fifth of what Python's default limit allows, so that its caller may be deep as well.
@@ -41,7 +41,7 @@ _BLANK: Final = rb'[^"\[\]{}]*+'
 BRACKET: Final = re.compile(
     _BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}]|(\"|\Z))", re.DOTALL
 )
-#: The group of `BRACKET` that stands for no bracket.
+#: The group of ``BRACKET`` that stands for no bracket.
 NO_BRACKET: Final = 2
 
 _CONTAINERS: Final = frozenset({dict, list})
@@ -57,9 +57,9 @@ class TooDeep(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A deeply nested value that `scan` found: its size in bytes, its levels, and its pieces, inmost first.
+    """A deeply nested value that ``scan`` found: its size in bytes, its levels, and its pieces, inmost first.
 
-    `mark` is how the number begins that stands for a piece; it stands nowhere else in the text.
+    ``mark`` is how the number begins that stands for a piece; it stands nowhere else in the text.
     """
 
     size: int
@@ -73,7 +73,11 @@ class Nested:
             _skip(piece)
 
     def decode(self) -> Any:
-        """Return the value. Raises msgspec.DecodeError if the text is no JSON after all."""
+        """Return the value.
+
+        Raises:
+            msgspec.DecodeError: the text is no JSON after all.
+        """
         mark, value = self.mark, None
         values: list[Any] = []
 
@@ -90,8 +94,9 @@ class Nested:
 def scan(text: memoryview) -> Nested | None:
     """Find the end of the object or list that the text begins with, and cut it into pieces; None if it has no end.
 
-    No more than `MOST_NESTED` bytes are looked at. What is between the brackets is looked at later: by `Nested.check`
-    or `Nested.decode`.
+    No more than ``MOST_NESTED`` bytes are looked at. What is between the brackets is looked at later: by
+        ``Nested.check``
+    or ``Nested.decode``.
     """
     text = text[:MOST_NESTED]
     spans: list[tuple[int, int]] = []
@@ -142,9 +147,12 @@ def _cut(text: bytes, spans: list[tuple[int, int]]) -> tuple[str, tuple[bytes, .
 
 
 def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
-    """Return the JSON of an object or list of any depth up to `MAX_DEPTH`; `write` makes that of its pieces.
+    """Return the JSON of an object or list of any depth up to ``MAX_DEPTH``; ``write`` makes that of its pieces.
 
-    Raises TooDeep, MemoryError for what is larger than anything that was ever received, and what `write` raises.
+    Raises:
+        TooDeep: the value is nested too deeply.
+        MemoryError: it is larger than anything that was ever received.
+        Exception: as ``write`` raises it.
     """
     levels = [_Level.of([value])]
     while levels[-1].inner:

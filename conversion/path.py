@@ -1,7 +1,7 @@
 """The path of a field inside an object: how authors write it, and how it is shown.
 
-Authors write `spec.timeToLive`, `metadata.annotations["example.dev/x"]`; a leading dot is allowed. A path never
-goes through a list: that is what `rules.each` is for. Places are shown as `restow.crds` shows them, with a
+Authors write ``spec.timeToLive``, ``metadata.annotations["example.dev/x"]``; a leading dot is allowed. A path never
+goes through a list: that is what ``rules.each`` is for. Places are shown as ``restow.crds`` shows them, with a
 leading dot, and in errors about one object as JSON pointers (RFC 6901).
 
 Pure.
@@ -28,7 +28,11 @@ class PathError(ValueError):
 
 
 def parse(text: str) -> Path:
-    """Return the path that the text writes. Raises PathError."""
+    """Return the path that the text writes.
+
+    Raises:
+        PathError: the text is no path.
+    """
     if not isinstance(text, str):
         message = f"a path is a text such as 'spec.timeToLive', not a {type(text).__name__}"
         raise PathError(message)
@@ -48,14 +52,14 @@ def parse(text: str) -> Path:
 
 
 def shown(path: Path, parent: str = ROOT) -> str:
-    """Return the path as diagnostics and stashes write it: `.spec.timeToLive`."""
+    """Return the path as diagnostics and stashes write it: ``.spec.timeToLive``."""
     for name in path:
         parent = field_path(parent, name)
     return parent
 
 
 def pointer(steps: Iterable[str | int]) -> str:
-    """Return the JSON pointer of the steps: `/spec/versions/3`."""
+    """Return the JSON pointer of the steps: ``/spec/versions/3``."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
 
 
@@ -65,5 +69,5 @@ def pointed(text: str) -> tuple[str, ...]:
 
 
 def starts_with(path: Path, prefix: Path) -> bool:
-    """Say whether `path` is at or below `prefix`."""
+    """Say whether ``path`` is at or below ``prefix``."""
     return path[: len(prefix)] == prefix

@@ -5,8 +5,8 @@ fields gone, and takes them from their owners; that admission brings them back g
 leaves such a field out of its next apply would then leave it behind for ever. Fields that are as they were belong to
 whom they belonged to.
 
-Source: apiserver `handlers/update.go` (the field manager comes before mutating admission, and what admission makes of
-managedFields is kept if it is valid: `managedfields/internal`, `admission.go`); KEP-555 for the form of FieldsV1.
+Source: apiserver ``handlers/update.go`` (the field manager comes before mutating admission, and what admission makes of
+managedFields is kept if it is valid: ``managedfields/internal``, ``admission.go``); KEP-555 for the form of FieldsV1.
 
 Pure.
 """
@@ -29,7 +29,7 @@ _SELF: Final = "."
 
 
 def regained(before: Iterable[Json], after: Iterable[Json], views: Views) -> list[Json]:
-    """Return the managedFields `after`, with what each entry of `before` lost of fields that did not change."""
+    """Return the managedFields ``after``, with what each entry of ``before`` lost of fields that did not change."""
     left = {_identity(entry): entry for entry in after}
     entries = []
     for entry in before:
@@ -46,7 +46,7 @@ def _identity(entry: Json) -> tuple[Any, ...]:
 
 
 def _merged(before: Json, now: Json, was: Any, becomes: Any) -> Json:
-    """Return the fields `now`, and those of `before` whose values are the same in `was` and `becomes`."""
+    """Return the fields ``now``, and those of ``before`` whose values are the same in ``was`` and ``becomes``."""
     fields = dict(now)
     for name, below in before.items():
         if name == _SELF:

@@ -1,4 +1,4 @@
-"""Where an author declares kinds, hubs and spokes; freezing it checks everything and gives a `Graph`.
+"""Where an author declares kinds, hubs and spokes; freezing it checks everything and gives a ``Graph``.
 
     registry = Registry()
     profile = registry.kind("core.example.dev", "Profile", hub="v1beta1")
@@ -9,7 +9,7 @@
 
     graph = registry.freeze(crds=[crd])
 
-A registry only collects; nothing is checked, and nothing fails, before `freeze`, which reports all there is at once.
+A registry only collects; nothing is checked, and nothing fails, before ``freeze``, which reports all there is at once.
 
 Pure.
 """
@@ -36,7 +36,7 @@ from restow.crds.paths import ROOT
 
 __all__ = ["Kind", "Registry"]
 
-#: Source: apimachinery `validation.IsQualifiedName`.
+#: Source: apimachinery ``validation.IsQualifiedName``.
 _ANNOTATION: Final = re.compile(
     r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
 )
@@ -46,7 +46,7 @@ Rules = Callable[[], Sequence[Rule]]
 
 @dataclass(slots=True)
 class Kind:
-    """One kind under declaration. Get it from `Registry.kind`."""
+    """One kind under declaration. Get it from ``Registry.kind``."""
 
     group: str
     kind: str
@@ -89,19 +89,22 @@ class Registry:
     ) -> Kind:
         """Declare a kind and its hub version.
 
-        The hub may be no version of the CRD at all (an internal hub); then its schema is `hub_schema` (an
-        openAPIV3Schema), or what follows from the spokes' schemas. `stash` is the annotation that keeps what a version
-        cannot say (`<group>/conversion-stash`), `stash_budget` its largest size in bytes.
+        The hub may be no version of the CRD at all (an internal hub); then its schema is ``hub_schema`` (an
+        openAPIV3Schema), or what follows from the spokes' schemas. ``stash`` is the annotation that keeps what a
+        version cannot say (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes.
         """
         declared = Kind(group, kind, hub, hub_schema, stash or f"{group}/conversion-stash", stash_budget)
         self._kinds.append(declared)
         return declared
 
     def freeze(self, crds: Iterable[Crd] = ()) -> Graph:
-        """Check everything and return the graph. Raises DefinitionError with every diagnostic.
+        """Check everything and return the graph.
 
         With CRDs, each kind needs its own, and every field of every version is accounted for; without, only the rules
         themselves are checked.
+
+        Raises:
+            DefinitionError: the definition cannot be used; the error has every diagnostic.
         """
         by_kind = {(crd.group, crd.kind): crd for crd in crds}
         diagnostics: list[Diagnostic] = []

@@ -1,15 +1,15 @@
 """ConversionReviews, bytes to bytes: what a conversion webhook answers to an API server.
 
-Source of the protocol: apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go` (1.36). The server
+Source of the protocol: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36). The server
 restores all metadata but labels and annotations from the object that it sent, and only compares name, namespace and
 uid: no more than these five is sent back, so nothing else is even decoded (managedFields least of all). Top-level
 fields that no rule looks into are passed on as the bytes they came in.
 
 One object that cannot be converted fails the whole review, as the protocol wants it; the message then names every
-such object, and never shows a value. Nothing fails as a whole but what is no review (`ReviewError`).
+such object, and never shows a value. Nothing fails as a whole but what is no review (``ReviewError``).
 
-The objects of a review above `LARGE` bytes are decoded one by one, as they are asked for: two bytes on the wire (`{}`)
-may take eighty in memory, so that 32 MiB that are decoded at once can end the process. Nothing else differs.
+The objects of a review above ``LARGE`` bytes are decoded one by one, as they are asked for: two bytes on the wire
+(``{}``) may take eighty in memory, so that 32 MiB that are decoded at once can end the process. Nothing else differs.
 
 Pure.
 """
@@ -61,7 +61,7 @@ Fields = dict[str, msgspec.Raw]
 
 
 class NestedFields(Fields):
-    """The fields of an object that is nested more deeply than msgspec follows; `nested` are those that are."""
+    """The fields of an object that is nested more deeply than msgspec follows; ``nested`` are those that are."""
 
     def __init__(self) -> None:
         self.nested: dict[str, nesting.Nested] = {}
@@ -108,7 +108,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 def convert_review(graph: Graph, body: bytes) -> bytes:
-    """Answer a ConversionReview (v1; v1beta1 likewise). Raises ReviewError if the body is none."""
+    """Answer a ConversionReview (v1; v1beta1 likewise).
+
+    Raises:
+        ReviewError: the body is none.
+    """
     review = Review(graph, body)
     for _ in review:
         pass
@@ -116,17 +120,20 @@ def convert_review(graph: Graph, body: bytes) -> bytes:
 
 
 class Review:
-    """One review at work, object by object: iterate over it (a server may pause in between), then take `answer()`.
+    """One review at work, object by object: iterate over it (a server may pause in between), then take ``answer()``.
 
     Each object is decoded, converted and encoded before the next one, so that only one is ever a tree in memory: that
     bounds memory, and leaves the garbage collector nothing to look through.
     """
 
     def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:
-        """Read the envelope. Raises ReviewError if the body is no ConversionReview with a request.
+        """Read the envelope.
 
-        A converted object of more than `most` bytes is a failed one. One that came with more raises TooLarge while a
+        A converted object of more than ``most`` bytes is a failed one. One that came with more raises TooLarge while a
         large review is iterated over.
+
+        Raises:
+            ReviewError: the body is no ConversionReview with a request.
         """
         try:
             envelope = _read_envelope(body, most)
@@ -155,7 +162,7 @@ class Review:
         return self._request.desired_api_version
 
     def __iter__(self) -> Iterator[Fields | msgspec.Raw]:
-        """Convert the objects; yields each one, as it came, once it is done. `count` says how many these were."""
+        """Convert the objects; yields each one, as it came, once it is done. ``count`` says how many these were."""
         for index, obj in enumerate(self._objects):
             self.count += 1
             fields: Fields = {}
@@ -244,7 +251,12 @@ def _items(objects: msgspec.Raw, most: int | None) -> Iterator[Fields | msgspec.
 
 
 def _item(text: bytes) -> Fields | msgspec.Raw:
-    """Return the fields of an object, or the text of what is none. Raises NoJson, MsgspecError for what is no JSON."""
+    """Return the fields of an object, or the text of what is none.
+
+    Raises:
+        NoJson: the text is no JSON.
+        MsgspecError: a part of it is no JSON.
+    """
     try:
         return _fields(text)
     except msgspec.ValidationError:
@@ -333,7 +345,7 @@ def _check(fields: NestedFields) -> None:
 
 
 def _tree(text: msgspec.Raw | memoryview, nested: nesting.Nested | None) -> Any:
-    """Decode what may be nested more deeply than msgspec follows; `nested` is what is known of it."""
+    """Decode what may be nested more deeply than msgspec follows; ``nested`` is what is known of it."""
     try:
         return _any(text) if nested is None else nested.decode()
     except RecursionError:

@@ -1,6 +1,6 @@
 """Does a real object keep the laws: there and back over every pair of versions, on any way, and within its schemas.
 
-The laws are those of `restow.conversion.testing`, which tries generated objects; this is for those that somebody has.
+The laws are those of ``restow.conversion.testing``, which tries generated objects; this is for those that somebody has.
 What a rule drops knowingly is no loss. Nothing slow happens while the laws are kept.
 
 Pure.
@@ -41,8 +41,8 @@ class Law(StrEnum):
 class Broken:
     """A law that an object breaks on a way through versions.
 
-    `before` and `after` are what should be the same and is not, but for the places in `forgiven`; `message` is what
-    else there is to say, without values.
+    ``before`` and ``after`` are what should be the same and is not, but for the places in ``forgiven``; ``message`` is
+    what else there is to say, without values.
     """
 
     law: Law
@@ -62,7 +62,11 @@ class Rounds:
 
 
 def rounds(graph: Graph, obj: Json) -> Rounds:
-    """Take an object through every pair of its kind's versions. Raises ObjectError if it has no kind that is known."""
+    """Take an object through every pair of its kind's versions.
+
+    Raises:
+        ObjectError: it has no kind that is known.
+    """
     api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind_name, str):
         reason = "the object has no apiVersion or no kind"

@@ -1,7 +1,7 @@
 """JSON that is nested deeper than msgspec can read: what is too deep is cut out as text, and carried along as it is.
 
 API servers read JSON 10,000 levels deep; CPython's limit on recursion ends msgspec near the thousandth. No schema
-describes anything so deep, hence nobody needs to look at it: it stands in the tree as `msgspec.Raw`, which is encoded
+describes anything so deep, hence nobody needs to look at it: it stands in the tree as ``msgspec.Raw``, which is encoded
 as the text that came.
 
 Pure. A loop over the brackets, without recursion.
@@ -22,7 +22,7 @@ __all__ = ["DEEPEST", "Cuts", "cut", "restored"]
 #: How many levels stay: deeper than any schema describes, and far from where recursion ends.
 DEEPEST: Final = 200
 
-#: The deepest that an API server accepts (apimachinery, `sigs.k8s.io/json`), with some levels for an envelope.
+#: The deepest that an API server accepts (apimachinery, ``sigs.k8s.io/json``), with some levels for an envelope.
 _MOST: Final = 10_100
 
 Cuts: TypeAlias = dict[str, msgspec.Raw]
@@ -30,7 +30,11 @@ Cuts: TypeAlias = dict[str, msgspec.Raw]
 
 
 def cut(text: bytes) -> tuple[bytes, Cuts]:
-    """Return a text without what is nested too deep, and that. Raises ValueError if even an API server refuses it."""
+    """Return a text without what is nested too deep, and that.
+
+    Raises:
+        ValueError: even an API server refuses it.
+    """
     # It is made of the text's digest, so that no text can contain its own mark, with escapes or without.
     mark = f"cut:{sha256(text).hexdigest()}:"
     parts: list[bytes] = []

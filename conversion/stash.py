@@ -2,9 +2,9 @@
 
     {"format": 1, "kept": {VERSION: {PATH: entry}}, "dropped": 2, "was": …}
 
-`VERSION` is the one that can say it; entries of versions that a conversion passes by travel along. `PATH` is in
-that version's own terms. `dropped` counts what did not fit into the budget; `was` is what the metadata looked
-like where the annotation had to make room for itself. The entries are those of `restow.conversion.compile.entries`.
+``VERSION`` is the one that can say it; entries of versions that a conversion passes by travel along. ``PATH`` is in
+that version's own terms. ``dropped`` counts what did not fit into the budget; ``was`` is what the metadata looked
+like where the annotation had to make room for itself. The entries are those of ``restow.conversion.compile.entries``.
 
 Whatever stands in the annotation, a conversion goes on: what is no stash is ignored and left alone until its place
 is needed; a stash of a format that this code does not know belongs to a newer release and is never touched.
@@ -31,7 +31,7 @@ DEFAULT_BUDGET: Final = 64 * 1024
 
 _ALL_ANNOTATIONS: Final = 256 * 1024
 
-#: Far below where JSON decoders give up; `_DEPTH_OF_UNITS` is how deep in a stash stands what can be dropped.
+#: Far below where JSON decoders give up; ``_DEPTH_OF_UNITS`` is how deep in a stash stands what can be dropped.
 _MAX_DEPTH: Final = 128
 _DEPTH_OF_UNITS: Final = 6
 
@@ -40,7 +40,7 @@ Entries = dict[str, Json]
 
 @dataclass(slots=True)
 class Stash:
-    """The decoded annotation of one object, owned by one conversion. `foreign`: of an unknown format, hands off."""
+    """The decoded annotation of one object, owned by one conversion. ``foreign``: of an unknown format, hands off."""
 
     kept: dict[str, Entries] = field(default_factory=dict)
     dropped: int = 0
@@ -56,7 +56,7 @@ class Stash:
 
 
 def parse_stash(text: object) -> tuple[Stash, Json] | None:
-    """Return what an annotation's text says, and what `was`; None if it is no stash."""
+    """Return what an annotation's text says, and what ``was``; None if it is no stash."""
     if not isinstance(text, str) or len(text) > _ALL_ANNOTATIONS:
         return None
     try:
@@ -84,7 +84,7 @@ _READERS: Final[Mapping[int, Callable[[Json], tuple[Stash, Json] | None]]] = {1:
 
 
 def unseal(obj: Json, key: str) -> tuple[Json, Stash | None]:
-    """Return the object as it was without its stash, and the stash. The object must have the annotation `key`."""
+    """Return the object as it was without its stash, and the stash. The object must have the annotation ``key``."""
     parsed = parse_stash(obj["metadata"]["annotations"][key])
     if parsed is None:
         return obj, None
@@ -161,7 +161,7 @@ def _is_too_deep(text: str, document: Json) -> bool:
 
 
 def _degrade(document: Json, excess: int) -> None:
-    """Take away what is nested too deeply, then the largest entries, until the document is smaller by `excess` bytes.
+    """Take away what is nested too deeply, then the largest entries, until the document is smaller by ``excess`` bytes.
 
     All of them are counted.
     """

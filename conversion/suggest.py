@@ -29,7 +29,7 @@ _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A rule to think of: `rule` as one would write it, `inside` the rules that it belongs into, if any."""
+    """A rule to think of: ``rule`` as one would write it, ``inside`` the rules that it belongs into, if any."""
 
     kind: str
     version: str

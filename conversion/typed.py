@@ -4,14 +4,14 @@
 
 Limits, all of them consequences of typing what may be partial and may be unknown:
 
-- every field must be optional (`= None`): the API server sends parts of objects; what is unset stays unset, so models
-  must be changed with `model_copy(update=…)` or built with only the fields that they have;
-- unknown fields survive only in models with `extra="allow"`, which is checked when the rule is made;
+- every field must be optional (``= None``): the API server sends parts of objects; what is unset stays unset, so models
+  must be changed with ``model_copy(update=…)`` or built with only the fields that they have;
+- unknown fields survive only in models with ``extra="allow"``, which is checked when the rule is made;
 - a value that does not validate fails the conversion of its object, so a constraint in the model that the CRD's
   schema does not have makes stored objects unreadable;
 - validating and dumping costs several times what the rest of a conversion does: not for hot paths.
 
-The same checks apply as to every lens: what the inverse does not give back is stashed, `loses` declares it.
+The same checks apply as to every lens: what the inverse does not give back is stashed, ``loses`` declares it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def models(
     down: Callable[[Hub], Spoke],
     loses: Loses = "nothing",
 ) -> Rule:
-    """Convert one object by functions between two models. Raises TypeError for a model that forbids partial objects."""
+    """Convert one object by functions between two models.
+
+    Raises:
+        TypeError: it is given a model that forbids partial objects.
+    """
     _check(spoke_model)
     _check(hub_model)
     return pair(spoke, hub, up=_through(spoke_model, up), down=_through(hub_model, down), loses=loses)

@@ -1,6 +1,6 @@
 """JSON values: the mark for a field that is not there, equality as JSON means it, and the canonical bytes.
 
-Python's `==` says that 1, 1.0 and True are the same; in JSON and in the API server they are not, and a
+Python's ``==`` says that 1, 1.0 and True are the same; in JSON and in the API server they are not, and a
 conversion that took one for the other would churn stored bytes.
 
 Pure.
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Absent(Enum):
-    """The type of `ABSENT`."""
+    """The type of ``ABSENT``."""
 
     ABSENT = "absent"
 
@@ -92,7 +92,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _are_deeply(are: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Compare what is nested too deeply for a function that calls itself; `are` compares all else."""
+    """Compare what is nested too deeply for a function that calls itself; ``are`` compares all else."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
@@ -108,7 +108,11 @@ def _are_deeply(are: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
 
 
 def canonical(value: Any) -> bytes:
-    """Return the one JSON text of a value: keys sorted, no spaces. Raises what msgspec raises on what is no JSON."""
+    """Return the one JSON text of a value: keys sorted, no spaces.
+
+    Raises:
+        TypeError: the value is no JSON, as msgspec raises it.
+    """
     try:
         return _encode(value)
     except RecursionError:

@@ -36,9 +36,10 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """One rule between a version and the hub: `up` is to the hub, `down` from it; `reason` is why something is dropped.
+    """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it; ``reason`` is why something is
+    dropped.
 
-    `paths` are the fields in the version and in the hub, as `restow.crds` writes them.
+    ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them.
     """
 
     kind: str

@@ -2,15 +2,15 @@
 
 Public:
 
-- `Crd`, `Version`, `Condition`, `CrdError`: the document, checked once (`Crd.from_document`);
-- `Schema`: a node of a version's structural schema, in the terms of server-side apply and of pruning;
-- `topology_differences`, `retyped_fields`, `added_defaults`, `dropped_fields`, `pruned_paths`: what a change of the
-  schema does to objects and their owners, as paths (written as `restow.crds.paths` says);
-- `type_problems`, `TypeProblem`: the values of an object that have another type than their schema names;
-- `version_priority`, `sort_versions`: the order of API versions.
+- ``Crd``, ``Version``, ``Condition``, ``CrdError``: the document, checked once (``Crd.from_document``);
+- ``Schema``: a node of a version's structural schema, in the terms of server-side apply and of pruning;
+- ``topology_differences``, ``retyped_fields``, ``added_defaults``, ``dropped_fields``, ``pruned_paths``: what a change
+  of the schema does to objects and their owners, as paths (written as ``restow.crds.paths`` says);
+- ``type_problems``, ``TypeProblem``: the values of an object that have another type than their schema names;
+- ``version_priority``, ``sort_versions``: the order of API versions.
 
-The room also has the CRDs of the CloudProfile family: `restow.crds.cloudprofiles` reads the packaged manifests, which
-`python -m restow.crds.api` writes. Apart from these two nothing here does I/O; nothing knows a clock or mutates what
+The room also has the CRDs of the CloudProfile family: ``restow.crds.cloudprofiles`` reads the packaged manifests, which
+``python -m restow.crds.api`` writes. Apart from these two nothing here does I/O; nothing knows a clock or mutates what
 it is given.
 """
 

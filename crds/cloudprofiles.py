@@ -1,4 +1,4 @@
-"""The packaged CustomResourceDefinitions of the CloudProfile family: crds/manifests/, as `kubectl apply` takes them.
+"""The packaged CustomResourceDefinitions of the CloudProfile family: crds/manifests/, as ``kubectl apply`` takes them.
 
 The one module of this room that reads a file, and only its own.
 """
@@ -14,10 +14,10 @@ __all__ = ["documents"]
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """Return the documents by the name of the CRD, e.g. `shoots.core.gardener.cloud`; made anew with every call.
+    """Return the documents by the name of the CRD, e.g. ``shoots.core.gardener.cloud``; made anew with every call.
 
     They declare strategy Webhook with the Service of an ordinary installation and no CA bundle: an installation adds
-    its own, and may put a `url` in the place of the Service.
+    its own, and may put a ``url`` in the place of the Service.
     """
     folder = resources.files("restow.crds").joinpath("manifests")
     files = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda file: file.name)

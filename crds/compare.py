@@ -2,7 +2,7 @@
 
 The migrator asks these questions of two versions of a CRD before it writes: can an ownership entry be moved
 by renaming its version, would a re-encode persist a default, would it lose a field. Every answer is a tuple
-of paths (`restow.crds.paths`), each once, in the order of the document.
+of paths (``restow.crds.paths``), each once, in the order of the document.
 
 Pure. Neither schema nor object is mutated; every walk ends because it follows declared nodes, of which a
 document has finitely many.
@@ -30,14 +30,14 @@ def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
     A place differs if one schema takes it for one leaf where the other takes it for many (atomic against
     set, map or granular), if a list is a set here and a map there or has other keys, or if no kind of value
     fits both (scalar against list). Below such a place nothing is compared, except below lists that only
-    differ in their keys. Places of any type compare by what both admit: `any` is a granular map and an atomic
+    differ in their keys. Places of any type compare by what both admit: ``any`` is a granular map and an atomic
     list. An entry of managedFields can be moved between the versions by renaming if nothing is returned.
     """
     return _unique(_topology(old, new, ROOT))
 
 
 def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
-    """Return the places that both schemas know where a value that `old` admits may be of no type that `new` admits.
+    """Return the places that both schemas know where a value that ``old`` admits may be of no type that ``new`` admits.
 
     An object with such a value can be read at the new version, but the API server cannot type it: it then knows no
     owner of any of its fields, and a write empties managedFields. Places within atomic lists count too.
@@ -46,37 +46,37 @@ def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
 
 
 def added_defaults(old: Schema, new: Schema, *, webhook: bool = False) -> tuple[str, ...]:
-    """Return the places where `new` has a default that an object stored under `old` may lack.
+    """Return the places where ``new`` has a default that an object stored under ``old`` may lack.
 
     The server puts a default in where an object is there and the field is missing (or null although null is
-    no value there), so a place counts unless `old` rules that out: by a default of its own, by requiring the
-    field, or by not knowing an object above it which `new` does not default into existence either. Defaults
+    no value there), so a place counts unless ``old`` rules that out: by a default of its own, by requiring the
+    field, or by not knowing an object above it which ``new`` does not default into existence either. Defaults
     of items and map values only replace null. Objects inside a defaulted object count with it.
 
-    `webhook` says that objects come through a conversion webhook. It may produce any field that `new` has, so
-    then only a default at the same place of `old` rules one out.
+    ``webhook`` says that objects come through a conversion webhook. It may produce any field that ``new`` has, so
+    then only a default at the same place of ``old`` rules one out.
 
     The object's own metadata has no defaults and is left out; that of an embedded resource may have some.
-    Source: apiextensions `schema/defaulting`.
+    Source: apiextensions ``schema/defaulting``.
     """
     return _unique(_added_defaults(old, new, ROOT, webhook=webhook))
 
 
 def dropped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
-    """Return the places that `old` keeps and `new` prunes, the uppermost ones only.
+    """Return the places that ``old`` keeps and ``new`` prunes, the uppermost ones only.
 
-    A declared field is named itself; the values of a map that is no map any more as `{}`; an object whose
-    undeclared fields `old` keeps and `new` does not, by the path of that object.
+    A declared field is named itself; the values of a map that is no map any more as ``{}``; an object whose
+    undeclared fields ``old`` keeps and ``new`` does not, by the path of that object.
     """
     return _unique(_dropped(old, new, ROOT))
 
 
 def pruned_paths(obj: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
-    """Return the places of an object that the API server drops when it writes it under `schema`.
+    """Return the places of an object that the API server drops when it writes it under ``schema``.
 
     Only the uppermost dropped fields are named. Unknown fields of metadata (also of embedded resources) are
     among them. Null values that the server drops are not: they say nothing.
-    Source: apiextensions `schema/pruning` and `schema/objectmeta`.
+    Source: apiextensions ``schema/pruning`` and ``schema/objectmeta``.
     """
     return _unique(_pruned(obj, schema, ROOT))
 
@@ -137,7 +137,7 @@ def _list_topology(schema: Schema) -> tuple[str | None, frozenset[str]]:
 
 
 def _added_defaults(old: Schema | None, new: Schema, path: str, *, webhook: bool) -> Iterator[str]:
-    """Walk `new`; `old` is its counterpart, None where a default or a webhook has made the value."""
+    """Walk ``new``; ``old`` is its counterpart, None where a default or a webhook has made the value."""
     if old is None or webhook or old.admits_map:
         yield from _added_defaults_of_fields(old, new, path, webhook=webhook)
         yield from _added_defaults_of_values(old, new, path, webhook=webhook)
@@ -171,7 +171,7 @@ def _added_defaults_of_values(old: Schema | None, new: Schema, path: str, *, web
 
 
 def _stored_values(old: Schema | None, new: Schema, *, webhook: bool) -> Iterator[Schema | None]:
-    """Yield the schemas under which the values of the map `new` may have been stored."""
+    """Yield the schemas under which the values of the map ``new`` may have been stored."""
     if old is None or (webhook and not old.values):
         yield None
         return
@@ -183,7 +183,7 @@ def _stored_values(old: Schema | None, new: Schema, *, webhook: bool) -> Iterato
 
 
 def _stored_field(old: Schema | None, name: str) -> Schema | None:
-    """Return the field of `old`, as declared: the metadata of an embedded resource may have defaults."""
+    """Return the field of ``old``, as declared: the metadata of an embedded resource may have defaults."""
     if old is None:
         return None
     node = _declared(old).get(name)

@@ -32,7 +32,7 @@ class CrdError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One entry of a CRD's `status.conditions`; `status` is None for Unknown."""
+    """One entry of a CRD's ``status.conditions``; ``status`` is None for Unknown."""
 
     status: bool | None
     reason: str
@@ -41,7 +41,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """One entry of a CRD's `spec.versions`."""
+    """One entry of a CRD's ``spec.versions``."""
 
     name: str
     api_version: str
@@ -56,10 +56,10 @@ class Version:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crd:
-    """A CRD. `versions` keeps the document's order, `served` is sorted by version priority.
+    """A CRD. ``versions`` keeps the document's order, ``served`` is sorted by version priority.
 
-    `generation` is 0 and `uid`, `resource_version` are empty for a document that never was on a server.
-    `webhook` is the raw `spec.conversion.webhook`, None with strategy None.
+    ``generation`` is 0 and ``uid``, ``resource_version`` are empty for a document that never was on a server.
+    ``webhook`` is the raw ``spec.conversion.webhook``, None with strategy None.
     """
 
     document: Mapping[str, Any]
@@ -85,7 +85,11 @@ class Crd:
 
     @classmethod
     def from_document(cls, doc: Mapping[str, Any]) -> Crd:
-        """Read an apiextensions.k8s.io/v1 CRD. Raises CrdError if the document is none, or is malformed."""
+        """Read an apiextensions.k8s.io/v1 CRD.
+
+        Raises:
+            CrdError: the document is none, or is malformed.
+        """
         name = _checked_name(doc)
         metadata, spec, status = doc["metadata"], _section(doc, "spec", name), _optional(doc, "status", name)
         names = _section(spec, "names", name, "spec.")

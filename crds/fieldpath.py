@@ -45,7 +45,11 @@ _sorted_encoder = msgspec.json.Encoder(order="sorted")
 
 
 def decode(raw: bytes | msgspec.Raw) -> FieldSet:
-    """Decode a set from the wire. Raises msgspec.MsgspecError where it is not a JSON object."""
+    """Decode a set from the wire.
+
+    Raises:
+        msgspec.MsgspecError: it is not a JSON object.
+    """
     return _decoder.decode(raw)
 
 

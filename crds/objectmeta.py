@@ -1,9 +1,9 @@
 """The schema nodes that a CRD never declares but the API server always knows: apiVersion, kind, metadata.
 
-Every custom resource, and every `x-kubernetes-embedded-resource` inside one, carries them. Their list types
+Every custom resource, and every ``x-kubernetes-embedded-resource`` inside one, carries them. Their list types
 decide who owns a finalizer or an owner reference in managedFields.
-Source: `io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta` in the API server's published OpenAPI (1.36), which
-the CRD type converter puts in place of whatever a CRD says about `metadata`.
+Source: ``io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`` in the API server's published OpenAPI (1.36), which
+the CRD type converter puts in place of whatever a CRD says about ``metadata``.
 
 Pure: constants, never to be mutated.
 """

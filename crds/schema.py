@@ -1,18 +1,19 @@
 """A read-only view over one node of a CRD's structural schema, in the API server's own terms.
 
 Two parts of the API server read these schemas, and managedFields work needs the answers of both:
-- the type converter of server-side apply (kube-openapi `schemaconv`, structured-merge-diff): is a value one
-  leaf or many, and what are a list's keys: `kind`, `list_type`, `list_keys`, `map_type`;
-- pruning (apiextensions `schema/pruning`): which fields are kept at all: `field`, `items`, `values`.
+- the type converter of server-side apply (kube-openapi ``schemaconv``, structured-merge-diff): is a value one
+  leaf or many, and what are a list's keys: ``kind``, ``list_type``, ``list_keys``, ``map_type``;
+- pruning (apiextensions ``schema/pruning``): which fields are kept at all: ``field``, ``items``, ``values``.
 
-`below`, `element` and `is_whole` give the first answers in path elements (`restow.crds.fieldpath`), for field sets.
+``below``, ``element`` and ``is_whole`` give the first answers in path elements (``restow.crds.fieldpath``), for field
+sets.
 
 Where the two differ, pruning decides whether a field exists (a field that is dropped is never owned), and the
-type converter decides how it is owned. Junctors (`allOf`, `anyOf`, `oneOf`, `not`) only validate and play no
+type converter decides how it is owned. Junctors (``allOf``, ``anyOf``, ``oneOf``, ``not``) only validate and play no
 part in either.
 
 Invariants: the document is never copied and never mutated. A view is made when it is first asked for and then kept,
-with its answers: every object of a CRD is measured by the same few nodes. Views compare by identity, their `node` by
+with its answers: every object of a CRD is measured by the same few nodes. Views compare by identity, their ``node`` by
 content.
 """
 
@@ -54,9 +55,9 @@ _NO_SCALARS: Final[frozenset[Scalar]] = frozenset()
 class Schema:
     """One schema node (JSONSchemaProps as decoded from JSON) and the context that its meaning depends on.
 
-    `node` is the raw node, for what this view does not answer (`enum`, `format`, …).
-    `is_root` marks the root of an object: apiVersion, kind and metadata are known whatever the node says.
-    `unpruned` marks the items of a list that preserves unknown fields: pruning carries that from a list to
+    ``node`` is the raw node, for what this view does not answer (``enum``, ``format``, …).
+    ``is_root`` marks the root of an object: apiVersion, kind and metadata are known whatever the node says.
+    ``unpruned`` marks the items of a list that preserves unknown fields: pruning carries that from a list to
     its items, but not from an object to its declared properties.
     """
 
@@ -66,12 +67,12 @@ class Schema:
 
     @classmethod
     def root(cls, node: Mapping[str, Any] | None) -> Schema:
-        """Return the view of a version's `openAPIV3Schema`; a version without one accepts anything (`ANY`)."""
+        """Return the view of a version's ``openAPIV3Schema``; a version without one accepts anything (``ANY``)."""
         return ANY if node is None else cls(node, is_root=True)
 
     @cached_property
     def kind(self) -> Kind:
-        """What a value here can be; `any` where the node names no type (int-or-string is a scalar)."""
+        """What a value here can be; ``any`` where the node names no type (int-or-string is a scalar)."""
         if self.int_or_string:
             return "scalar"
         return _KINDS.get(self.node.get("type") or "", "any")
@@ -103,7 +104,7 @@ class Schema:
 
     @cached_property
     def list_type(self) -> ListType | None:
-        """How a list here is owned: `atomic` as one leaf (the default), `set` or `map` item by item.
+        """How a list here is owned: ``atomic`` as one leaf (the default), ``set`` or ``map`` item by item.
 
         None where no list can stand.
         """
@@ -114,14 +115,14 @@ class Schema:
 
     @cached_property
     def list_keys(self) -> tuple[str, ...]:
-        """The fields that identify an item of a `map` list, as declared (their order carries no meaning)."""
+        """The fields that identify an item of a ``map`` list, as declared (their order carries no meaning)."""
         if self.list_type != "map":
             return ()
         return tuple(self.node.get("x-kubernetes-list-map-keys") or ())
 
     @cached_property
     def map_type(self) -> MapType | None:
-        """How an object here is owned: `granular` field by field (the default) or `atomic` as one leaf.
+        """How an object here is owned: ``granular`` field by field (the default) or ``atomic`` as one leaf.
 
         None where no object can stand.
         """
@@ -191,7 +192,7 @@ class Schema:
         return {name: Schema(node) for name, node in nodes.items()}
 
     def is_declared(self, name: str) -> bool:
-        """Say whether the field is one of `properties`; otherwise it is a key of a map, or pruned."""
+        """Say whether the field is one of ``properties``; otherwise it is a key of a map, or pruned."""
         return name in self.properties
 
     def field(self, name: str) -> Schema | None:
@@ -233,7 +234,7 @@ class Schema:
 #: Objects are granular, lists atomic: the deduced type of structured-merge-diff.
 ANY: Final = Schema({"x-kubernetes-preserve-unknown-fields": True})
 
-#: A value under `additionalProperties: true`: kept itself, but the fields of objects within it are pruned.
+#: A value under ``additionalProperties: true``: kept itself, but the fields of objects within it are pruned.
 UNDESCRIBED: Final = Schema({})
 
 

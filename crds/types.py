@@ -1,11 +1,11 @@
 """Does every value of an object have the type that its schema names: what a rule must know before it reads a field.
 
 The API server answers the same question before it stores an object, but after mutating admission, and never for a
-manifest that only a command reads.
-Source: kube-openapi's `validate` package for types, apiextensions `schema/defaulting.PruneNonNullableNulls…` for null.
+manifest that only a command reads. Source: kube-openapi's ``validate`` package for types, apiextensions
+``schema/defaulting.PruneNonNullableNulls…`` for null.
 
-Conversions ask less: `fits` and `violations` let null pass everywhere, since the server drops it or puts a default in
-its place. The stash asks for types alone, since an older stored object may violate newer rules; it lets nothing into
+Conversions ask less: ``fits`` and ``violations`` let null pass everywhere, since the server drops it or puts a default
+in its place. The stash asks for types alone, since an older stored object may violate newer rules; it lets nothing into
 an object that the schema cannot hold, as a conversion's result is stored without validation.
 
 Pure. A walk goes as deep as the schema, not as deep as the object.
@@ -30,9 +30,11 @@ class TypeProblem:
     """One value of a wrong type; it names the place and the types, never the value.
 
     Attributes:
-        field: the path in the object, `spec.kubernetes.versions[0].version` for instance; empty for the object itself.
-        wanted: the type of the schema, with its article: `a string`, `an integer or a string`.
-        found: what stands there, with its article: `a number`, `null`; `nothing` for the missing key of a list's item.
+        field: the path in the object, ``spec.kubernetes.versions[0].version`` for instance; empty for the object
+            itself.
+        wanted: the type of the schema, with its article: ``a string``, ``an integer or a string``.
+        found: what stands there, with its article: ``a number``, ``null``; ``nothing`` for the missing key of a list's
+            item.
     """
 
     field: str
@@ -49,13 +51,13 @@ class TypeProblem:
 
 
 def type_problems(document: Any, schema: Schema, *, keys: bool = False) -> Iterator[TypeProblem]:
-    """Yield a problem for each value of `document` that has another type than `schema` (`Version.schema`) names.
+    """Yield a problem for each value of ``document`` that has another type than ``schema`` (``Version.schema``) names.
 
-    With `keys`, for each item too that lacks a field by which its list is keyed, so that rules find it in any item.
+    With ``keys``, for each item too that lacks a field by which its list is keyed, so that rules find it in any item.
 
     Nothing below such a value is looked at. Fields that the schema does not declare fit always. So does null as the
-    value of a field, since the server drops it or puts the default in its place (`without_ignored_nulls` does what it
-    does); a null in a list stays, and is a problem unless the items are `nullable`.
+    value of a field, since the server drops it or puts the default in its place (``without_ignored_nulls`` does what it
+    does); a null in a list stays, and is a problem unless the items are ``nullable``.
     """
     return _problems(document, schema, ROOT, keys=keys)
 
@@ -77,9 +79,9 @@ def _problems(value: Any, schema: Schema, path: str, *, keys: bool) -> Iterator[
 
 
 def without_ignored_nulls(value: Any, schema: Schema) -> Any:
-    """Return `value` without the fields whose null the server ignores; nothing is mutated.
+    """Return ``value`` without the fields whose null the server ignores; nothing is mutated.
 
-    A null counts only where the schema says `nullable`; a rule behind the API server never sees another one.
+    A null counts only where the schema says ``nullable``; a rule behind the API server never sees another one.
     """
     if schema is ANY or schema is UNDESCRIBED:
         return value

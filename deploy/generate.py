@@ -5,7 +5,7 @@
 - The chart's copies of crds/manifests/: Helm warns of links, and a copied chart would lack what they lead to.
 - The table of values in the chart's README, from the comments in values.yaml.
 - The kustomize bases, from the chart. What belongs to Helm (hooks, labels) is left out, and so are the account and the
-  rights of the migration: an overlay has those of its own CRDs, by `restow rbac`.
+  rights of the migration: an overlay has those of its own CRDs, by ``restow rbac``.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def _plain(value: Any) -> Any:
 def _anywhere(document: dict[str, Any]) -> dict[str, Any]:
     """Return a manifest that an overlay may move into another namespace.
 
-    kustomize rewrites `metadata.namespace` and what refers to objects, not other text: the pod says its own namespace,
+    kustomize rewrites ``metadata.namespace`` and what refers to objects, not other text: the pod says its own
+        namespace,
     the variable of webhook/kustomization.yaml stands in the certificate's names, and no name contains a namespace.
     """
     named = [document["metadata"], *([document["roleRef"]] if "roleRef" in document else [])]

@@ -1,4 +1,4 @@
-"""The documentation as a site: `make docs` builds it into dist/docs/."""
+"""The documentation as a site: ``make docs`` builds it into dist/docs/."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ _MOST_DOUBLINGS = 63  # keeps the power finite, however long something has been 
 class Backoff:
     """Delays in seconds: ``first`` after the first failure, ``factor`` times more after each further one.
 
-    Raises ValueError for delays that do not grow from a positive first to a cap.
+    Raises:
+        ValueError: it is given delays that do not grow from a positive first to a cap.
     """
 
     first: float

@@ -47,11 +47,19 @@ class Reply:
     warnings: tuple[str, ...] = ()
 
     def json(self) -> Any:
-        """Decode the whole body. Raises BadReply where it is not JSON."""
+        """Decode the whole body.
+
+        Raises:
+            BadReply: it is not JSON.
+        """
         return self.decode(_any)
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
-        """Decode with a typed decoder. Raises BadReply where the body does not have that shape."""
+        """Decode with a typed decoder.
+
+        Raises:
+            BadReply: the body does not have that shape.
+        """
         return read_json(decoder, self.body, "the API server answered with success", "the body cannot be read")
 
 

@@ -44,7 +44,8 @@ class LeaseTiming:
         renew_deadline: how long the leader goes on without a successful renewal.
         retry_period: between two tries.
 
-    Raises ValueError where a leader could outlive its lease, or would have no second try.
+    Raises:
+        ValueError: a leader could outlive its lease, or would have no second try.
     """
 
     lease_duration: int = 15

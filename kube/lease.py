@@ -50,7 +50,11 @@ class Lease:
         return lease.spec
 
     async def write(self, record: LeaseRecord) -> None:
-        """Create the lease, or update it as it was last read or written. Raises Conflict if it is not so any more."""
+        """Create the lease, or update it as it was last read or written.
+
+        Raises:
+            Conflict: it is not so any more.
+        """
         self.ours = False
         spec = msgspec.to_builtins(record)
         if self._document is None:

@@ -51,7 +51,8 @@ class Credentials:
     async def current(self) -> Connection:
         """Return what to send a request with, renewed if that is due.
 
-        Raises CredentialsExpired: they have ended, and no attempt to renew them has succeeded.
+        Raises:
+            CredentialsExpired: they have ended, and no attempt to renew them has succeeded.
         """
         held = self._held
         if held.renew_at is not None and self._now() >= held.renew_at:
@@ -61,7 +62,8 @@ class Credentials:
     async def refused(self, used: Connection) -> None:
         """Renew what the API server did not accept, unless another task just did.
 
-        Raises CredentialsExpired: that failed.
+        Raises:
+            CredentialsExpired: that failed.
         """
         if self._held is used:
             await self._renew(used, good=False)

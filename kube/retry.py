@@ -199,7 +199,11 @@ class Patient:
         subresource: str | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Reply:
-        """As ``Cluster.replace``. Raises Doubtful as well."""
+        """As ``Cluster.replace``.
+
+        Raises:
+            Doubtful: the outcome of the request is not known.
+        """
         target = f"update {resource.describe(namespace, name, subresource)}"
         return await self._doubting(
             target, lambda: self.bare.replace(resource, name, body, namespace, subresource=subresource, params=params)
@@ -217,7 +221,11 @@ class Patient:
         params: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> Reply:
-        """As ``Cluster.patch``. Raises Doubtful as well."""
+        """As ``Cluster.patch``.
+
+        Raises:
+            Doubtful: the outcome of the request is not known.
+        """
         target = f"patch {resource.describe(namespace, name, subresource)}"
         return await self._doubting(
             target,

@@ -67,7 +67,11 @@ class Schedule(Generic[_K]):
         return key
 
     def done(self, key: _K) -> None:
-        """Give back a key that was taken. Raises KeyError where it was not."""
+        """Give back a key that was taken.
+
+        Raises:
+            KeyError: it was not.
+        """
         self._busy.remove(key)
         if key in self._again:
             self.add(key, self._again.pop(key))

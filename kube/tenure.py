@@ -36,7 +36,11 @@ class Tenure:
         return self._protected.expired()
 
     async def run(self, body: Callable[[], Awaitable[None]], since: float) -> None:
-        """Run the body. Raises TimeoutError if it was cancelled for the loss."""
+        """Run the body.
+
+        Raises:
+            TimeoutError: it was cancelled for the loss.
+        """
         async with self._protected, self._leading:
             self.prolong(since)
             await body()

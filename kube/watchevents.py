@@ -54,11 +54,19 @@ class Item:
     raw: msgspec.Raw
 
     def json(self) -> dict[str, Any]:
-        """Decode the object. Raises BadReply where it is none."""
+        """Decode the object.
+
+        Raises:
+            BadReply: it is none.
+        """
         return self.decode(_document)
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
-        """Decode what is needed of the object. Raises BadReply where it does not have the decoder's shape."""
+        """Decode what is needed of the object.
+
+        Raises:
+            BadReply: it does not have the decoder's shape.
+        """
         name = qualified_name(self.metadata.namespace, self.metadata.name)
         return read_json(decoder, self.raw, name, "it does not have the shape that is read here")
 

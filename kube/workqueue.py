@@ -83,7 +83,11 @@ class WorkQueue(Generic[_K]):
         return self._schedule.failures(key)
 
     async def get(self) -> _K:
-        """Wait for the next due key; ``done`` has to follow. Raises QueueClosed."""
+        """Wait for the next due key; ``done`` has to follow.
+
+        Raises:
+            QueueClosed: the queue was closed.
+        """
         while not self._closed:
             now = self._clock.monotonic()
             key = self._schedule.take(now)

@@ -61,7 +61,11 @@ class Callbacks:
             self._end(self.fail(self._observer, "at", error))
 
     def converter(self, crd: Crd) -> Converter | None:
-        """Return the converter for a CRD. Raises Refused, as what gives it does, and where that fails."""
+        """Return the converter for a CRD.
+
+        Raises:
+            Refused: what gives it refuses, or fails.
+        """
         try:
             chosen = self._converters(crd)
         except Refused:

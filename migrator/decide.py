@@ -1,6 +1,6 @@
 """What to do with one object: the decision that the whole migration rests on.
 
-The API server forgives nothing here (`docs/explanation.md`, *Owners*). A plain write (``{}``, PUT, JSON patch) on an
+The API server forgives nothing here (``docs/explanation.md``, *Owners*). A plain write (``{}``, PUT, JSON patch) on an
 object with an entry that cannot be converted empties managedFields without a word, or (from Kubernetes 1.37 on) leaves
 them as they were, whatever it was sent; a server-side apply fails instead. A write that re-encodes an object whose
 stored bytes lack a default of the schema persists that default under the writer's name, and only an apply of nothing

@@ -48,7 +48,7 @@ __all__ = ["GRACE", "Migration"]
 _log = logging.getLogger(__name__)
 
 GRACE = 8.0
-"""Seconds for what is in flight once a run was asked to stop; pods are given 30, and `restow` promises 10."""
+"""Seconds for what is in flight once a run was asked to stop; pods are given 30, and ``restow`` promises 10."""
 
 _ATTEMPTS = 10
 _ASK_AGAIN_S = (0.5, 1.5)

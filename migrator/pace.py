@@ -1,7 +1,7 @@
 """How much load the API server is given: a window of writes in flight, and a rate.
 
 The window follows the rules of TCP: slow start, then additive increase and multiplicative decrease (AIMD). One write
-at a time reaches about half of an API server's rate, enough in flight reach all of it (`docs/benchmarks.md`), and the
+at a time reaches about half of an API server's rate, enough in flight reach all of it (``docs/benchmarks.md``), and the
 server's own 429s say when it is too many. Pure: the clock is an argument.
 """
 

@@ -275,5 +275,5 @@ class Report:
         return Result.DRY_RUN if self.dry_run else Result.SUCCEEDED
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON report; `docs/migrating.md`, *Exit codes and report*, tells its fields."""
+        """Return the JSON report; ``docs/migrating.md``, *Exit codes and report*, tells its fields."""
         return {"result": self.result.value, "crds": [crd.to_json() for crd in self.crds]}

@@ -1,14 +1,14 @@
 """What a shell offers while somebody types: names of CRDs and files, and the way by which kubectl asks.
 
 Why it exists: click completes commands, flags and choices by itself; it cannot know a cluster. And kubectl completes a
-plugin by running `kubectl_complete-<plugin>` with the plugin's words; it reads one candidate per line, a tab before
+plugin by running ``kubectl_complete-<plugin>`` with the plugin's words; it reads one candidate per line, a tab before
 its description, and a last line with what the shell shall do besides, as the sum of cobra's directives.
 
 Invariants: completing asks for names only, never for objects. A process of its own asks, so that nothing can outlast
 the patience (a name server that is silent, a credential plugin that waits for a password), and nothing can be said:
 it would be written into the line that is being typed. Whatever goes wrong, there are just no candidates.
 
-`python -m restow.completion [--kubeconfig FILE] [--context NAME]` is that process: it prints the names of the CRDs.
+``python -m restow.completion [--kubeconfig FILE] [--context NAME]`` is that process: it prints the names of the CRDs.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def kubectl(words: Sequence[str]) -> str:
 
 
 def kubectl_main() -> None:
-    """Be `kubectl_complete-restow`."""
+    """Be ``kubectl_complete-restow``."""
     from restow.printing import print_text
 
     print_text(kubectl(sys.argv[1:]))

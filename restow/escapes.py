@@ -1,4 +1,4 @@
-r"""Control characters of texts that others wrote, as escapes: `\u001b` for instance.
+r"""Control characters of texts that others wrote, as escapes: ``\u001b`` for instance.
 
 A name or a message may come from a manifest or a server. A control character in it could move a terminal's cursor, set
 its title, or begin a line that looks like restow's own.

@@ -31,7 +31,8 @@ _LASTING: Final = 300.0  # seconds; what went well for so long did not fail at i
 async def beside(*works: Coroutine[Any, Any, None]) -> AsyncIterator[tuple[asyncio.Task[None], ...]]:
     """Run works as tasks while the block runs, then cancel them and wait for their end.
 
-    Unlike in a TaskGroup an error of one does not cancel the block: it is logged. What `keep_running` runs raises none.
+    Unlike in a TaskGroup an error of one does not cancel the block: it is logged. What ``keep_running`` runs raises
+        none.
     """
     tasks = tuple(asyncio.create_task(_told(work)) for work in works)
     try:
@@ -66,10 +67,10 @@ async def keep_running(
     """Run some work, again and again, until cancelled.
 
     Args:
-        name: of the work, for the log and for `ended`.
+        name: of the work, for the log and for ``ended``.
         work: does it; as a leader, it stands for election first.
         ended: told each time that it ended; what it raised is logged.
-        clock: its `monotonic` and `sleep`.
+        clock: its ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
     failures = 0

@@ -1,6 +1,6 @@
 """The log of a process: a line on stderr for each record, with time, level and logger, as text or as JSON.
 
-Every command that logs writes this one format. Text is for people and for `grep`:
+Every command that logs writes this one format. Text is for people and for ``grep``:
 
     2026-01-31T12:00:00.000Z WARNING restow.kube.watching: the watch of widgets.example.com ended
 
@@ -39,7 +39,7 @@ def remember(context: click.Context, parameter: click.Parameter, value: str | No
 def log_to_stderr(default: str = "warning") -> None:
     """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is.
 
-    --log-level is the least level of restow's own records, else `default`; of other packages' it is warning at least.
+    --log-level is the least level of restow's own records, else ``default``; of other packages' it is warning at least.
     """
     context = click.get_current_context(silent=True)
     asked: Mapping[str, Any] = {} if context is None else context.meta

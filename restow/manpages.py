@@ -1,6 +1,6 @@
 """Manual pages, made of the commands' own help.
 
-`python -m restow.manpages FOLDER` writes `restow.1`, `restow-plan.1`, and so on.
+``python -m restow.manpages FOLDER`` writes ``restow.1``, ``restow-plan.1``, and so on.
 
 Why not an existing tool: click-man 0.6 sees only commands that a group has loaded, and shortens what a page is about;
 Sphinx's writer makes one page of the whole reference, without the sections that people look for in a manual. A help
@@ -28,7 +28,7 @@ _EXITS: Final = "Exit codes: "
 
 
 def pages(program: click.Command, name: str, version: str) -> dict[str, str]:
-    """Return the pages of a program and of all its commands: roff by the file's name, `restow-profile-render.1`."""
+    """Return the pages of a program and of all its commands: roff by the file's name, ``restow-profile-render.1``."""
     made: dict[str, str] = {}
     root = click.Context(program, info_name=name, **program.context_settings)
     for path, context in _commands(root):
@@ -37,7 +37,7 @@ def pages(program: click.Command, name: str, version: str) -> dict[str, str]:
 
 
 def examples(command: click.Command) -> list[str]:
-    """Return the lines of a command's help that can be typed, with what is remarked on them after a `#`."""
+    """Return the lines of a command's help that can be typed, with what is remarked on them after a ``#``."""
     found = [part for part in _paragraphs(command) if part.startswith(_VERBATIM)]
     return [line for part in found for line in part.splitlines()[1:]]
 
@@ -115,7 +115,7 @@ def _text(text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the pages of `restow` into a folder; return the exit code."""
+    """Write the pages of ``restow`` into a folder; return the exit code."""
     from importlib.metadata import version
 
     from restow.main import main as program

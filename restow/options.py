@@ -62,7 +62,7 @@ def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
 
 
 def logs(function: _F) -> _F:
-    """--log-level and --log-format, for `restow.logs.log_to_stderr`."""
+    """--log-level and --log-format, for ``restow.logs.log_to_stderr``."""
     return together(
         click.option(
             "--log-level",
@@ -337,7 +337,11 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
 
 
 def checked(**options: Any) -> Options:
-    """Make the migration's options. Raises click.UsageError for what they refuse."""
+    """Make the migration's options.
+
+    Raises:
+        click.UsageError: it is given what they refuse.
+    """
     try:
         return Options(**options)
     except ValueError as error:

@@ -28,7 +28,8 @@ _SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port
 def read_address(text: str, flag: str = "--own-ca") -> Address:
     """Return the webhook's address that a flag names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
 
-    Raises click.UsageError.
+    Raises:
+        click.UsageError: the flags cannot be used.
     """
     found = _SERVICE.fullmatch(text)
     try:
@@ -74,7 +75,7 @@ class OwnAuthority:
     def certificates(self, cluster: Cluster, **more: Any) -> Certificates:
         """Return what keeps them: Secrets in the Service's namespace, else in the client's default one.
 
-        `more` are further arguments of `Certificates`.
+        ``more`` are further arguments of ``Certificates``.
         """
         service = self.address if isinstance(self.address, Service) else None
         return Certificates(
@@ -91,7 +92,11 @@ class OwnAuthority:
 
 
 def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None) -> None:
-    """Get a certificate into the folder. Raises InputError."""
+    """Get a certificate into the folder.
+
+    Raises:
+        InputError: the input cannot be used.
+    """
 
     async def prepare() -> None:
         async with connect(kubeconfig, context) as cluster:
@@ -112,7 +117,7 @@ async def keep(
 ) -> None:
     """Serve, and keep certificate and CRDs meanwhile; serving goes on whatever happens to the keeping.
 
-    `hook` is told after each look.
+    ``hook`` is told after each look.
     """
     async with connect(kubeconfig, context) as cluster:
         certificates = authority.certificates(cluster, hook=hook)

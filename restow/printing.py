@@ -2,7 +2,7 @@ r"""How results are printed: a table for people, JSON or YAML for programs; alwa
 
 Every command prints through this module (a linter's rule sees to it), since names and messages come from manifests and
 servers: a control character in one could move a terminal's cursor, set its title, or begin a line that looks like the
-command's own. They are shown as their escapes, `\u001b` for instance.
+command's own. They are shown as their escapes, ``\u001b`` for instance.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = ["load_crds", "load_graph"]
 
 
 def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
-    """Return the conversions that ``module:attribute`` names: a `Registry`, frozen against the CRDs, or a `Graph`.
+    """Return the conversions that ``module:attribute`` names: a ``Registry``, frozen against the CRDs, or a ``Graph``.
 
     The working directory is importable. Without CRDs only the rules themselves are checked.
 
@@ -47,7 +47,8 @@ def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
 def load_crds(files: Iterable[Path]) -> tuple[Crd, ...]:
     """Return the CRDs of manifests: files with any number of documents and Lists; what is no CRD is passed over.
 
-    Raises InputError: a file cannot be read, holds no CRD, or a malformed one.
+    Raises:
+        InputError: a file cannot be read, holds no CRD, or a malformed one.
     """
     return tuple(crd for file in files for crd in _crds(file))
 

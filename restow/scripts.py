@@ -1,6 +1,6 @@
 """The console scripts, and the missing_library that a command ends in when the extra that it needs is not installed.
 
-An embedder installs `restow` alone, whose scripts are there without click. So this module imports only the standard
+An embedder installs ``restow`` alone, whose scripts are there without click. So this module imports only the standard
 library, and the program when it is called.
 """
 
@@ -34,7 +34,7 @@ def missing_library(what: str, error: ModuleNotFoundError) -> str:
 
 
 def restow() -> None:
-    """Run `restow`."""
+    """Run ``restow``."""
     try:
         from restow.main import main
     except ModuleNotFoundError as error:
@@ -44,7 +44,7 @@ def restow() -> None:
 
 
 def kubectl_complete() -> None:
-    """Run `kubectl_complete-restow`, which offers nothing without the extra `cli`."""
+    """Run ``kubectl_complete-restow``, which offers nothing without the extra ``cli``."""
     try:
         from restow.completion import kubectl_main
     except ModuleNotFoundError:

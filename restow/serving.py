@@ -95,12 +95,16 @@ _OPTIONS = (
 
 
 def flags(function: _F) -> _F:
-    """--bind, --port, --metrics-port, the flags that `clients` reads, and the limits that `limits` reads."""
+    """--bind, --port, --metrics-port, the flags that ``clients`` reads, and the limits that ``limits`` reads."""
     return together(*_OPTIONS)(function)
 
 
 def clients(given: dict[str, Any]) -> Clients:
-    """Return who may ask, as the flags say. Raises click.UsageError."""
+    """Return who may ask, as the flags say.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
     every, names = given["require_client_cert"] == "all", frozenset(given["client_names"])
     if given["client_ca"] is None:
         if every or names:
@@ -121,7 +125,11 @@ def limits(given: dict[str, Any]) -> Limits:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises InputError."""
+    """Return a listening socket.
+
+    Raises:
+        InputError: the input cannot be used.
+    """
     try:
         return bind(host, port)
     except OSError as error:

@@ -2,8 +2,8 @@
 
 Hypothesis profiles, chosen by RESTOW_HYPOTHESIS_PROFILE:
 
-- `default`: few objects and always the same ones, so that the suite is quick and its failures are the change's own;
-- `nightly`: ten thousand new objects of every kind and direction, without a time limit.
+- ``default``: few objects and always the same ones, so that the suite is quick and its failures are the change's own;
+- ``nightly``: ten thousand new objects of every kind and direction, without a time limit.
 
 A failure prints a line to reproduce it with.
 """

@@ -166,7 +166,7 @@ def dense_graph() -> Graph:
 
 
 def sparse_object(number: int, size: int) -> Json:
-    """Return an object at v1 of about `size` bytes."""
+    """Return an object at v1 of about ``size`` bytes."""
     spec: Json = {
         "ttl": 3600 + number,
         "minReadySecs": 10,
@@ -184,7 +184,7 @@ def sparse_object(number: int, size: int) -> Json:
 
 
 def dense_object(number: int, size: int) -> Json:
-    """Return an object at v1 with 80 items, of about `size` bytes; not less than they take."""
+    """Return an object at v1 with 80 items, of about ``size`` bytes; not less than they take."""
     ports: list[Json] = [
         {"name": f"p{index}", "port": 8000 + index}
         | ({} if size < _ROOMY else {"proto": "udp" if index % 3 else "tcp", "timeoutSeconds": index})
@@ -252,7 +252,7 @@ def _whole(kind: str, number: int, spec: Json, size: int) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A kind to convert; `registry` is where `restow serve` finds its conversions."""
+    """A kind to convert; ``registry`` is where ``restow serve`` finds its conversions."""
 
     name: str
     what: str
@@ -289,7 +289,7 @@ DENSE = Workload(
 
 
 def review(workload: Workload, count: int, kilobytes: int) -> bytes:
-    """Return a ConversionReview of `count` objects of about so many kilobytes, to be converted to v2."""
+    """Return a ConversionReview of ``count`` objects of about so many kilobytes, to be converted to v2."""
     request = {
         "uid": "0d5c1a7e-0000-4000-8000-000000000000",
         "desiredAPIVersion": f"{GROUP}/v2",

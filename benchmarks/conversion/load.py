@@ -12,7 +12,7 @@ __all__ = ["Load", "Volley", "fire"]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Where to send what: one body, `requests` times in all, over so many connections at once."""
+    """Where to send what: one body, ``requests`` times in all, over so many connections at once."""
 
     port: int
     path: str
@@ -31,7 +31,11 @@ class Volley:
 
 
 async def fire(load: Load, trust: ssl.SSLContext) -> Volley:
-    """Send it all, after one request on each connection that does not count. Raises RuntimeError unless all are 200."""
+    """Send it all, after one request on each connection that does not count.
+
+    Raises:
+        RuntimeError: not all are 200.
+    """
     request = (
         f"POST {load.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(load.body)}\r\n\r\n"

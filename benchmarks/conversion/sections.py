@@ -50,7 +50,7 @@ class Cell:
 class Measured:
     """The two webhooks on one cell: medians over the rounds of p50, p99 (seconds) and objects per second.
 
-    `over` is the median of the rounds' ratios of p50s, restow's to the floor's: the volleys of a round are neighbours
+    ``over`` is the median of the rounds' ratios of p50s, restow's to the floor's: the volleys of a round are neighbours
     in time, so the machine's speed cancels out.
     """
 

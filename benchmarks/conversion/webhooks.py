@@ -43,7 +43,7 @@ class Webhook:
 
 
 def certificate(folder: Path) -> Certificate:
-    """Make a certificate for localhost in `folder`; its key is ECDSA, as restow's own are."""
+    """Make a certificate for localhost in ``folder``; its key is ECDSA, as restow's own are."""
     authority = CertificateAuthority.create()
     leaf = authority.issue_server(["localhost", "127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
     cert, key = folder / "tls.crt", folder / "tls.key"
@@ -63,7 +63,7 @@ async def floor(made: Certificate) -> AsyncIterator[Webhook]:
 
 @asynccontextmanager
 async def restow(made: Certificate, *, registry: str, crd_name: str) -> AsyncIterator[Webhook]:
-    """Run `restow serve` with a registry, as anybody would."""
+    """Run ``restow serve`` with a registry, as anybody would."""
     program = [str(Path(sys.executable).with_name("restow")), "serve", "--registry", registry]
     pair = ["--cert", str(made.cert), "--key", str(made.key)]
     options = ["--bind", "127.0.0.1", "--port", "0", "--metrics-port", "0"]

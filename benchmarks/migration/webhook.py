@@ -1,4 +1,4 @@
-"""Migration under strategy Webhook: `restow serve` converts, and the entries of two appliers are translated."""
+"""Migration under strategy Webhook: ``restow serve`` converts, and the entries of two appliers are translated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Admission for the CloudProfile family: what no schema can say, and what a Shoot leaves open.
 
-Public: `admission_steps`, the steps for `restow.conversion.server.Webhook`, and `webhook_configurations`, the documents
-that have an API server ask them.
+Public: ``admission_steps``, the steps for ``restow.conversion.server.Webhook``, and ``webhook_configurations``, the
+documents that have an API server ask them.
 """
 
 from restow.cloudprofile.admission.configurations import webhook_configurations

@@ -51,7 +51,11 @@ def review_body(request: AdmissionRequest, verb: str) -> dict[str, Any]:
 
 
 async def review_verb(cluster: Cluster, request: AdmissionRequest, verb: str) -> Verdict:
-    """Refuse a request whose user does not hold a verb. Raises KubeError."""
+    """Refuse a request whose user does not hold a verb.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
     reply = await cluster.create(_REVIEWS, _encode(review_body(request, verb)))
     if reply.decode(_decoder).status.allowed:
         return ALLOWED

@@ -45,7 +45,7 @@ def answer(
 ) -> Verdict:
     """Return the verdict: refused if there are findings, with warnings in either case.
 
-    `note` is said behind the findings.
+    ``note`` is said behind the findings.
     """
     reasons = tuple(found)
     if not reasons:

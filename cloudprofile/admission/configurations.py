@@ -113,7 +113,7 @@ def webhook_configurations(
 
     Args:
         name: of both objects.
-        endpoint: gives the `clientConfig` of a path, with the CA bundle, as a Service or a URL.
+        endpoint: gives the ``clientConfig`` of a path, with the CA bundle, as a Service or a URL.
         timeout_seconds: what the API server waits, 1 to 30; the server's own limit has to be shorter.
     """
     mutating = [hook.document(endpoint, timeout_seconds) for hook in _MUTATING]

@@ -35,7 +35,11 @@ class ValidateCloudProfile:
         self._telling = telling
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
-        """Return the verdict. Raises KubeError."""
+        """Return the verdict.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
         new, old = request.object or {}, request.old_object
         if _keeps_spec(new, old):
             return ALLOWED
@@ -58,7 +62,11 @@ class ValidateNamespacedCloudProfile:
         self._telling = telling
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
-        """Return the verdict. Raises KubeError."""
+        """Return the verdict.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
         new, old = request.object or {}, request.old_object
         if _keeps_spec(new, old):
             return ALLOWED

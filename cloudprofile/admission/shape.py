@@ -23,7 +23,7 @@ _MOST: Final = 20
 def shape_findings(obj: Any, schema: Schema, *, stored: bool = False) -> tuple[Finding, ...]:
     """Return what of an object has another shape than the schema says, the first twenty places.
 
-    `stored` says that it is the object as it is stored, which the client did not send.
+    ``stored`` says that it is the object as it is stored, which the client did not send.
     """
     where = " in the object as it is stored" if stored else ""
     if long := tuple(islice(_too_long(obj, schema, ROOT, where), _MOST)):

@@ -33,7 +33,11 @@ class CompleteShoot:
         self._now = now
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
-        """Return the patch. Raises KubeError."""
+        """Return the patch.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
         shoot, old = _placed(request, request.object or {}), request.old_object
         if _is_settled(shoot, old):
             return ALLOWED
@@ -45,7 +49,7 @@ class CompleteShoot:
 
 
 class SyncShootReference:
-    """Defaults `cloudProfile` and the deprecated `cloudProfileName` from each other, at v1beta1, which has both."""
+    """Defaults ``cloudProfile`` and the deprecated ``cloudProfileName`` from each other, at v1beta1, which has both."""
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
         """Return the patch."""
@@ -65,7 +69,12 @@ class ValidateShoot:
         self._now = now
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
-        """Return the verdict. Raises KubeError, and ValueError where the profile cannot be read."""
+        """Return the verdict.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+            ValueError: the profile cannot be read.
+        """
         shoot, old = _placed(request, request.object or {}), request.old_object
         if _is_settled(shoot, old):
             return ALLOWED

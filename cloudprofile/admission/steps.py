@@ -24,7 +24,7 @@ __all__ = ["Steps", "admission_steps"]
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps by name: `validating` ones at `/admit/<name>`, `mutating` ones at `/mutate/<name>`."""
+    """The steps by name: ``validating`` ones at ``/admit/<name>``, ``mutating`` ones at ``/mutate/<name>``."""
 
     validating: Mapping[str, AdmissionStep]
     mutating: Mapping[str, AdmissionStep]
@@ -33,7 +33,7 @@ class Steps:
 def admission_steps(
     cluster: Cluster, graph: Graph, crds: Iterable[Crd], now: Callable[[], datetime], *, tells_names: bool = False
 ) -> Steps:
-    """Return the steps that `webhook_configurations` registers.
+    """Return the steps that ``webhook_configurations`` registers.
 
     Args:
         cluster: where to read profiles, Shoots and rights; needs get on cloudprofiles and namespacedcloudprofiles, list

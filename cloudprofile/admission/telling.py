@@ -27,7 +27,10 @@ _SECONDS_EACH: Final = 1.0
 
 
 class Telling:
-    """Answers requests; `names` says whether users' objects are named to who asks, else one line a second is logged."""
+    """Answers requests.
+
+    ``names`` says whether users' objects are named to who asks, else one line a second is logged.
+    """
 
     def __init__(self, *, names: bool, clock: Clock = SYSTEM_CLOCK) -> None:
         self._names = names

@@ -1,4 +1,5 @@
-"""The lifecycles of a profile's versions as a chart: `rows_of` a profile's spec, drawn as `text_chart` or `svg_chart`.
+"""The lifecycles of a profile's versions as a chart: ``rows_of`` a profile's spec, drawn as ``text_chart`` or
+``svg_chart``.
 
 Pure.
 """

@@ -17,7 +17,7 @@ _MARGIN = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that a chart shows, from `start` to before `end`."""
+    """The time that a chart shows, from ``start`` to before ``end``."""
 
     start: datetime
     end: datetime
@@ -29,7 +29,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What a version is from `start` to before `end`."""
+    """What a version is from ``start`` to before ``end``."""
 
     classification: Classification
     start: datetime
@@ -38,7 +38,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One version. `group` is `Kubernetes` or the name of a machine image; the segments fill the window."""
+    """One version. ``group`` is ``Kubernetes`` or the name of a machine image; the segments fill the window."""
 
     group: str
     version: str
@@ -46,14 +46,18 @@ class Row:
 
 
 def window_of(spec: Mapping[str, Any], now: datetime) -> Window:
-    """Return the window that shows every start of every stage, and `now`, with a month on either side."""
+    """Return the window that shows every start of every stage, and ``now``, with a month on either side."""
     starts = [stage.start for version in expirable_versions(spec) for stage in stages(version) if stage.start]
     times = [at.astimezone(UTC) for at in (*starts, now)]
     return Window(min(times) - _MARGIN, max(times) + _MARGIN)
 
 
 def rows_of(spec: Mapping[str, Any], window: Window) -> tuple[Row, ...]:
-    """Return the rows of a profile's spec, in its order. Raises ValueError for a lifecycle that is none."""
+    """Return the rows of a profile's spec, in its order.
+
+    Raises:
+        ValueError: a lifecycle cannot be read.
+    """
     lists: list[tuple[str, Sequence[Mapping[str, Any]]]] = [("Kubernetes", kubernetes_versions(spec))]
     lists += [(image.get("name") or "", image_versions(image)) for image in machine_images(spec)]
     return tuple(

@@ -27,10 +27,10 @@ LETTERS: Final[Mapping[Classification, str]] = MappingProxyType(
 def text_chart(
     rows: Sequence[Row], window: Window, now: datetime, width: int
 ) -> Iterator[tuple[str, str, tuple[Classification, ...]]]:
-    """Yield each row's group, version and its columns: what it is in each of `width` stretches of the window's time.
+    """Yield each row's group, version and its columns: what it is in each of ``width`` stretches of the window's time.
 
-    A stretch shows what the version is at its start, so that a change is never shown early; the stretch of `now` shows
-    what it is now. The group is empty where it is the one before.
+    A stretch shows what the version is at its start, so that a change is never shown early; the stretch of ``now``
+    shows what it is now. The group is empty where it is the one before.
     """
     present = min(width - 1, max(0, int(window.share(now) * width)))
     group = None

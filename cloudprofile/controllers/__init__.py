@@ -1,4 +1,7 @@
-"""The controllers of the CloudProfile family. Public: `run` and its `Options`; everything else is implementation."""
+"""The controllers of the CloudProfile family.
+
+Public: ``run`` and its ``Options``; everything else is implementation.
+"""
 
 from restow.cloudprofile.controllers.running import Options, run
 

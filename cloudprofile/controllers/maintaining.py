@@ -1,10 +1,10 @@
 """The Shoot maintenance controller, opt-in: moves Shoots to other versions in their maintenance windows.
 
-What changes is decided by `restow.cloudprofile.maintenance`, when by `maintenanceschedule`: a Shoot is looked at once a
-window, one step of a forced update each time, or at once if it is annotated so. The Shoot is read from the API server
-then, so that nothing of it has to be kept in memory. The changes are tried with a dry run first.
+What changes is decided by ``restow.cloudprofile.maintenance``, when by ``maintenanceschedule``: a Shoot is looked at
+once a window, one step of a forced update each time, or at once if it is annotated so. The Shoot is read from the API
+server then, so that nothing of it has to be kept in memory. The changes are tried with a dry run first.
 
-If this process ends between announcing changes and writing them, `status.lastMaintenance` says Processing until the
+If this process ends between announcing changes and writing them, ``status.lastMaintenance`` says Processing until the
 next window, which makes up for it: a second step in one window would be the greater evil.
 """
 
@@ -53,7 +53,11 @@ class ShootMaintenance:
         self._looked: dict[Key, datetime] = {}
 
     async def reconcile(self, key: Key) -> Result:
-        """Maintain one Shoot if it is time. Raises KubeError."""
+        """Maintain one Shoot if it is time.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
         known = self._landscape.shoots.get(key)
         if known is None:
             self._looked.pop(key, None)

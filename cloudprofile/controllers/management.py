@@ -60,7 +60,12 @@ class ManagedVersions:
         self._now = now
 
     async def reconcile(self, key: Key) -> Result:
-        """Manage one CloudProfile. Raises KubeError, ValueError for a profile that validation would refuse."""
+        """Manage one CloudProfile.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+            ValueError: validation would refuse the profile.
+        """
         profile = self._landscape.profiles.get(key)
         if profile is None or is_deleting(profile):
             self._recorder.unsay(key)

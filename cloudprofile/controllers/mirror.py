@@ -4,7 +4,7 @@ Controllers run on it as on the API server itself, and look at objects without a
 the mirror has already, since it is the mirror that tells; and it has what a write through it returned before the write
 returns. So a reconciler never acts on an object older than its own last write, and reading one costs nothing.
 
-Everything else passes through: `get` is answered by the API server, for who must know what is true now.
+Everything else passes through: ``get`` is answered by the API server, for who must know what is true now.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Mirror:
-    """A `Cluster` with a memory. Run `follow` beside whatever uses it, after `synced`.
+    """A ``Cluster`` with a memory. Run ``follow`` beside whatever uses it, after ``synced``.
 
     Args:
         cluster: where.
         shelves: the resources that are kept in memory, whole: in all namespaces, without selectors.
-        clock: its `monotonic` and `sleep`.
+        clock: its ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
 
@@ -56,7 +56,11 @@ class Mirror:
         self._news = {resource: asyncio.Event() for resource in shelves}
 
     async def follow(self) -> None:
-        """Keep the memory up to date until cancelled. Raises KubeError where a resource cannot be watched."""
+        """Keep the memory up to date until cancelled.
+
+        Raises:
+            KubeError: a resource cannot be watched.
+        """
         async with asyncio.TaskGroup() as group:
             for resource in self._shelves:
                 group.create_task(self._follow(resource), name=f"mirror of {resource.full_name}")

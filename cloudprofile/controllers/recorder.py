@@ -1,7 +1,7 @@
-"""Kubernetes Events about profiles and Shoots: what a person finds with `kubectl describe`.
+"""Kubernetes Events about profiles and Shoots: what a person finds with ``kubectl describe``.
 
 Best effort: an event that cannot be written is logged and changes nothing else. What is said again and again, since a
-level-triggered controller comes by again and again, is written once; see `say` and `unsay`.
+level-triggered controller comes by again and again, is written once; see ``say`` and ``unsay``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Recorder:
         cluster: where.
         controller: who reports, a qualified name.
         instance: this process.
-        clock: its `now`.
+        clock: its ``now``.
     """
 
     def __init__(self, cluster: Cluster, controller: str, instance: str, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class Recorder:
     async def say(self, event: Event, kind: str, obj: Object, key: Key, meaning: Hashable = None) -> bool:
         """Write an event unless the last one about this key meant the same; return whether it is new.
 
-        `meaning` is what to compare, the message by default.
+        ``meaning`` is what to compare, the message by default.
         """
         meaning = event.message if meaning is None else meaning
         if self._said.get(key) == meaning:

@@ -43,7 +43,7 @@ class Options:
         workers: how many objects of a kind are written at once; what bounds the rate of requests.
         resync: seconds after which everything is looked at again, in memory; guards against a wall clock that was
             set, and costs no request. None for never.
-        grace: seconds that running reconciles get to finish when `run` is cancelled.
+        grace: seconds that running reconciles get to finish when ``run`` is cancelled.
         identity: this process, for events.
         hook: told of what the controllers do, for metrics and readiness; must not block.
         chance: random numbers from [0, 1).
@@ -61,7 +61,7 @@ class Options:
 
 
 async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Options | None = None) -> None:
-    """Run the controllers until cancelled; only one process of a cluster may at a time (`LeaderElector`).
+    """Run the controllers until cancelled; only one process of a cluster may at a time (``LeaderElector``).
 
     Needs, on cloudprofiles and namespacedcloudprofiles: get, list, watch, patch, also of their status; on shoots: list
     and watch, and for the maintenance get and patch, also of their status; create on events.events.k8s.io.

@@ -106,7 +106,11 @@ class Shelf:
         return known is not None and _uid(known) == _uid(kept) and self._put(kept)
 
     def since(self, version: str) -> int:
-        """Return how many changes there had been at a resourceVersion that readers were told. Raises TooOld."""
+        """Return how many changes there had been at a resourceVersion that readers were told.
+
+        Raises:
+            TooOld: what is asked for is not kept any more.
+        """
         if version == self.version:
             return self._told
         for back, change in enumerate(reversed(self._changes)):
@@ -117,7 +121,11 @@ class Shelf:
         raise TooOld
 
     def changes(self, told: int) -> Iterator[Change]:
-        """Return the changes after the first `told` ones. Raises TooOld."""
+        """Return the changes after the first ``told`` ones.
+
+        Raises:
+            TooOld: what is asked for is not kept any more.
+        """
         behind = self._told - told
         if told < self._gap or behind > len(self._changes):
             raise TooOld

@@ -2,7 +2,7 @@
 
 One class for both kinds, since they differ in what their status says and in nothing else. A profile is looked at when
 it changes, when its parent, its children or its Shoots do, and when a stage of it begins; nothing is polled. Looking
-costs no request (see `mirror`); at most one status is written each time, and none if it says so already.
+costs no request (see ``mirror``); at most one status is written each time, and none if it says so already.
 
 The finalizer is taken off only after the API server itself was asked who uses the profile: a cache may not know of a
 Shoot that was made a moment ago.
@@ -64,7 +64,12 @@ class ProfileStatus:
         self._now = now
 
     async def reconcile(self, key: Key) -> Result:
-        """Make one profile say what is. Raises KubeError, and ValueError for a profile that validation would refuse."""
+        """Make one profile say what is.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+            ValueError: validation would refuse the profile.
+        """
         profile = self._landscape.shelf(self._kind).get(key)
         if profile is None:
             self._recorder.unsay(key)

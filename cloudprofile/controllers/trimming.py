@@ -1,6 +1,6 @@
 """What is kept in memory of an object, out of all that the API server sends. Pure.
 
-Of profiles all but `managedFields`, which is about as large as the rest. Of a Shoot what the controllers decide from:
+Of profiles all but ``managedFields``, which is about as large as the rest. Of a Shoot what the controllers decide from:
 which profile it uses, and when it may be maintained. A Shoot's heartbeats change none of that, so they wake nobody.
 """
 

@@ -41,7 +41,10 @@ async def patch(
 ) -> Object:
     """Merge a change into an object as it was read; return the object afterwards.
 
-    Raises Conflict where it has changed since or was made anew, NotFound where it is gone, other KubeErrors.
+    Raises:
+        Conflict: the object has changed since, or was made again.
+        NotFound: it is gone.
+        KubeError: the API server refuses the write otherwise, or cannot be reached.
     """
     metadata = obj["metadata"]
     guarded = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}

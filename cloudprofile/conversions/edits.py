@@ -5,10 +5,11 @@ The rules, where a stash holds the lifecycle:
 - a classification that names one of its stages leaves it alone: that was shown, now or when a pipeline's file was
   written, and how a version moves from stage to stage is a matter of v1beta2;
 - one that it lacks leads, without a start, and the stored stages that rank later follow;
-- an expiration added, moved or removed adds, moves or removes the `expired` stage; stages that would start after it go;
+- an expiration added, moved or removed adds, moves or removes the ``expired`` stage; stages that would start after it
+  go;
 - what is as it was shown changes nothing.
 
-`edit_warnings` tells the client where that is not what it may have meant.
+``edit_warnings`` tells the client where that is not what it may have meant.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ Stages = Sequence[Mapping[str, Any]]
 def edited_version(edited: Fields, shown: Any, kept: Any) -> Any:
     """Return the lifecycle of a CloudProfile's version after an edit, ABSENT if none is left.
 
-    `edited` are the fields as sent, `shown` as they were shown (ABSENT if none were), `kept` is the stored lifecycle.
-    A version that names no classification any more is `supported`.
+    ``edited`` are the fields as sent, ``shown`` as they were shown (ABSENT if none were), ``kept`` is the stored
+    lifecycle. A version that names no classification any more is ``supported``.
     """
     if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
         return lifecycle_of_version(edited)

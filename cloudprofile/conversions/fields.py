@@ -1,11 +1,11 @@
 """A version's plain fields of v1beta1 and its lifecycle of v1beta2, each made from the other. Pure.
 
-Plain fields (a dict by `classification`, `expirationDate` and, of a manifest that is at the wrong version, `lifecycle`)
-say one leading stage and an expiration. What a lifecycle has beyond that is the stash's matter.
+Plain fields (a dict by ``classification``, ``expirationDate`` and, of a manifest that is at the wrong version,
+``lifecycle``) say one leading stage and an expiration. What a lifecycle has beyond that is the stash's matter.
 
-In a CloudProfile a version that names no classification is `supported` (GEP-32: the old fields function as before), so
-an expiration makes two stages. In a NamespacedCloudProfile it makes the one stage that it moves: an override is sparse,
-and its other stages are the parent's.
+In a CloudProfile a version that names no classification is ``supported`` (GEP-32: the old fields function as before),
+so an expiration makes two stages. In a NamespacedCloudProfile it makes the one stage that it moves: an override is
+sparse, and its other stages are the parent's.
 
 What is shown follows from the lifecycle and from what the status says of the version, None where it says nothing. A
 status can be older than the lifecycle: what no time can make of the lifecycle does not count. Then, as before the first
@@ -43,7 +43,7 @@ CLASSIFICATION: Final = "classification"
 EXPIRATION: Final = "expirationDate"
 LIFECYCLE: Final = "lifecycle"
 
-#: When an `expired` stage without a start began: the zero time, which v1beta1 cannot leave out.
+#: When an ``expired`` stage without a start began: the zero time, which v1beta1 cannot leave out.
 EPOCH: Final = "1970-01-01T00:00:00Z"
 
 _SHOWN: Final = frozenset({Classification.PREVIEW, Classification.SUPPORTED, Classification.DEPRECATED})
@@ -81,7 +81,7 @@ def is_at_wrong_version(fields: Fields) -> bool:
 def fields_of_lifecycle(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
     """Return what v1beta1 shows of a lifecycle.
 
-    An expired version is shown as the stage before it, for `expirationDate` says the rest.
+    An expired version is shown as the stage before it, for ``expirationDate`` says the rest.
     """
     stages = stages_of(lifecycle)
     shown = current(stages, status) if stages else ""
@@ -122,7 +122,7 @@ def stages_of(lifecycle: Any) -> list[Any]:
 
 
 def name_of(stage: Stage) -> str:
-    """Return a stage's classification; one that names none is `supported`."""
+    """Return a stage's classification; one that names none is ``supported``."""
     return text(stage.get("classification")) or Classification.SUPPORTED.value
 
 

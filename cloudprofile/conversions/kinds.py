@@ -44,6 +44,7 @@ def _shoot_rules() -> list[rules.Rule]:
 def graph(crds: Iterable[Crd] = ()) -> Graph:
     """Return the conversions; with the CRDs (all three), every field of every version is accounted for.
 
-    Raises DefinitionError.
+    Raises:
+        DefinitionError: the definition cannot be used.
     """
     return registry.freeze(crds)

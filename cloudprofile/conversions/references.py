@@ -1,9 +1,9 @@
 """The rule of the profile that a Shoot names. Pure.
 
-v1beta1 has `cloudProfileName`, which only ever names a CloudProfile, beside `cloudProfile` (GEP-25, "Adjusting Shoots
-cloudProfileName field"). It shows both of a CloudProfile, as Gardener does, and `cloudProfile` alone of a
+v1beta1 has ``cloudProfileName``, which only ever names a CloudProfile, beside ``cloudProfile`` (GEP-25, "Adjusting
+Shoots cloudProfileName field"). It shows both of a CloudProfile, as Gardener does, and ``cloudProfile`` alone of a
 NamespacedCloudProfile. What a client wrote there with one of the two is shown to it as it wrote it: the hub's stash
-remembers. Where both are there and disagree, which the schema refuses, `cloudProfile` counts.
+remembers. Where both are there and disagree, which the schema refuses, ``cloudProfile`` counts.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _IMAGES: Final = "$.status.machineImages[].versions[].classification"
 
 
 def versions_of(spec: str) -> list[rules.Rule]:
-    """Return the rules for a CloudProfile's spec, at `spec` in an object whose status classifies its versions."""
+    """Return the rules for a CloudProfile's spec, at ``spec`` in an object whose status classifies its versions."""
     return [
         _versions(f"{spec}.kubernetes.versions", _VERSION, _KUBERNETES),
         rules.each(f"{spec}.machineImages", [_versions("versions", _VERSION, _IMAGES)], key="name"),
@@ -56,7 +56,8 @@ def overrides_of(spec: str) -> list[rules.Rule]:
 class _Form:
     """How a version says what its stages are.
 
-    `is_whole`: all of them, so that what has none that has begun is unavailable. `is_classified`: v1beta1 may name one.
+    ``is_whole``: all of them, so that what has none that has begun is unavailable. ``is_classified``: v1beta1 may name
+        one.
     """
 
     is_whole: bool

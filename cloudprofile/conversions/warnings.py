@@ -1,6 +1,6 @@
 """What a client of v1beta1 should hear of its edit: where a lifecycle says more than the old fields can. Pure.
 
-Conversion decides alone what an edit means (`restow.cloudprofile.conversions.edits`), and can say nothing about it; a
+Conversion decides alone what an edit means (``restow.cloudprofile.conversions.edits``), and can say nothing about it; a
 step of admission can. It has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as it was
 sent: at v1beta2 a classification that was not taken over has left no trace, nor has it after the step that restores the
 stash. So it is a mutating step that changes nothing, in front of that one.
@@ -25,9 +25,11 @@ _HUB: Final = "core.gardener.cloud/v1beta2"
 def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> list[str]:
     """Return a warning for each version of a profile that will not be as its client may think.
 
-    `old` is the stored object, at any version; `sent` is what a client of v1beta1 wants in its place, with or without
-    the stash (which the mutating step restores); of anything else there are no warnings. Raises ObjectError if an
-    object cannot be converted.
+    ``old`` is the stored object, at any version; ``sent`` is what a client of v1beta1 wants in its place, with or
+    without the stash (which the mutating step restores); of anything else there are no warnings.
+
+    Raises:
+        ObjectError: an object cannot be converted.
     """
     if sent.get("apiVersion") != _OLD or sent.get("kind") not in {"CloudProfile", "NamespacedCloudProfile"}:
         return []

@@ -2,7 +2,7 @@
 
 The rules are Gardener's; where the documents' own examples would break one, it warns instead (the latest Kubernetes
 version may have an expiration). Everything is validated as it reads with Gardener's defaults filled in
-(`restow.cloudprofile.defaults`). Paths and types of findings are those that Gardener's API server answers with.
+(``restow.cloudprofile.defaults``). Paths and types of findings are those that Gardener's API server answers with.
 """
 
 from __future__ import annotations

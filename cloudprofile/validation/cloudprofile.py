@@ -43,7 +43,7 @@ def missing_sections(spec: Object, path: str = "spec") -> Iterator[Finding]:
 
 
 def validate(profile: Object, now: datetime) -> Iterator[Remark]:
-    """Validate a CloudProfile as it stands, `missing_sections` included."""
+    """Validate a CloudProfile as it stands, ``missing_sections`` included."""
     spec = spec_of(profile)
     definitions = definitions_of(spec)
     yield from metadata(profile, namespaced=False)

@@ -28,7 +28,7 @@ def complete_images(images: Sequence[Object], definitions: Definitions, path: st
 
 
 def complete_image(image: Object, definitions: Definitions, path: str, now: datetime) -> Iterator[Remark]:
-    """Validate what a complete image has beyond `images_in`."""
+    """Validate what a complete image has beyond ``images_in``."""
     if not image_versions(image):
         yield required(
             f"{path}.versions", f"must provide at least one version for the machine image '{image.get('name')}'"
@@ -91,7 +91,7 @@ def image_version(version: Object, definitions: Definitions, path: str) -> Itera
 def complete_version(
     version: Object, image: Object, definitions: Definitions, path: str, now: datetime
 ) -> Iterator[Remark]:
-    """Validate what an image version of a complete image has beyond `image_version`."""
+    """Validate what an image version of a complete image has beyond ``image_version``."""
     yield from _container_runtime_interfaces(version.get("cri") or (), f"{path}.cri")
     yield from supported_once(version, image_versions(image), path, now)
     yield from expirable(version, path)

@@ -55,7 +55,7 @@ def validate_namespaced_update(new: Object, old: Object) -> Iterator[Finding]:
 
 
 def validate_rendered(spec: Object, now: datetime) -> Iterator[Remark]:
-    """Validate what a NamespacedCloudProfile renders to, under the path `status.cloudProfileSpec`."""
+    """Validate what a NamespacedCloudProfile renders to, under the path ``status.cloudProfileSpec``."""
     definitions = definitions_of(spec)
     yield from kubernetes(kubernetes_versions(spec), f"{_RENDERED}.kubernetes.versions", now)
     yield from complete_images(machine_images(spec), definitions, f"{_RENDERED}.machineImages", now)

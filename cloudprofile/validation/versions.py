@@ -32,7 +32,7 @@ _WRITTEN = tuple(Classification)[1:]  # unavailable is derived, never written
 
 
 def kubernetes(versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
-    """Validate the Kubernetes versions of a CloudProfile or of a rendered one; `path` is that of the list."""
+    """Validate the Kubernetes versions of a CloudProfile or of a rendered one; ``path`` is that of the list."""
     numbers = [number_of(version) for version in versions]
     if not versions:
         yield required(path, "must provide at least one Kubernetes version")
@@ -136,7 +136,7 @@ def _time(written: str | None, path: str) -> Iterator[Finding]:
 def supported_once(version: Object, versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
     """Hold a version against the others of its minor: only one may be supported.
 
-    Gardener refuses two where the one says so in the plain field `classification` (a version without any is only
+    Gardener refuses two where the one says so in the plain field ``classification`` (a version without any is only
     supported for want of a word); of lifecycles that overlap it accepts both, which is warned of.
     """
     number = number_of(version)

@@ -1,7 +1,7 @@
 """Binaries from the published envtest archives: index, download, checksum, safe extraction.
 
-The index (YAML) maps `releases` → `v1.36.2` → `envtest-v1.36.2-linux-amd64.tar.gz` → `hash` (sha512, hex) and
-`selfLink`. Not every patch release of Kubernetes has archives: where the pinned one has none, the newest of
+The index (YAML) maps ``releases`` → ``v1.36.2`` → ``envtest-v1.36.2-linux-amd64.tar.gz`` → ``hash`` (sha512, hex) and
+``selfLink``. Not every patch release of Kubernetes has archives: where the pinned one has none, the newest of
 the same minor is taken, and said.
 
 Invariants: nothing of an archive is looked at before its checksum is right; only regular files with an
@@ -52,7 +52,10 @@ class Archive:
 async def fetch_archive(names: Sequence[str], search: Search, progress: Callable[[str], None]) -> None:
     """Install the named binaries into the cache folder from a published archive.
 
-    The caller holds the cache's lock. Raises `BinariesUnavailableError`; nothing is installed then.
+    The caller holds the cache's lock.
+
+    Raises:
+        BinariesUnavailableError: a binary cannot be had; nothing is installed then.
     """
     if search.offline:
         message = "not tried, because RESTOW_CONTROLPLANE_OFFLINE is set."
@@ -83,8 +86,10 @@ async def fetch_archive(names: Sequence[str], search: Search, progress: Callable
 def choose_archive(index: object, version: str, platform: tuple[str, str]) -> Archive:
     """Return the archive of exactly this version, else of the newest patch release of its minor.
 
-    Pre-releases are never chosen in place of another version. Raises `BinariesUnavailableError` where the
-    index has none for the platform, or is no such index.
+    Pre-releases are never chosen in place of another version.
+
+    Raises:
+        BinariesUnavailableError: the index has none for the platform, or is no such index.
     """
     releases = index.get("releases") if isinstance(index, dict) else None
     if not isinstance(releases, dict):
@@ -110,8 +115,10 @@ def choose_archive(index: object, version: str, platform: tuple[str, str]) -> Ar
 def extract(file: Path, names: Sequence[str], target: Path) -> None:
     """Write the named binaries of a tar.gz into a folder, by their base names.
 
-    Links and other special files are never written. Raises `BinariesUnavailableError` if one is missing, or
-    if any member's path leads outside.
+    Links and other special files are never written.
+
+    Raises:
+        BinariesUnavailableError: one is missing, or any member's path leads outside.
     """
     try:
         with tarfile.open(file, "r:gz") as archive:

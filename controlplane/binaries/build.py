@@ -1,4 +1,5 @@
-"""Binaries built from source: the versions of a minor's `go.mod`, the contents of its `go.sum`, Go, and some minutes.
+"""Binaries built from source: the versions of a minor's ``go.mod``, the contents of its ``go.sum``, Go, and some
+minutes.
 
 Why it exists: it works where the archives' host cannot be reached but a Go module proxy can, it has
 kube-controller-manager, and it has patch releases that no archive has.
@@ -38,8 +39,10 @@ _VERSION_PACKAGE = "k8s.io/component-base/version"
 async def build(names: Sequence[str], search: Search, progress: Callable[[str], None]) -> None:
     """Build the named binaries into the cache folder, one after the other.
 
-    The caller holds the cache's lock. Raises `BinariesUnavailableError`; what was built before stays
-    installed.
+    The caller holds the cache's lock.
+
+    Raises:
+        BinariesUnavailableError: a binary cannot be built; what was built before stays installed.
     """
     pinned = [pinned_version(minor) for minor in minors()]
     if search.version not in pinned:
@@ -90,7 +93,7 @@ def build_environment(environment: Mapping[str, str], *, offline: bool) -> dict[
 
 
 def _reporter(name: str, progress: Callable[[str], None]) -> Callable[[str], None]:
-    """Turn `go build -v`'s line per package into a line now and then, so that a log shows that it goes on."""
+    """Turn ``go build -v``'s line per package into a line now and then, so that a log shows that it goes on."""
     done, reported = 0, time.monotonic()
 
     def on_line(_line: str) -> None:

@@ -35,7 +35,7 @@ def install(source: Path, folder: Path, name: str) -> Path:
 
 @asynccontextmanager
 async def locked(folder: Path, waiting: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold the folder's lock; call `waiting` once if another process has it."""
+    """Hold the folder's lock; call ``waiting`` once if another process has it."""
     with _lock_file(folder) as file:
         told = False
         while not _try_lock(file.fileno()):

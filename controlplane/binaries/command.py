@@ -27,10 +27,12 @@ async def run(
     environment: Mapping[str, str],
     on_line: Callable[[str], None] | None = None,
 ) -> str:
-    """Run a command and return its stdout; `on_line` gets each line of its stderr.
+    """Run a command and return its stdout; ``on_line`` gets each line of its stderr.
 
-    Raises `BinariesUnavailableError` with the last lines of stderr if it fails. Cancellation ends the command
-    and its children (a compiler runs many).
+    Cancellation ends the command and its children (a compiler runs many).
+
+    Raises:
+        BinariesUnavailableError: a binary cannot be had; the error has the last lines of stderr if it fails.
     """
     try:
         process = await asyncio.create_subprocess_exec(

@@ -30,8 +30,11 @@ async def find_binaries(
 ) -> dict[str, Path]:
     """Return the path of each named binary, getting those that are not there yet.
 
-    `progress` is given one sentence per step (default: lines on stderr). Raises `BinariesUnavailableError` if
-    a binary cannot be had, and `ControlPlaneError` if the environment names a file that does not exist.
+    ``progress`` is given one sentence per step (default: lines on stderr).
+
+    Raises:
+        BinariesUnavailableError: a binary cannot be had.
+        ControlPlaneError: the environment names a file that does not exist.
     """
     names = tuple(dict.fromkeys(names))
     search = Search.from_environment() if search is None else search

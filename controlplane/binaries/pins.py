@@ -1,10 +1,10 @@
-"""The pinned Go modules: one folder per Kubernetes minor in `kubernetes-minors/`, each with a go.mod and a go.sum.
+"""The pinned Go modules: one folder per Kubernetes minor in ``kubernetes-minors/``, each with a go.mod and a go.sum.
 
 No package can have that folder's name, so setuptools takes it for data.
 
 Why one each: the API servers, controller managers and etcd of two minors need different dependencies, and a module
-can require one version of each only. A minor's go.mod is what `go mod tidy` makes of that Kubernetes release's own
-requirements, with all staging modules (`k8s.io/api`, …) replaced by those of the same release; etcd is the one that
+can require one version of each only. A minor's go.mod is what ``go mod tidy`` makes of that Kubernetes release's own
+requirements, with all staging modules (``k8s.io/api``, …) replaced by those of the same release; etcd is the one that
 the release requires.
 """
 
@@ -33,9 +33,10 @@ def minors() -> tuple[str, ...]:
 
 
 def go_module(version: str) -> Path:
-    """Return the go.mod of a version's minor (`1.35`, `1.35.8`); the go.sum stands beside it.
+    """Return the go.mod of a version's minor (``1.35``, ``1.35.8``); the go.sum stands beside it.
 
-    Raises `ControlPlaneError` where that minor is not pinned here.
+    Raises:
+        ControlPlaneError: that minor is not pinned here.
     """
     minor = ".".join(version.split(".")[:2])
     if minor not in minors():
@@ -55,9 +56,13 @@ def pinned_version(minor: str = DEFAULT_MINOR) -> str:
 
 
 def kubernetes_version(text: str) -> str:
-    """Return the release that a text asks for: nothing, a minor (`1.35`), or a release (`1.35.8`), with or without "v".
+    """Return the release that a text asks for: nothing, a minor (``1.35``), or a release (``1.35.8``), with or without
+    "v".
 
-    A release need not be the pinned one: an archive may have it. Raises `ControlPlaneError` for anything else.
+    A release need not be the pinned one: an archive may have it.
+
+    Raises:
+        ControlPlaneError: it is anything else.
     """
     asked = text.strip().removeprefix("v")
     if not asked:

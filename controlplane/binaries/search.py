@@ -32,14 +32,14 @@ class Source(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What `find_binaries` may use."""
+    """What ``find_binaries`` may use."""
 
     cache: Path
-    """The folder of all versions; each has its own below it, `<version>-<os>-<arch>`."""
+    """The folder of all versions; each has its own below it, ``<version>-<os>-<arch>``."""
     version: str
     """The Kubernetes version without "v"."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Looked at for `TEST_ASSET_*` and `KUBEBUILDER_ASSETS`."""
+    """Looked at for ``TEST_ASSET_*`` and ``KUBEBUILDER_ASSETS``."""
     sources: tuple[Source, ...] = (Source.ARCHIVE, Source.BUILD)
     """The ways to try, in this order."""
     offline: bool = False
@@ -51,12 +51,12 @@ class Search:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, *, kubernetes: str | None = None) -> Self:
-        """Read the description from environment variables (`os.environ` by default).
+        """Read the description from environment variables (``os.environ`` by default).
 
-        `RESTOW_KUBERNETES`, or `kubernetes` in its place: another Kubernetes, as a minor (its pinned release) or
-        as a release (one that is not pinned comes from an archive only); `RESTOW_CONTROLPLANE_CACHE`: the cache
-        folder (default `$XDG_CACHE_HOME/restow/controlplane`); `RESTOW_CONTROLPLANE_SOURCE=archive|build`: only
-        this way; `RESTOW_CONTROLPLANE_OFFLINE=true`: no network; `RESTOW_CONTROLPLANE_INDEX`: the URL of another
+        ``RESTOW_KUBERNETES``, or ``kubernetes`` in its place: another Kubernetes, as a minor (its pinned release) or
+        as a release (one that is not pinned comes from an archive only); ``RESTOW_CONTROLPLANE_CACHE``: the cache
+        folder (default ``$XDG_CACHE_HOME/restow/controlplane``); ``RESTOW_CONTROLPLANE_SOURCE=archive|build``: only
+        this way; ``RESTOW_CONTROLPLANE_OFFLINE=true``: no network; ``RESTOW_CONTROLPLANE_INDEX``: the URL of another
         index of archives (a mirror).
         """
         environment = os.environ if environment is None else environment

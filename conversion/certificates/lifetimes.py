@@ -25,7 +25,8 @@ class Lifetimes:
         margin: how long an old CA stays in the bundles after the last leaf that it signed was replaced: every replica
             has to load the new one first (a mounted Secret follows within about two minutes).
 
-    Raises ValueError for durations by which something would end before its replacement is in place.
+    Raises:
+        ValueError: it is given durations by which something would end before its replacement is in place.
     """
 
     authority: timedelta = timedelta(days=2 * 365)

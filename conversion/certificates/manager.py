@@ -1,8 +1,8 @@
 """Keeps a webhook's certificates: stores, issues, wires and rotates them, in every replica alike.
 
-Each replica runs one `Certificates`. They need no leader: whoever finds a step due takes it by compare-and-swap on the
-Secret, and the others find it done. What to do is decided by `restow.conversion.certificates.schedule`; this module
-carries it out:
+Each replica runs one ``Certificates``. They need no leader: whoever finds a step due takes it by compare-and-swap on
+the Secret, and the others find it done. What to do is decided by ``restow.conversion.certificates.schedule``; this
+module carries it out:
 
     Secrets -> leaf -> files -> (the server loads them) -> probe -> CRDs, webhook configurations
 
@@ -71,7 +71,7 @@ class CertificateDetails:
         taken: steps that this replica took.
         leaf_ends, authority_ends: until when the served certificate and the CA that signs are valid; None where that
             could not be found out.
-        wired: CRDs, and webhook configurations (`<kind> <name>`), whose bundle is as it should be.
+        wired: CRDs, and webhook configurations (``<kind> <name>``), whose bundle is as it should be.
         problems: what stands in the way, each a sentence.
         unwired: CRDs and webhook configurations of which that is not known.
         contested: those whose wiring another writer undoes again and again.
@@ -111,19 +111,19 @@ class Certificates:
 
     Args:
         cluster: where Secrets and CRDs are.
-        name, namespace: of the Secret with the leaf; the one with the CA is called `<name>-ca`. The namespace is the
+        name, namespace: of the Secret with the leaf; the one with the CA is called ``<name>-ca``. The namespace is the
             cluster's default one unless given.
-        hosts: DNS names and IP addresses of the webhook; see `service_hosts`.
-        folder: where the leaf is put for the server, as `tls.crt` and `tls.key`.
+        hosts: DNS names and IP addresses of the webhook; see ``service_hosts``.
+        folder: where the leaf is put for the server, as ``tls.crt`` and ``tls.key``.
         crds: the CRDs to wire, by name, each with where its webhook is; None for where the CRD says already.
         configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
-            address and without `caBundle`.
+            address and without ``caBundle``.
         former_names: of configurations, by name: what an earlier release called them. It is removed.
         lifetimes: durations.
         poll: seconds between two looks at the most.
         probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
         hook: told after each look, failed ones too; must not block or raise.
-        clock: its `now` and `sleep`.
+        clock: its ``now`` and ``sleep``.
         chance: random numbers from [0, 1), for back-off.
     """
 
@@ -180,8 +180,12 @@ class Certificates:
     async def prepare(self) -> None:
         """Return once there is a certificate in the folder: what a server has to wait for before it can listen.
 
-        Raises CertificateError, KubeError; nothing is retried. A certificate that is there, and valid, is enough: who
-        restarts while the CA cannot be read has to go on serving.
+        A certificate that is there, and valid, is enough: who restarts while the CA cannot be read has to go on
+        serving.
+
+        Raises:
+            CertificateError: a certificate cannot be used.
+            KubeError: the API server refuses a request, or cannot be reached; nothing is retried.
         """
         try:
             await self._settle_secrets()
@@ -211,7 +215,10 @@ class Certificates:
     async def reconcile(self) -> float:
         """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
 
-        Raises CertificateError, KubeError, OSError, once everything is wired by what can be read.
+        Raises:
+            CertificateError: a certificate cannot be used.
+            KubeError: the API server refuses a request, or cannot be reached.
+            OSError: a file cannot be read or written. All of them come once everything is wired by what can be read.
         """
         try:
             state = await self._settle_secrets()
@@ -229,9 +236,13 @@ class Certificates:
         return _BACKOFF.first if problems else state.decision.after.total_seconds()
 
     async def rotate_authority(self) -> None:
-        """Begin the rotation of the CA now, as before its end; `reconcile` carries it on.
+        """Begin the rotation of the CA now, as before its end; ``reconcile`` carries it on.
 
-        Does nothing if one is under way. Raises CertificateError, KubeError.
+        Does nothing if one is under way.
+
+        Raises:
+            CertificateError: a certificate cannot be used.
+            KubeError: the API server refuses a request, or cannot be reached.
         """
         while True:
             trust = await self._store.read_trust()

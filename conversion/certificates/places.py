@@ -65,13 +65,19 @@ class Place(ABC):
     async def look(self) -> tuple[Sighting, ...]:
         """Read it; return the bundles in it that are ours to keep, and by which this webhook is verified.
 
-        Raises WiringError, CrdError where it cannot be used, KubeError.
+        Raises:
+            WiringError: the wiring cannot be used.
+            CrdError: it cannot be used.
+            KubeError: the API server refuses a request, or cannot be reached.
         """
 
     async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
         """Make what was read last, without an error, say what it should; return whether that was a change.
 
-        Raises WiringError, CrdError, KubeError.
+        Raises:
+            WiringError: the wiring cannot be used.
+            CrdError: the document is no CRD, or is malformed.
+            KubeError: the API server refuses a request, or cannot be reached.
         """
         dropped = NO_BUNDLE if self._contest.keeps_certificates else dropped
         self._wiring = (wanted, dropped)
@@ -109,7 +115,12 @@ class Place(ABC):
 
     @abstractmethod
     def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
-        """Say whether a document does not say what it should. Raises WiringError, CrdError."""
+        """Say whether a document does not say what it should.
+
+        Raises:
+            WiringError: the wiring cannot be used.
+            CrdError: the document is no CRD, or is malformed.
+        """
 
     @abstractmethod
     def _managers(self) -> Iterable[Document]:
@@ -128,7 +139,7 @@ class Place(ABC):
 
 
 class CrdPlace(Place):
-    """A CRD. `address` is where its webhook is; None for where the CRD says already."""
+    """A CRD. ``address`` is where its webhook is; None for where the CRD says already."""
 
     def __init__(
         self, cluster: Cluster, name: str, address: Address | None, *, probe: Probe, now: Callable[[], datetime]
@@ -200,8 +211,8 @@ class CrdPlace(Place):
 class ConfigurationPlace(Place):
     """A webhook configuration, installed where it is missing.
 
-    `wanted` is its document, each webhook with its address and without `caBundle`; `former` the name that an earlier
-    release gave it.
+    ``wanted`` is its document, each webhook with its address and without ``caBundle``; ``former`` the name that an
+    earlier release gave it.
     """
 
     def __init__(

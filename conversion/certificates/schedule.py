@@ -5,12 +5,12 @@ webhook configuration of admission (what is said here of CRDs holds for both). H
 step taken only once the one before it can be *seen* in the CRDs:
 
 1. the successor joins the bundle; the wiring brings it into every CRD;
-2. when every CRD has had it for `settle`, it is promoted: leaves are signed by it, the leaf first of all;
-3. when the leaf has been signed by it for `margin`, the wiring takes the old CA out of every CRD;
+2. when every CRD has had it for ``settle``, it is promoted: leaves are signed by it, the leaf first of all;
+3. when the leaf has been signed by it for ``margin``, the wiring takes the old CA out of every CRD;
 4. when no CRD has it any more, it is forgotten.
 
-A leaf is issued at once where there is none to serve; otherwise only by a CA that every CRD has had for `settle`, be it
-promoted or made anew because the Secret was lost.
+A leaf is issued at once where there is none to serve; otherwise only by a CA that every CRD has had for ``settle``, be
+it promoted or made anew because the Secret was lost.
 
 Pure: the clock is passed in.
 """

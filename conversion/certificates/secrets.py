@@ -1,9 +1,9 @@
 """The two Secrets that the replicas of a webhook agree on, as data.
 
-- `NAME` (kubernetes.io/tls): the leaf. `tls.crt`, `tls.key`, and in `ca.crt` the CA that signed it, as cert-manager
-  lays it out: pods may mount it, and need no rights then.
-- `NAME-ca` (Opaque): the authorities. `ca.crt` and `ca.key` sign; `next.crt` and `next.key` are going to;
-  `previous.crt` are still trusted. Whoever reads it can impersonate the webhook: a Secret of its own, so that what is
+- ``NAME`` (kubernetes.io/tls): the leaf. ``tls.crt``, ``tls.key``, and in ``ca.crt`` the CA that signed it, as
+  cert-manager lays it out: pods may mount it, and need no rights then.
+- ``NAME-ca`` (Opaque): the authorities. ``ca.crt`` and ``ca.key`` sign; ``next.crt`` and ``next.key`` are going to;
+  ``previous.crt`` are still trusted. Whoever reads it can impersonate the webhook: a Secret of its own, so that what is
   mounted into pods does not hold it.
 
 A Secret that exists without data (made by a chart, so that no right to create any is needed) is filled; one that
@@ -37,7 +37,8 @@ Data = Mapping[str, bytes]
 def leaf_of(document: Mapping[str, Any] | None) -> Leaf | None:
     """Return the leaf of a Secret; None if there is none, or none that can be read: it is just made anew.
 
-    Raises CertificateError if the Secret is somebody else's.
+    Raises:
+        CertificateError: the Secret is somebody else's.
     """
     data = _data(document)
     if not data:
@@ -54,9 +55,12 @@ def leaf_data(leaf: Leaf, signed_by: Authority) -> Data:
 
 
 def trust_of(document: Mapping[str, Any] | None) -> Trust | None:
-    """Return the authorities of a Secret; None if there are none. Raises CertificateError if they cannot be read.
+    """Return the authorities of a Secret; None if there are none.
 
     An unreadable CA is never replaced by itself: that would take the webhook's clients by surprise.
+
+    Raises:
+        CertificateError: they cannot be read.
     """
     data = _data(document)
     if not data:

@@ -39,16 +39,25 @@ class SecretStore:
         self._trust: Document | None = None
 
     async def read_leaf(self) -> Leaf | None:
-        """Read the leaf, before the authorities. Raises CertificateError if its Secret is foreign, KubeError.
+        """Read the leaf, before the authorities.
 
         A new leaf is written only if the Secret is unchanged since this read. With this order, a CA that was replaced
         before the read cannot sign it.
+
+        Raises:
+            CertificateError: its Secret is foreign.
+            KubeError: the API server refuses a request, or cannot be reached.
         """
         self._leaf = await self._get(self._leaf_name)
         return leaf_of(self._leaf)
 
     async def read_trust(self) -> Trust | None:
-        """Read the authorities. Raises CertificateError if they cannot be used, KubeError."""
+        """Read the authorities.
+
+        Raises:
+            CertificateError: they cannot be used.
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
         self._trust = await self._get(self._trust_name)
         return trust_of(self._trust)
 
@@ -57,12 +66,20 @@ class SecretStore:
         return roots_of(self._trust) | roots_of(self._leaf)
 
     async def write_leaf(self, leaf: Leaf, signed_by: Authority) -> None:
-        """Store a leaf. Raises Conflict if somebody wrote since it was read."""
+        """Store a leaf.
+
+        Raises:
+            Conflict: somebody wrote since it was read.
+        """
         data = leaf_data(leaf, signed_by)
         self._leaf = await self._put(self._leaf, self._leaf_name, "kubernetes.io/tls", data)
 
     async def write_trust(self, trust: Trust) -> None:
-        """Store the authorities. Raises Conflict if somebody wrote since they were read."""
+        """Store the authorities.
+
+        Raises:
+            Conflict: somebody wrote since they were read.
+        """
         self._trust = await self._put(self._trust, self._trust_name, "Opaque", trust_data(trust))
 
     async def _get(self, name: str) -> Document | None:

@@ -2,8 +2,8 @@
 
     signing ──(successor added)──> signing + successor ──(promoted)──> signing' + previous ──(forgotten)──> signing'
 
-A private key lives no longer than it signs: promotion destroys the old one. `previous` may also hold certificates that
-were found in a CRD when this state was made: what served until then goes on being trusted, until it is replaced.
+A private key lives no longer than it signs: promotion destroys the old one. ``previous`` may also hold certificates
+that were found in a CRD when this state was made: what served until then goes on being trusted, until it is replaced.
 
 Pure.
 """
@@ -37,7 +37,11 @@ class Trust:
         return replace(self, successor=authority)
 
     def promoted(self) -> Trust:
-        """Let the successor sign. Raises ValueError without one."""
+        """Let the successor sign.
+
+        Raises:
+            ValueError: there is none.
+        """
         if self.successor is None:
             msg = "there is no successor to promote"
             raise ValueError(msg)

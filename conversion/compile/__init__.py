@@ -1,1 +1,1 @@
-"""From rules to one generated function per (from, to): `route` is the whole, `scope` the shape of the code."""
+"""From rules to one generated function per (from, to): ``route`` is the whole, ``scope`` the shape of the code."""

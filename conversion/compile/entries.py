@@ -2,15 +2,15 @@
 
 An entry is a dict under the path of the field that could not be said, in the terms of the version that can:
 
-- a leaf: `{"is": value}`, without `is` if the field was absent; `shown`, of fields that functions converted, is what
-  the other version showed instead (absent alike), the guard by which a later edit wins;
+- a leaf: ``{"is": value}``, without ``is`` if the field was absent; ``shown``, of fields that functions converted, is
+  what the other version showed instead (absent alike), the guard by which a later edit wins;
 - an object on the way to claimed fields, where the plain way back would not leave it as it was: a leaf as well, whose
-  value is `{}`, null or nothing;
-- a list: `{"items": […]}`, see `restow.conversion.compile.lists`; a map: `{"values": {key: {…}}}`;
-- an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if all that is
+  value is ``{}``, null or nothing;
+- a list: ``{"items": […]}``, see ``restow.conversion.compile.lists``; a map: ``{"values": {key: {…}}}``;
+- an object with rules of its own: ``{"inside": {…}}``, where ``left`` says what the other version had if all that is
   inside came from the stash: an empty object (true) or none (false).
 
-`gone` is the second guard: how many of the objects around the field the other version did not show. An entry counts
+``gone`` is the second guard: how many of the objects around the field the other version did not show. An entry counts
 only while the next object outwards, which was shown, still is: who removes an object removes what was hidden in it.
 
 Reading takes nothing for granted: anybody may have edited the annotation. A wrong shape is no entry.
@@ -53,7 +53,7 @@ _VALUES: Final = "values"
 
 
 def leaf(value: Any, around: Sequence[bool] = ()) -> Json:
-    """Return the entry of a field; `around` says of the objects around it, inmost first, whether they are shown."""
+    """Return the entry of a field; ``around`` says of the objects around it, inmost first, whether they are shown."""
     return with_gone({} if value is ABSENT else {_IS: value}, around)
 
 
@@ -82,7 +82,7 @@ def kept_leaf(kept: Kept, path: str, schema: Schema | None) -> Json | None:
 def note(source: Any, *, required: bool) -> Json | None:
     """Return the entry of an object that others' fields filled, None where the plain way back leaves it as it was.
 
-    `required` is what the schema of its own version says.
+    ``required`` is what the schema of its own version says.
     """
     if isinstance(source, dict):
         return None if required else {_IS: {}}
@@ -92,7 +92,7 @@ def note(source: Any, *, required: bool) -> Json | None:
 
 
 def emptied(kept: Kept, path: str, schema: Schema | None, *, required: bool) -> Any:
-    """Return what becomes of an object that lost all its fields: `{}`, ABSENT, or what was noted."""
+    """Return what becomes of an object that lost all its fields: ``{}``, ABSENT, or what was noted."""
     entry = kept_leaf(kept, path, schema)
     if entry is None:
         return {} if required else ABSENT
@@ -103,7 +103,7 @@ def emptied(kept: Kept, path: str, schema: Schema | None, *, required: bool) -> 
 def stays(source: Any, kept: Kept, path: str, schema: Schema | None, *, required: bool, bare: bool) -> bool:
     """Say whether an object of the source is one of the target even if nothing is left in it.
 
-    `bare` says whether an empty one may pass as it is.
+    ``bare`` says whether an empty one may pass as it is.
     """
     if not isinstance(source, dict):
         return False
@@ -118,7 +118,7 @@ def kept_inside(kept: Kept, path: str) -> Kept:
 
 
 def hidden_inside(kept: Kept, path: str, around: Sequence[bool]) -> Any:
-    """Return the object of which only the stash knows: `{}` to be filled, or ABSENT."""
+    """Return the object of which only the stash knows: ``{}`` to be filled, or ABSENT."""
     entry = kept.get(path) if kept else None
     if not isinstance(entry, dict) or not isinstance(entry.get(_INSIDE), dict) or not is_shown(entry, around):
         return ABSENT
@@ -126,7 +126,7 @@ def hidden_inside(kept: Kept, path: str, around: Sequence[bool]) -> Any:
 
 
 def left_inside(kept: Kept, path: str, *, natural: bool) -> Any:
-    """Return what becomes of an object whose inner rules left nothing in it: `{}` or ABSENT."""
+    """Return what becomes of an object whose inner rules left nothing in it: ``{}`` or ABSENT."""
     entry = kept.get(path) if kept else None
     left = entry.get(_LEFT) if isinstance(entry, dict) else None
     return {} if (left if isinstance(left, bool) else natural) else ABSENT
@@ -135,8 +135,8 @@ def left_inside(kept: Kept, path: str, *, natural: bool) -> Any:
 def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, required: bool) -> Json | None:
     """Return the entry of an object with rules of its own, None if there is nothing to say.
 
-    `source` and `target` are the object before and after, ABSENT where it is not there; `lost` is what its rules lost.
-    `required` is what the schema of its own version says.
+    ``source`` and ``target`` are the object before and after, ABSENT where it is not there; ``lost`` is what its rules
+    lost. ``required`` is what the schema of its own version says.
     """
     entry: Json = {_INSIDE: lost} if lost or (target is ABSENT and source is not ABSENT) else {}
     if target and not source and (source is not ABSENT) is not required:

@@ -28,8 +28,8 @@ NOTHING_KEPT: Final = "None"
 class Frame:
     """One scope: its tree of fields, its schemas, and the variables of what the stash has and what gets lost.
 
-    `carried` has, by path, the condition that the way back brings that field of the source, whatever is implied.
-    `later` writes what goes to the stash; it is called when it is known which objects the target has.
+    ``carried`` has, by path, the condition that the way back brings that field of the source, whatever is implied.
+    ``later`` writes what goes to the stash; it is called when it is known which objects the target has.
     """
 
     stage: Stage
@@ -72,7 +72,7 @@ class Frame:
     def lose_later(self, node: Node, value: str, around: str) -> None:
         """Write, at the end, that a value of the source goes to the stash if there is one.
 
-        `around` is the code of a tuple: are the objects around it in the target? (`Presence.shown_after`)
+        ``around`` is the code of a tuple: are the objects around it in the target? (``Presence.shown_after``)
         """
         self.later.append(partial(self._lose_present, node.address, value, around))
 

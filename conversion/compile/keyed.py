@@ -1,7 +1,7 @@
 """Reads from the root by key: what another list says of the item that a rule stands in.
 
-`$.status.images[].versions[].phase`, read inside of `each("spec.images", [each("versions", …)])`, is the phase of the
-item with the keys of this version in the item with the keys of this image. The lists are indexed once per object.
+``$.status.images[].versions[].phase``, read inside of ``each("spec.images", [each("versions", …)])``, is the phase of
+the item with the keys of this version in the item with the keys of this image. The lists are indexed once per object.
 
 Pure.
 """
@@ -32,7 +32,7 @@ def indexed(value: Any, steps: Sequence[Path], keys: Sequence[Sequence[str]]) ->
 
 
 def found(index: Any, items: Sequence[tuple[Any, Sequence[str]]]) -> Any:
-    """Return what an index has for a list item; `items` are those around it and itself, with their key fields."""
+    """Return what an index has for a list item; ``items`` are those around it and itself, with their key fields."""
     for item, keys in items:
         index = index.get(_key(item, keys), ABSENT) if isinstance(index, dict) else ABSENT
     return index

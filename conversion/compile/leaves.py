@@ -135,7 +135,7 @@ class Leaves:
         return None
 
     def _call(self, rule: Lens, step: LensStep, place: Node, put: Node, value: str, target: str, entry: str) -> None:
-        """Call the functions right away where the stash has no say; `LensStep` does what is left."""
+        """Call the functions right away where the stash has no say; ``LensStep`` does what is left."""
         w = self._writer
         name, forward = w.constant("step", step), w.constant("function", step.forward)
         with w.block("try:"):

@@ -1,7 +1,7 @@
 """One lens in one direction: forward, what the stash says, and the check by the inverse.
 
 A lens never loses anything silently: what its inverse would not give back becomes a stash entry with what is shown
-instead. Its functions are the author's; whatever they raise becomes a `RuleFailed` that names the rule only.
+instead. Its functions are the author's; whatever they raise becomes a ``RuleFailed`` that names the rule only.
 
 Pure.
 """
@@ -27,10 +27,10 @@ __all__ = ["LensStep", "dig", "failure", "tree"]
 
 @dataclass(frozen=True, slots=True)
 class LensStep:
-    """A lens compiled for one direction; called by generated code. See `rules.pair` for the contract.
+    """A lens compiled for one direction; called by generated code. See ``rules.pair`` for the contract.
 
-    `paths` and `schemas` are those of the target's leaves, in its terms; `back` is where the stash keeps what the
-    other direction lost. `trusts` the stash: the inverse depends on more than its argument, so it can check what the
+    ``paths`` and ``schemas`` are those of the target's leaves, in its terms; ``back`` is where the stash keeps what the
+    other direction lost. ``trusts`` the stash: the inverse depends on more than its argument, so it can check what the
     forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
     """
 
@@ -52,7 +52,7 @@ class LensStep:
     def of(
         cls, lens: Lens, direction: Direction, paths: tuple[Path, ...], schema: Schema | None, back: str
     ) -> LensStep:
-        """Compile a lens; `paths` and `schema` are those of the target side."""
+        """Compile a lens; ``paths`` and ``schema`` are those of the target side."""
         upward = direction == "up"
         forward, inverse = (lens.up, _reading_nothing(lens)) if upward else (lens.down, lens.up)
         return cls(
@@ -74,7 +74,7 @@ class LensStep:
     def __call__(self, value: Any, kept: Json | None, around: tuple[bool, ...], *reads: Any) -> tuple[Any, Json | None]:
         """Return the target's value, packed, and the entry for the stash if something would be lost.
 
-        `around` says whether the objects around the target's first leaf are in the source.
+        ``around`` says whether the objects around the target's first leaf are in the source.
         """
         entry = self._entry(kept, value, around) if kept else None
         if entry is not None and alike(entry.get("shown", ABSENT), value):
@@ -121,7 +121,11 @@ class LensStep:
         return entry
 
     def checked(self, target: Any) -> Any:
-        """Return what a function gave for a group, ABSENT if nothing. Raises RuleFailed if it is no such group."""
+        """Return what a function gave for a group, ABSENT if nothing.
+
+        Raises:
+            RuleFailed: it is no such group.
+        """
         if self.gives == "value" or target is ABSENT:
             return target
         if not isinstance(target, dict):
@@ -168,7 +172,7 @@ def tree(paths: Sequence[Path], *values: Any) -> Any:
 
 
 def dig(value: Any, path: Path) -> Any:
-    """Return the value at `path`, ABSENT where there is none."""
+    """Return the value at ``path``, ABSENT where there is none."""
     for name in path:
         if not isinstance(value, dict):
             return ABSENT
@@ -179,7 +183,7 @@ def dig(value: Any, path: Path) -> Any:
 def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
     """Return the error that says that a rule failed at a place. What the function said may show values: it is not told.
 
-    An author who wants to say more raises `ObjectError` with a reason of their own.
+    An author who wants to say more raises ``ObjectError`` with a reason of their own.
     """
     if isinstance(error, RuleFailed):
         return error.under(place)

@@ -1,8 +1,8 @@
-"""What the stash keeps of a list: `{"items": [{"item": id, "kept": {…}}, {"hidden": {…}, "after": id}]}`.
+"""What the stash keeps of a list: ``{"items": [{"item": id, "kept": {…}}, {"hidden": {…}, "after": id}]}``.
 
-`id` is the list of an item's key values or, for an item without keys, a digest of it as it was shown: items are
-found again by what they are, never by position. `nth` tells equal ids apart. `hidden` is a whole item that the other
-version did not show, `after` the shown item before it.
+``id`` is the list of an item's key values or, for an item without keys, a digest of it as it was shown: items are found
+again by what they are, never by position. ``nth`` tells equal ids apart. ``hidden`` is a whole item that the other
+version did not show, ``after`` the shown item before it.
 
 Pure.
 """
@@ -28,8 +28,8 @@ Id = tuple[str, int]
 def list_entry(lost: Sequence[tuple[int, Any, Json | None]], shown: Sequence[Any], keys: Sequence[str]) -> Json | None:
     """Return the entry of a list.
 
-    `lost` has, in order: the index in `shown` at or before which the item stands, the item itself if it is hidden,
-    and else what its rules lost. `keys` are the key fields of the items of `shown`.
+    ``lost`` has, in order: the index in ``shown`` at or before which the item stands, the item itself if it is hidden,
+    and else what its rules lost. ``keys`` are the key fields of the items of ``shown``.
     """
     ids = _ids(shown, keys)
     items: list[Json] = []
@@ -64,7 +64,7 @@ def with_hidden(
 ) -> list[Any]:
     """Return the list with its hidden items in their places again; where the item before is gone, at the end.
 
-    A hidden item whose key somebody has used in the meantime stays away: the edit wins, or `merge` judges it. Items
+    A hidden item whose key somebody has used in the meantime stays away: the edit wins, or ``merge`` judges it. Items
     without a key have nothing in common.
     """
     taken = {_key(item, keys) for item in converted if _is_named(item, keys)}

@@ -41,7 +41,10 @@ class Objects:
             self.copy(child)
 
     def tie(self, node: Node) -> None:
-        """Write that the copies are tied to `node`, inmost first; then `new` is None of those that are not there."""
+        """Write that the copies are tied to ``node``, inmost first.
+
+        Then ``new`` is None of those that are not there.
+        """
         for child in node.objects:
             if child.put is not None:
                 continue  # an object of the source, a field of the target: put already

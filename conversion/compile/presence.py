@@ -2,9 +2,9 @@
 
 Four questions about the object around a field; the root is always there:
 
-- `shown_before`, `shown_after`: is it in the source, will it be in the target: the second guard of stash entries;
-- `is_there`: will it be in the target even without fields that are only implied (constants, defaults);
-- `will_be_there`: what the way back will answer to `is_there`, if the stash says nothing of implied fields.
+- ``shown_before``, ``shown_after``: is it in the source, will it be in the target: the second guard of stash entries;
+- ``is_there``: will it be in the target even without fields that are only implied (constants, defaults);
+- ``will_be_there``: what the way back will answer to ``is_there``, if the stash says nothing of implied fields.
 
 Pure: writes text.
 """
@@ -23,17 +23,17 @@ __all__ = ["Presence"]
 
 @dataclass(slots=True)
 class Presence:
-    """The answers for one scope. `more` has the variables that say whether an object has undeclared fields."""
+    """The answers for one scope. ``more`` has the variables that say whether an object has undeclared fields."""
 
     frame: Frame
     more: dict[Path, str] = field(default_factory=dict)
 
     def shown_before(self, node: Node) -> str:
-        """Return the code of a tuple: are the objects from `node` outwards in the source?"""
+        """Return the code of a tuple: are the objects from ``node`` outwards in the source?"""
         return self._outwards(node, self._was_there)
 
     def shown_after(self, node: Node) -> str:
-        """Return the code of a tuple: are the objects from `node` outwards in the target? For the very end."""
+        """Return the code of a tuple: are the objects from ``node`` outwards in the target? For the very end."""
         return self._outwards(node, self._is_left)
 
     def is_there(self, node: Node) -> str:
@@ -49,7 +49,7 @@ class Presence:
         return _any([self._has_more(node, inner), *map(self.is_there, inner), stays])
 
     def observe(self, nodes: Iterable[Node]) -> None:
-        """Write down what `will_be_there` has to know of these objects, before anything is put into them."""
+        """Write down what ``will_be_there`` has to know of these objects, before anything is put into them."""
         for node in nodes:
             if node is not self.frame.root and node.path not in self.more:
                 self.more[node.path] = self.frame.writer.fresh("more")
@@ -65,7 +65,7 @@ class Presence:
         return _any([self.more[node.path], *carried, *inner, self._will_stay(node)])
 
     def _will_stay(self, node: Node) -> str:
-        """Return the condition that the way back leaves the object there even if nothing is left in it (`STAYS`)."""
+        """Return the condition that the way back leaves the object there even if nothing is left in it (``STAYS``)."""
         if node.put is not None or self._is_in_a_field(self.frame.parent(node)):
             return "False"
         filled = "True" if self.frame.is_required(self.frame.source_schema, node) else f"not {node.old}"

@@ -22,7 +22,7 @@ from restow.crds.schema import schema_at
 
 __all__ = ["Inner", "Repeat"]
 
-#: Writes the code of the scope inside (`compile.scope.write_scope`, which in turn gets here).
+#: Writes the code of the scope inside (``compile.scope.write_scope``, which in turn gets here).
 Inner = Callable[..., tuple[str, str]]
 
 

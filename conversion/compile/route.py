@@ -1,7 +1,7 @@
 """Compiles the way from one version to another into one function, whatever lies between.
 
 A route is one leg (spoke to hub, hub to spoke) or two (spoke to spoke); the stash is read before the first and written
-after the last. The generated text is kept (`Route.source`) for reading.
+after the last. The generated text is kept (``Route.source``) for reading.
 
 Pure.
 """
@@ -79,7 +79,7 @@ class CompiledLeg:
     """Two generated functions for a leg: for objects without a stash, as nearly all are, and for those with one.
 
     Both return the new object and the entries of what the target's version cannot say (None if there are none);
-    `with_stash` also takes the entries of what the target's version alone can say. `source` is their text.
+    ``with_stash`` also takes the entries of what the target's version alone can say. ``source`` is their text.
     """
 
     leg: Leg
@@ -90,10 +90,11 @@ class CompiledLeg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """A compiled conversion. `function` takes an object (a JSON tree) and returns another; it never changes its input.
+    """A compiled conversion. ``function`` takes an object (a JSON tree) and returns another; it never changes its
+    input.
 
-    `touched` are the top-level fields that it looks into besides apiVersion and metadata: the values of all others
-    are passed on as they are, whatever they are. `source` is the text of the generated code.
+    ``touched`` are the top-level fields that it looks into besides apiVersion and metadata: the values of all others
+    are passed on as they are, whatever they are. ``source`` is the text of the generated code.
     """
 
     source_version: str
@@ -119,7 +120,7 @@ def compile_leg(leg: Leg) -> CompiledLeg:
 
 
 def join_route(legs: Sequence[CompiledLeg], api_version: str, *, stash_key: str, budget: int) -> Route:
-    """Join compiled legs to a route whose results are of `api_version` (`group/version`)."""
+    """Join compiled legs to a route whose results are of ``api_version`` (``group/version``)."""
 
     def convert_with_stash(obj: Json) -> Json:
         obj, stash = unseal(obj, stash_key)

@@ -43,9 +43,9 @@ def write_scope(
     source_schema: Schema | None,
     target_schema: Schema | None,
 ) -> tuple[str, str]:
-    """Write the code that converts the object in the variable `old`; return the variables of the result and the loss.
+    """Write the code that converts the object in the variable ``old``; return the variables of the result and the loss.
 
-    `kept` is the variable of what the stash has for this object, or `NOTHING_KEPT`.
+    ``kept`` is the variable of what the stash has for this object, or ``NOTHING_KEPT``.
     """
     frame = Frame(
         stage=stage,

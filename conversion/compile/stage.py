@@ -27,9 +27,9 @@ Item = tuple[str, tuple[str, ...]]
 
 @dataclass(slots=True)
 class Stage:
-    """The stage under construction; `root` is the variable of the whole source object.
+    """The stage under construction; ``root`` is the variable of the whole source object.
 
-    `items` are the list items that the code being written stands in, outermost first.
+    ``items`` are the list items that the code being written stands in, outermost first.
     """
 
     writer: Writer
@@ -83,7 +83,11 @@ def paths(rule: Rule, side: Side) -> tuple[Path, ...]:
 
 
 def read_steps(text: str) -> tuple[Path, ...]:
-    """Return the paths of a read from the root: to a list, from its item on, and so on. Raises PathError."""
+    """Return the paths of a read from the root: to a list, from its item on, and so on.
+
+    Raises:
+        PathError: the text is no path.
+    """
     first, *others = text.removeprefix(FROM_ROOT).split(_SAME_KEYS)
     return (parse(first), *(parse(other) if other else () for other in others))
 

@@ -23,8 +23,8 @@ Claim = tuple[Rule, int]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A field. `value` names the generated variable of what was taken; `new` and `old` those of an object: the copy
-    that becomes the target's (None where there is none), and the source's own.
+    """A field. ``value`` names the generated variable of what was taken; ``new`` and ``old`` those of an object: the
+    copy that becomes the target's (None where there is none), and the source's own.
     """
 
     path: Path

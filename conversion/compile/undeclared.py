@@ -28,7 +28,7 @@ class Undeclared:
     leaves: Leaves
 
     def clear(self, node: Node) -> None:
-        """Write that it is taken out, below `node`."""
+        """Write that it is taken out, below ``node``."""
         for child in node.children.values():
             if child.put and not child.take:
                 value = self._writer.fresh("v", child.name)

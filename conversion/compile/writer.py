@@ -16,7 +16,7 @@ _ODD = re.compile(r"[^A-Za-z0-9]")
 
 
 class Writer:
-    """One function under construction. `names` become the globals of the generated code."""
+    """One function under construction. ``names`` become the globals of the generated code."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = dict(names)
@@ -30,7 +30,7 @@ class Writer:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Write `head` and indent what follows; an empty block gets a `pass`."""
+        """Write ``head`` and indent what follows; an empty block gets a ``pass``."""
         self(head)
         self._depth += 1
         size = len(self._lines)
@@ -40,7 +40,7 @@ class Writer:
         self._depth -= 1
 
     def fresh(self, stem: str, field: str = "") -> str:
-        """Return a name that is not in use; with `field`, one that reminds of it."""
+        """Return a name that is not in use; with ``field``, one that reminds of it."""
         self._count += 1
         return f"{stem}_{_ODD.sub('_', field)}_{self._count}" if field else f"{stem}{self._count}"
 
@@ -62,11 +62,11 @@ class Writer:
         return repr(value) if isinstance(value, str | int | None) else self.constant("constant", value)
 
     def position(self) -> int:
-        """Return where the next line will stand, for `insert`."""
+        """Return where the next line will stand, for ``insert``."""
         return len(self._lines)
 
     def insert(self, position: int, line: str, depth: int) -> None:
-        """Write a line above what was written since `position`."""
+        """Write a line above what was written since ``position``."""
         self._lines.insert(position, "    " * depth + line)
 
     @property

@@ -41,7 +41,7 @@ class _Claims:
         return cls({parse(text): rule for rule in rules for text in rule.claims(side)})
 
     def below(self, path: Path) -> bool:
-        """Say whether something inside of `path` is claimed."""
+        """Say whether something inside of ``path`` is claimed."""
         return any(starts_with(claim, path) and claim != path for claim in self.rules)
 
 

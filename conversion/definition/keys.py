@@ -29,7 +29,7 @@ def check_keys(rule: Scope, findings: Findings) -> None:
 
 
 def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:
-    """Return the rules with every `each` knowing the hub's list-map keys; without a schema it has none."""
+    """Return the rules with every ``each`` knowing the hub's list-map keys; without a schema it has none."""
     return tuple(_with_keys(rule, hub) if isinstance(rule, Scope) else rule for rule in rules)
 
 

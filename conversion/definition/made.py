@@ -35,7 +35,7 @@ def _is_required(schema: Schema, path: Path) -> bool:
 
 
 def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
-    """Say whether a rule has something to give whenever the object at `around` is there."""
+    """Say whether a rule has something to give whenever the object at ``around`` is there."""
     if not isinstance(rule, Move | Lens | Scope):
         return False
     paths = [parse(text) for text in rule.claims(side)]
@@ -43,7 +43,7 @@ def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
 
 
 def _beyond(path: Path, around: Path) -> range:
-    """Return the lengths of those beginnings of `path` that are no beginnings of `around`."""
+    """Return the lengths of those beginnings of ``path`` that are no beginnings of ``around``."""
     common = 0
     while common < min(len(path) - 1, len(around)) and path[common] == around[common]:
         common += 1

@@ -25,7 +25,7 @@ Cover = Callable[[Sequence[Rule], Schema, Schema, Findings], None]
 
 
 def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: Findings, cover: Cover) -> None:
-    """Report what does not fit in one rule; `cover` checks the fields of schemas that it compares or enters."""
+    """Report what does not fit in one rule; ``cover`` checks the fields of schemas that it compares or enters."""
     match rule:
         case Move():
             _check_same(rule, spoke, hub, findings, cover)

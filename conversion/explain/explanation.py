@@ -40,9 +40,10 @@ _ROOM: Final[tuple[Steps, ...]] = (("metadata",), ("metadata", "annotations"))
 
 
 def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
-    """Explain how an object becomes one of another version (`group/version`).
+    """Explain how an object becomes one of another version (``group/version``).
 
-    Raises ObjectError as `Graph.convert` does, and if the object is of that version already.
+    Raises:
+        ObjectError: as ``Graph.convert`` does, and if the object is of that version already.
     """
     result = graph.convert(obj, api_version)
     if result is obj:

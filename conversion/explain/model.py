@@ -1,7 +1,7 @@
 """What an explanation consists of: where each leaf of a result came from, and what became of each leaf of the source.
 
-Places are steps from the root of the object (`("spec", "ports", 0, "name")`), shown as JSON pointers. A leaf is what
-holds nothing: a scalar, null, `{}`, `[]`.
+Places are steps from the root of the object (``("spec", "ports", 0, "name")``), shown as JSON pointers. A leaf is what
+holds nothing: a scalar, null, ``{}``, ``[]``.
 
 Pure.
 """
@@ -95,7 +95,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a leaf of the source. `where` is the stash entry (`v1 .spec.weight`), `reason` the author's."""
+    """What became of a leaf of the source.
+
+    ``where`` is the stash entry (``v1 .spec.weight``), ``reason`` the author's.
+    """
 
     place: Steps
     ending: Ending
@@ -121,7 +124,7 @@ class Defaulted:
 class Link:
     """The field of the source that a field of the result stands for; None if none does.
 
-    `opaque`: a function made the value, so items of lists in it need not correspond by position.
+    ``opaque``: a function made the value, so items of lists in it need not correspond by position.
     """
 
     source: Steps | None
@@ -159,10 +162,11 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One object's conversion, explained. `route` are the versions on the way, the first and the last included.
+    """One object's conversion, explained. ``route`` are the versions on the way, the first and the last included.
 
-    `pruned` and `defaulted` say what the API server does to the result when it is written, as paths of schemas; empty
-    if the target has no schema. `stash_before` and `stash_after` are the decoded annotations, None without one.
+    ``pruned`` and ``defaulted`` say what the API server does to the result when it is written, as paths of schemas;
+    empty if the target has no schema. ``stash_before`` and ``stash_after`` are the decoded annotations, None without
+    one.
     """
 
     route: tuple[str, ...]

@@ -27,7 +27,8 @@ __all__ = ["Part", "Sides", "parts"]
 class Part:
     """One item: its step in the source and in the target, None where it is not; empty for an object as a whole.
 
-    `plain` is its step in what the target would have been without a stash; `kept` and `lost` are its stash entries.
+    ``plain`` is its step in what the target would have been without a stash; ``kept`` and ``lost`` are its stash
+    entries.
     """
 
     source: Steps | None

@@ -1,6 +1,6 @@
 """What the API server adds to an object when it is written: the defaults of its version's schema.
 
-Source: apiextensions `schema/defaulting`. What it takes away is `restow.crds.pruned_paths`.
+Source: apiextensions ``schema/defaulting``. What it takes away is ``restow.crds.pruned_paths``.
 
 Pure.
 """

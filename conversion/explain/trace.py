@@ -45,8 +45,8 @@ class Trace:
 def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost: Kept) -> Trace:
     """Explain one leg. The objects are without their stash annotations.
 
-    `target` is what became of `source`, `plain` what would have become of it without a stash; `kept` are the entries
-    of the stash that the leg found for its target, `lost` those that it left for its source.
+    ``target`` is what became of ``source``, ``plain`` what would have become of it without a stash; ``kept`` are the
+    entries of the stash that the leg found for its target, ``lost`` those that it left for its source.
     """
     tracer = _Tracer(leg.source, source)
     tracer.scope(_Scope(leg.rules, leg.direction, source, target, plain, kept, lost, leg.target_schema))
@@ -57,8 +57,8 @@ def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost
 class _Scope:
     """One object in both versions (the root, a list item, a map value) and the rules between them.
 
-    `at` and `to` are its places in the source and in the target; `around` names the rules that it stands in, `kept_at`
-    where the stash has its entries.
+    ``at`` and ``to`` are its places in the source and in the target; ``around`` names the rules that it stands in,
+    ``kept_at`` where the stash has its entries.
     """
 
     rules: Sequence[Rule]
@@ -86,11 +86,11 @@ class _Scope:
         return f"{rule.label} in {self.around}" if self.around else rule.label
 
     def is_on_the_way(self, path: Path) -> bool:
-        """Say whether a rule claims something inside of `path`."""
+        """Say whether a rule claims something inside of ``path``."""
         return any(starts_with(claim, path) and claim != path for claim in (*self.takes, *self.puts))
 
     def is_taken(self, path: Path) -> bool:
-        """Say whether a rule takes `path`, or something around it, out of the source."""
+        """Say whether a rule takes ``path``, or something around it, out of the source."""
         return any(starts_with(path, claim) for claim in self.takes)
 
     def taken(self, rule: Rule) -> tuple[Path, ...]:

@@ -3,15 +3,15 @@
 Comments, key order, quotes, anchors, block texts, blank lines, indentation and line breaks of what a conversion does
 not touch are kept, byte for byte; what it moves or renames takes its comments along.
 
-Why not ruamel.yaml's round trip: `benchmarks/manifests.py` makes the same edit to real manifests of up to 60 kB with
+Why not ruamel.yaml's round trip: ``benchmarks/manifests.py`` makes the same edit to real manifests of up to 60 kB with
 both. Of 213 files of Gardener, Cluster API and restow, 210 have a diff of only the edited lines here, and 121 with
 ruamel.yaml at the best of ten settings for each file, which otherwise indents, breaks or quotes other lines too.
 
 Public:
-- `convert_manifest`: a text, converted, with the outcome of every object in it; `Targets` says what is wanted;
-- `read`: the documents of a text (`Document`), as kubectl reads them;
-- `write_yaml`: data as YAML that kubectl reads as just that;
-- `NotYaml`: the text is neither YAML nor JSON, for instance a template.
+- ``convert_manifest``: a text, converted, with the outcome of every object in it; ``Targets`` says what is wanted;
+- ``read``: the documents of a text (``Document``), as kubectl reads them;
+- ``write_yaml``: data as YAML that kubectl reads as just that;
+- ``NotYaml``: the text is neither YAML nor JSON, for instance a template.
 
 Nothing here does I/O.
 """

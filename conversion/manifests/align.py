@@ -20,7 +20,7 @@ _MOST_PAIRS: Final = 20_000
 
 
 def align(old: Sequence[Any], new: Sequence[Any], *, taken: Collection[int] = ()) -> list[int | None]:
-    """Return for each new item the index of its old one, None if there is none; each old one, but `taken`, once."""
+    """Return for each new item the index of its old one, None if there is none; each old one, but ``taken``, once."""
     free = [index for index in range(len(old)) if index not in taken]
     found: list[int | None] = [None] * len(new)
     by_text: dict[bytes, deque[int]] = defaultdict(deque)

@@ -24,7 +24,7 @@ _COMMENT: Final = re.compile(r"(?<=[ \t])#[^\r\n]*")
 
 @dataclass(slots=True)
 class Block:
-    """The editor of block collections. `owners` has, by their old places, all that can be moved, and out of what."""
+    """The editor of block collections. ``owners`` has, by their old places, all that can be moved, and out of what."""
 
     draft: Draft
     owners: dict[Steps, tuple[Child, Collection]] = field(default_factory=dict)
@@ -46,7 +46,10 @@ class Block:
     def _lines(
         self, node: Collection, children: list[Child], old: Any, new: Any, place: Steps, floor: int, bottom: int
     ) -> str:
-        """Write a collection's lines from `floor`, which may be in the middle of a line (`- a: 1`), to `bottom`."""
+        """Write a collection's lines from ``floor``, which may be in the middle of a line (``- a.
+
+        1``), to ``bottom``.
+        """
         if isinstance(node, Mapping):
             lines = "".join(self._fields(node, children, old, new, place))
         else:
@@ -144,7 +147,7 @@ class Block:
         return self._start(child, owner) + "-" + self._value(child, owner, old, new, place, child.mark + 1)
 
     def _value(self, child: Child, owner: Collection, old: Any, new: Any, place: Steps, behind: int) -> str:
-        """Write what follows the colon or dash that ends at `behind`: the value, comments, and lines below."""
+        """Write what follows the colon or dash that ends at ``behind``: the value, comments, and lines below."""
         draft, text, node = self.draft, self.draft.text, child.node
         if draft.stays(node, old, new):
             draft.note(node)
@@ -209,7 +212,7 @@ def _wants_lines(new: Any, node: Node) -> bool:
 
 
 def _beside(lines: str, column: int) -> str:
-    """Return lines of a collection at `column` as they stand behind a dash: without blank lines and pad at first."""
+    """Return lines of a collection at ``column`` as they stand behind a dash: without blank lines and pad at first."""
     while "\n" in lines and not lines.partition("\n")[0].strip():
         lines = lines.partition("\n")[2]
     return lines.removeprefix(" " * column)

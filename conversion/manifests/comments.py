@@ -1,4 +1,4 @@
-"""The comments of a document: found between its values, where a `#` is no part of a text.
+"""The comments of a document: found between its values, where a ``#`` is no part of a text.
 
 Pure.
 """
@@ -28,7 +28,7 @@ class Comment:
 
 
 def comments(text: str, root: Node, start: int, end: int) -> Iterator[Comment]:
-    """Yield the comments of a document that stands from `start` to `end` in a text."""
+    """Yield the comments of a document that stands from ``start`` to ``end`` in a text."""
     position, line = start, text.count("\n", 0, start) + 1
     for begin, behind in (*sorted(_leaves(root)), (end, end)):
         for found in _COMMENT.finditer(text, position, max(position, begin)):

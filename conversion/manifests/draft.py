@@ -23,7 +23,7 @@ _NOWHERE: Final[Steps] = ("", -1)
 
 @dataclass(slots=True)
 class Draft:
-    """One document under edit. `text` is all of its stream and ends with a line break."""
+    """One document under edit. ``text`` is all of its stream and ends with a line break."""
 
     text: str
     style: Style
@@ -37,7 +37,7 @@ class Draft:
         return same(old, new) and (not self.has_aliases or self._aliases_hold(node))
 
     def can_say(self, alias: Alias, value: Any) -> bool:
-        """Say whether an alias, as it stands, means `value` in the new text."""
+        """Say whether an alias, as it stands, means ``value`` in the new text."""
         return alias.name in self.emitted and same(self.emitted[alias.name], value)
 
     def note(self, node: Node) -> None:
@@ -52,7 +52,7 @@ class Draft:
             self.emitted[node.anchor] = value
 
     def fits(self, node: Node, new: Any) -> TypeGuard[Collection]:
-        """Say whether a collection can be edited into `new`: both are of a kind, and neither is empty."""
+        """Say whether a collection can be edited into ``new``: both are of a kind, and neither is empty."""
         if isinstance(node, Mapping):
             return isinstance(new, dict) and bool(new) and bool(node.entries) and not node.odd
         return isinstance(node, Sequence) and isinstance(new, list) and bool(new) and bool(node.items)

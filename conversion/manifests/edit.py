@@ -33,7 +33,7 @@ class Edit:
 
 
 def edit(text: str, root: Node, new: Any, links: Tracing) -> Edit:
-    """Return the edit of `text` that makes its document at `root` say `new`."""
+    """Return the edit of ``text`` that makes its document at ``root`` say ``new``."""
     whole = text if text.endswith("\n") else text + "\n"
     nodes, old = dict(places(root)), data(root)
     draft = Draft(

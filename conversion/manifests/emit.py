@@ -1,7 +1,7 @@
 """Writes values that were not in a document before, in its style.
 
-A value has a `head`, which stands on the line of its key or dash, and a `body` of whole lines below it. Either may be
-empty. Texts are quoted where any YAML reader could take them for something else.
+A value has a ``head``, which stands on the line of its key or dash, and a ``body`` of whole lines below it. Either may
+be empty. Texts are quoted where any YAML reader could take them for something else.
 
 Pure.
 """
@@ -36,7 +36,7 @@ class Written:
 
 
 def value(data: Any, column: int, style: Style, *, in_list: bool = False) -> Written:
-    """Write a value whose key or dash stands at `column`."""
+    """Write a value whose key or dash stands at ``column``."""
     if isinstance(data, dict | list) and data:
         deeper = 2 if in_list else style.step if isinstance(data, dict) else style.offset
         return Written("", lines(data, column + deeper, style))
@@ -65,7 +65,7 @@ def item(data: Any, column: int, style: Style) -> str:
 
 
 def flow(data: Any, style: Style, *, indent: str | None = None) -> str:
-    """Write a value on one line; or, given the `indent` of its own line, JSON over several lines."""
+    """Write a value on one line; or, given the ``indent`` of its own line, JSON over several lines."""
     if style.json:
         if indent is None or not isinstance(data, dict | list):
             return json.dumps(data, ensure_ascii=False)

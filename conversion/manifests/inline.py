@@ -20,7 +20,7 @@ __all__ = ["inline"]
 
 
 def inline(draft: Draft, node: Node, old: Any, new: Any, place: Steps, *, flow: bool) -> str:
-    """Return the new text of a value, anchor included. `flow` says that it stands in a collection in flow style."""
+    """Return the new text of a value, anchor included. ``flow`` says that it stands in a collection in flow style."""
     if draft.stays(node, old, new):
         draft.note(node)
         return draft.text[node.start : node.end]
@@ -146,7 +146,7 @@ class _Flow:
 
 
 def _indent(draft: Draft, position: int) -> str | None:
-    """Return the indentation of the line at `position`, None if the whole document stands on one line."""
+    """Return the indentation of the line at ``position``, None if the whole document stands on one line."""
     start = draft.layout.line_start(position)
     line = draft.text[start : draft.layout.line_end(position)]
     return line[: len(line) - len(line.lstrip(" \t"))] if draft.text.rstrip().count("\n") else None

@@ -22,11 +22,11 @@ _PROPERTIES: Final = re.compile(r"[&!]\S*(?:\s+[&!]\S*)?")
 
 @dataclass(slots=True, eq=False)
 class Child:
-    """A field or item and its place in the text; all but `mark` are at the beginning of a line, or behind the text.
+    """A field or item and its place in the text; all but ``mark`` are at the beginning of a line, or behind the text.
 
     Attributes:
         free, head, start: where its free lines, its head and its own lines begin. The first child of a collection that
-            begins in the middle of a line (`- a: 1`) has none of its own: there `start` is `mark`.
+            begins in the middle of a line (``- a: 1``) has none of its own: there ``start`` is ``mark``.
         mark: its key or its dash.
         floor: where the lines of its value begin, if that is a block collection: may be in the middle of a line too.
         bottom: where the lines of its value end, foot of the innermost included.
@@ -72,7 +72,10 @@ class Layout:
         return self._children(child.node, child.floor)
 
     def region_end(self, child: Child, column: int) -> int:
-        """Return where the lines of a child's block collection end, above the child's foot; `column` is the child's."""
+        """Return where the lines of a child's block collection end, above the child's foot.
+
+        ``column`` is the child's.
+        """
         assert is_block(child.node)
         return self._foot(self.of(child)[-1].end, max(child.node.column, column + 1))
 
@@ -125,7 +128,7 @@ class Layout:
         return node.inner if "\n" not in self.text[behind : node.inner] else self.line_end(behind)
 
     def _head(self, free: int, start: int) -> int:
-        """Return where the comment lines directly above `start` begin."""
+        """Return where the comment lines directly above ``start`` begin."""
         while start > free:
             above = self.line_start(start - 1)
             if above < free or not self.text[above:start].lstrip(" \t").startswith("#"):
@@ -134,7 +137,7 @@ class Layout:
         return start
 
     def _foot(self, position: int, column: int) -> int:
-        """Return the end of the comment lines from `position` on that are indented by `column` or deeper."""
+        """Return the end of the comment lines from ``position`` on that are indented by ``column`` or deeper."""
         end = position
         while position < len(self.text):
             below = self.line_end(position)

@@ -39,7 +39,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """A converted manifest. `documents` has the data of all its documents, ABSENT for one that JSON cannot say."""
+    """A converted manifest. ``documents`` has the data of all its documents, ABSENT for one that JSON cannot say."""
 
     text: str = field(repr=False)
     documents: tuple[Any, ...] = field(repr=False)
@@ -52,9 +52,12 @@ class Converted:
 
 
 def convert_manifest(text: str, graph: Graph, targets: Targets, *, keeps_stash: bool = True) -> Converted:
-    """Convert the objects of a manifest. Raises NotYaml if the text is neither YAML nor JSON.
+    """Convert the objects of a manifest.
 
-    Without `keeps_stash`, what the target version cannot say is left out and told (`Outcome.lost`).
+    Without ``keeps_stash``, what the target version cannot say is left out and told (``Outcome.lost``).
+
+    Raises:
+        NotYaml: the text is neither YAML nor JSON.
     """
     mark = _MARK if text.startswith(_MARK) else ""
     text = text.removeprefix(_MARK)

@@ -17,7 +17,7 @@ __all__ = ["Matches", "Tracing", "match", "places"]
 
 
 class Tracing(Protocol):
-    """What `restow.conversion.explain.Links` can tell."""
+    """What ``restow.conversion.explain.Links`` can tell."""
 
     def trace(self, place: Steps) -> tuple[Steps, bool] | None:
         """Return the place before, and whether positions in lists are to be trusted; None if there was none."""
@@ -26,9 +26,9 @@ class Tracing(Protocol):
 
 @dataclass(slots=True)
 class Matches:
-    """`before` has the old place of each new field that has one of its own; `after` is its inverse.
+    """``before`` has the old place of each new field that has one of its own; ``after`` is its inverse.
 
-    `beside` has the old place near which a new field without one belongs.
+    ``beside`` has the old place near which a new field without one belongs.
     """
 
     before: dict[Steps, Steps] = field(default_factory=dict)
@@ -59,7 +59,7 @@ def places(node: Node, place: Steps = ()) -> Iterator[tuple[Steps, Node]]:
 
 
 def match(nodes: dict[Steps, Node], old: Any, new: Any, links: Tracing) -> Matches:
-    """Match a document's `nodes`, whose data is `old`, with the data that it is to have."""
+    """Match a document's ``nodes``, whose data is ``old``, with the data that it is to have."""
     found = Matches()
     found.pair((), ())
     matcher = _Matcher(nodes, links, found)
@@ -84,7 +84,10 @@ class _Matcher:
             self.in_place(child, below)
 
     def elsewhere(self, old: Any, new: Any, place: Steps) -> Steps | None:
-        """Match the rest; `old` is the data of the whole document. Return the old place of the first thing in `new`."""
+        """Match the rest; ``old`` is the data of the whole document.
+
+        Return the old place of the first thing in ``new``.
+        """
         if isinstance(new, list):
             self._items(old, new, place)
         children = new.items() if isinstance(new, dict) else enumerate(new) if isinstance(new, list) else ()

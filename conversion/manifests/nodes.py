@@ -1,7 +1,7 @@
 """A YAML document as its values and where each of them stands in the text.
 
-Offsets count characters of the whole text. A node's `start` is before its anchor and tag, its `inner` behind them,
-its `end` behind its last character; comments and blank lines around it are not part of it.
+Offsets count characters of the whole text. A node's ``start`` is before its anchor and tag, its ``inner`` behind them,
+its ``end`` behind its last character; comments and blank lines around it are not part of it.
 
 Pure.
 """
@@ -43,7 +43,7 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Scalar(Node):
-    """A scalar; `style` is the character that it begins with (`'`, `"`, `|`, `>`), empty for a plain one."""
+    """A scalar; ``style`` is the character that it begins with (``'``, ``"``, ``|``, ``>``), empty for a plain one."""
 
     value: Any
     style: str
@@ -59,7 +59,7 @@ class Alias(Node):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A field of a mapping. `merges`: it is a merge key (`<<`), whose fields become those of the mapping."""
+    """A field of a mapping. ``merges``: it is a merge key (``<<``), whose fields become those of the mapping."""
 
     key: Scalar
     name: str
@@ -69,7 +69,10 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class Mapping(Node):
-    """An object. `column` is that of its keys. `odd`: written in a way that cannot be edited in place (`? key`)."""
+    """An object.
+
+    ``column`` is that of its keys. ``odd``: written in a way that cannot be edited in place (``? key``).
+    """
 
     flow: bool
     column: int
@@ -79,7 +82,10 @@ class Mapping(Node):
 
 @dataclass(slots=True, eq=False)
 class Sequence(Node):
-    """A list. `dashes` are the offsets of its items' dashes, empty in flow style; `column` is that of the dashes."""
+    """A list.
+
+    ``dashes`` are the offsets of its items' dashes, empty in flow style; ``column`` is that of the dashes.
+    """
 
     flow: bool
     column: int
@@ -92,9 +98,10 @@ Collection = Mapping | Sequence
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a stream. `problem` says why its data is no JSON, with the line; `root` is None if it is empty.
+    """One document of a stream. ``problem`` says why its data is no JSON, with the line; ``root`` is None if it is
+    empty.
 
-    `begin` is the offset of its `---`, or of its first value; `line` is that of its first value, from 1.
+    ``begin`` is the offset of its ``---``, or of its first value; ``line`` is that of its first value, from 1.
     """
 
     root: Node | None

@@ -1,7 +1,7 @@
 """The objects of a document, and their conversion: a document is one object, or a list of them.
 
-`kind: List`, as kubectl prints it, may hold objects of any kind; a typed list (`WidgetList`) holds those of one, which
-may leave out apiVersion and kind.
+``kind: List``, as kubectl prints it, may hold objects of any kind; a typed list (``WidgetList``) holds those of one,
+which may leave out apiVersion and kind.
 
 Pure.
 """
@@ -41,10 +41,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One object. `line` is that of its document, `pointer` its place in it (empty for a document of its own).
+    """One object. ``line`` is that of its document, ``pointer`` its place in it (empty for a document of its own).
 
-    `error` is a sentence without values, `lost` what a stash would have kept and nothing keeps now, `warnings` are
-    sentences.
+    ``error`` is a sentence without values, ``lost`` what a stash would have kept and nothing keeps now, ``warnings``
+    are sentences.
     """
 
     status: Status
@@ -87,7 +87,7 @@ class Work:
     links: dict[Steps, Links] = field(default_factory=dict)
 
     def trace(self, place: Steps) -> tuple[Steps, bool] | None:
-        """Return the old place of a field of the document, as `Links.trace` does for one object."""
+        """Return the old place of a field of the document, as ``Links.trace`` does for one object."""
         for size in range(len(place), -1, -1):
             links = self.links.get(place[:size])
             if links is not None:
@@ -113,7 +113,7 @@ def objects_of(document: Any, place: Steps = ()) -> Iterator[tuple[str, Json]]:
 def convert_objects(work: Work, document: Any, place: Steps = (), given: Mapping[str, str] | None = None) -> Any:
     """Return a document with its objects converted; those that cannot be are as they were.
 
-    `given` are the apiVersion and kind that an item of a typed list may leave out.
+    ``given`` are the apiVersion and kind that an item of a typed list may leave out.
     """
     if not isinstance(document, dict):
         work.outcomes.append(_outcome(work, Status.OTHER, {}, place))

@@ -31,7 +31,7 @@ _MERGE: Final = "<<"
 
 
 class NotYaml(ValueError):
-    """The text cannot be read. `line` counts from 1; `problem` is the parser's."""
+    """The text cannot be read. ``line`` counts from 1; ``problem`` is the parser's."""
 
     def __init__(self, line: int, problem: str) -> None:
         self.line = line
@@ -40,7 +40,11 @@ class NotYaml(ValueError):
 
 
 def read(text: str) -> list[Document]:
-    """Return the documents of a text without byte order mark. Raises NotYaml."""
+    """Return the documents of a text without byte order mark.
+
+    Raises:
+        NotYaml: the text is no YAML.
+    """
     try:
         return list(_documents(text))
     except yaml.YAMLError as error:
@@ -71,7 +75,7 @@ def _documents(text: str) -> Iterator[Document]:
 
 @dataclass(slots=True)
 class _Composer:
-    """Makes the nodes of one document. `problem` is the first thing in it that JSON cannot say."""
+    """Makes the nodes of one document. ``problem`` is the first thing in it that JSON cannot say."""
 
     text: str
     events: Iterator[Any]
@@ -125,7 +129,7 @@ class _Composer:
         return self._known(Scalar(start, inner, end, event.anchor, event.tag, value, style), 0)
 
     def _block_end(self, inner: int, end: int) -> int:
-        """Return the end of a block scalar: blank lines behind it belong to it only if it keeps them (`|+`)."""
+        """Return the end of a block scalar: blank lines behind it belong to it only if it keeps them (``|+``)."""
         keeps = "+" in self.text[inner : self.text.find("\n", inner)].partition("#")[0]
         body = self.text[inner:end]
         if keeps:

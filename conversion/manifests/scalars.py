@@ -1,7 +1,7 @@
 """What a scalar of a manifest means: as kubectl reads it and sends it, which is neither YAML 1.1 nor 1.2.
 
-Source: sigs.k8s.io/yaml over go-yaml v2 (`resolve.go`), then Go's JSON. So `on` and `y` are true, `0777` and `0x1F` are
-integers, `1:30` and `2026-01-01` are texts, and a float without a fraction arrives as an integer.
+Source: sigs.k8s.io/yaml over go-yaml v2 (``resolve.go``), then Go's JSON. So ``on`` and ``y`` are true, ``0777`` and
+``0x1F`` are integers, ``1:30`` and ``2026-01-01`` are texts, and a float without a fraction arrives as an integer.
 
 Pure.
 """
@@ -32,14 +32,22 @@ class Unsayable(ValueError):
 
 
 def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
-    """Return the JSON value of a scalar; `plain` is one without quotes. Raises Unsayable."""
+    """Return the JSON value of a scalar; ``plain`` is one without quotes.
+
+    Raises:
+        Unsayable: JSON cannot say it.
+    """
     if tag is not None and tag != "!":
         return _tagged(text, tag)
     return _plain(text) if plain and tag is None else text
 
 
 def key_text(value: Any) -> str:
-    """Return the name of a field whose key is this value. Raises Unsayable for null and collections."""
+    """Return the name of a field whose key is this value.
+
+    Raises:
+        Unsayable: it is given null and collections.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -16,9 +16,9 @@ __all__ = ["Style", "style_of"]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The indentation of nested objects (`step`) and of lists in objects (`offset`), in columns; the line break.
+    """The indentation of nested objects (``step``) and of lists in objects (``offset``), in columns; the line break.
 
-    `quote` is what texts that need quotes have around them, if it can say them. `json`: the document is JSON.
+    ``quote`` is what texts that need quotes have around them, if it can say them. ``json``: the document is JSON.
     """
 
     step: int = 2

@@ -21,14 +21,18 @@ class NoTarget(ConversionError):
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """The apiVersion for each (group, kind) that is to be converted; `lists`: the kind of each (group, list kind)."""
+    """The apiVersion for each (group, kind) that is to be converted; ``lists``: the kind of each (group, list kind)."""
 
     versions: Mapping[tuple[str, str], str]
     lists: Mapping[tuple[str, str], str]
 
     @classmethod
     def of(cls, graph: Graph, to: str, crds: Iterable[Crd] = ()) -> Targets:
-        """Return the targets for `v1beta2` (every kind that has it) or `group/v1beta2`. Raises NoTarget."""
+        """Return the targets for ``v1beta2`` (every kind that has it) or ``group/v1beta2``.
+
+        Raises:
+            NoTarget: there is nothing to go to.
+        """
         group, _, version = to.rpartition("/")
         versions = {
             name: f"{name[0]}/{version}"

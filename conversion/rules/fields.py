@@ -17,12 +17,12 @@ _ITEMS = "[]"
 
 
 def rename(spoke: str, hub: str) -> Rule:
-    """Another name in the same object: `rename("spec.ttl", "spec.timeToLive")`. The value may be a whole subtree."""
+    """Another name in the same object: ``rename("spec.ttl", "spec.timeToLive")``. The value may be a whole subtree."""
     return Move(name="rename", spoke=(spoke,), hub=(hub,))
 
 
 def move(spoke: str, hub: str) -> Rule:
-    """Another place: `move("spec.image", "spec.container.image")`.
+    """Another place: ``move("spec.image", "spec.container.image")``.
 
     An object that the move leaves empty goes too, unless the target's schema requires it; one that it needs is made.
     """
@@ -37,11 +37,11 @@ def enum(
     up: Mapping[Any, Any] | None = None,
     down: Mapping[Any, Any] | None = None,
 ) -> Rule:
-    """Other spellings of the same values, spoke to hub: `enum("spec.mode", {"a": "Alpha", "b": "Beta"})`.
+    """Other spellings of the same values, spoke to hub: ``enum("spec.mode", {"a": "Alpha", "b": "Beta"})``.
 
-    `up` and `down` add values that only one version knows, each with what the other one shows instead:
-    `down={"Gamma": "b"}`. They, and a table in which two values meet, lose information; the stash keeps it. Values in
-    no table pass unchanged. Give `hub` if the field's path differs.
+    ``up`` and ``down`` add values that only one version knows, each with what the other one shows instead:
+    ``down={"Gamma": "b"}``. They, and a table in which two values meet, lose information; the stash keeps it. Values in
+    no table pass unchanged. Give ``hub`` if the field's path differs.
     """
     upward = {**values, **(up or {})}
     downward = {**{value: key for key, value in reversed([*values.items()])}, **(down or {})}
@@ -59,7 +59,7 @@ def enum(
 
 
 def wrap(spoke: str, hub: str) -> Rule:
-    """A value that became a list: `wrap("spec.image", "spec.images[]")`.
+    """A value that became a list: ``wrap("spec.image", "spec.images[]")``.
 
     A list of other than one item shows its first one; the stash keeps the list, and an edit of the first item
     replaces only that.
@@ -77,7 +77,7 @@ def wrap(spoke: str, hub: str) -> Rule:
 
 
 def unwrap(spoke: str, hub: str) -> Rule:
-    """A list that became a value: `unwrap("spec.images[]", "spec.image")`. The mirror of `wrap`."""
+    """A list that became a value: ``unwrap("spec.images[]", "spec.image")``. The mirror of ``wrap``."""
     return Lens(
         name="unwrap",
         spoke=(spoke.removesuffix(_ITEMS),),
@@ -91,7 +91,8 @@ def unwrap(spoke: str, hub: str) -> Rule:
 
 
 def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = None) -> Rule:
-    """A field of one version alone whose value for objects of the other is known: `constant(hub="spec.tier", value=1)`.
+    """A field of one version alone whose value for objects of the other is known: ``constant(hub="spec.tier",
+    value=1)``.
 
     It is written where the object around it is present, and taken away on the way back; any other value is stashed.
     """
@@ -99,21 +100,21 @@ def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = N
 
 
 def default(spoke: str, value: Any, *, hub: str | None = None) -> Rule:
-    """A field that the hub spells out and the spoke may leave out: `default("spec.replicas", 1)`.
+    """A field that the hub spells out and the spoke may leave out: ``default("spec.replicas", 1)``.
 
-    Going up, a missing field becomes `value` where the object around it is present; going down, `value` becomes a
+    Going up, a missing field becomes ``value`` where the object around it is present; going down, ``value`` becomes a
     missing field. Where the other spelling was meant, the stash keeps it.
     """
     return Default(name="default", spoke=(spoke,), hub=(hub or spoke,), value=value)
 
 
 def stash(spoke: str | None = None, *, hub: str | None = None) -> Rule:
-    """A field that the other version cannot say: kept there in the stash annotation. `stash(hub="spec.weight")`."""
+    """A field that the other version cannot say: kept there in the stash annotation. ``stash(hub="spec.weight")``."""
     return Private(name="stash", spoke=_side(spoke), hub=_side(hub))
 
 
 def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
-    """A field that is let go on conversion; `acknowledge` says why nobody misses it."""
+    """A field that is let go on conversion; ``acknowledge`` says why nobody misses it."""
     return Private(name="drop", spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
 
 
@@ -130,7 +131,7 @@ class _Table:
         self.values = values
 
     def __call__(self, value: Any) -> Any:
-        """Return the other spelling of `value`."""
+        """Return the other spelling of ``value``."""
         if not isinstance(value, Hashable):
             return value
         found = self.values.get(value, value)

@@ -3,7 +3,7 @@
 A rule is a lens: it claims fields of the spoke and fields of the hub and says how each becomes the other. What
 no rule claims is the same in both versions and passes by itself, unknown fields included.
 
-Constructing a rule never fails, so that `Registry.freeze` can report every defect at once.
+Constructing a rule never fails, so that ``Registry.freeze`` can report every defect at once.
 
 Pure.
 """
@@ -40,7 +40,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A declaration; `name` is the constructor it came from, for messages."""
+    """A declaration; ``name`` is the constructor it came from, for messages."""
 
     name: str
     spoke: tuple[str, ...] = ()
@@ -64,9 +64,9 @@ class Move(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lens(Rule):
-    """Values computed from values, both ways. See `rules.pair` for the contract of the functions.
+    """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
-    `exact` holds, per direction, the values known to come back unchanged (an enum's table); `singleton` is the side
+    ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
     that holds a list of one. Both only let the compiler leave out a check.
     """
 
@@ -94,7 +94,7 @@ class Lens(Rule):
         """Say whether a conversion in that direction is verified by its inverse.
 
         An author's lens that declares a loss in the other direction only is left alone in this one: its reverse
-        function may depend on more than its argument (`reads`).
+        function may depend on more than its argument (``reads``).
         """
         own = self.tables is None and self.singleton is None
         return not own or self.loses in ("nothing", "both", direction)
@@ -109,14 +109,14 @@ class Constant(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default(Rule):
-    """A field that the hub always has and whose absence in the spoke means `value`."""
+    """A field that the hub always has and whose absence in the spoke means ``value``."""
 
     value: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private(Rule):
-    """A field that one side alone has: kept in the stash, or dropped if `acknowledge` says why that is no loss."""
+    """A field that one side alone has: kept in the stash, or dropped if ``acknowledge`` says why that is no loss."""
 
     acknowledge: str | None = None
 

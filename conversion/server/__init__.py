@@ -2,10 +2,12 @@
 
 Public:
 
-- `Webhook`, `Phase`, `Limits`, `conversions_by_crd`: what is served, and what is allowed;
-- `AdmissionStep`, `RestoreStash`: admission on the same server, mounted at `/admit/<name>` and `/mutate/<name>`;
-- `ServingCertificate`, `BadCertificate`: TLS from files, replaced while serving; `Clients`: who has to show one too;
-- `bind`, `run_alone`: serve in this process.
+- ``Webhook``, ``Phase``, ``Limits``, ``conversions_by_crd``: what is served, and what is allowed;
+- ``AdmissionStep``, ``RestoreStash``: admission on the same server, mounted at ``/admit/<name>`` and
+  ``/mutate/<name>``;
+- ``ServingCertificate``, ``BadCertificate``: TLS from files, replaced while serving; ``Clients``: who has to show one
+  too;
+- ``bind``, ``run_alone``: serve in this process.
 """
 
 from restow.conversion.server.admitting import AdmissionStep, RestoreStash

@@ -50,7 +50,7 @@ _MOST_WAITING: Final = 64 * _MIB
 
 
 class AdmissionStep(Protocol):
-    """Decides about a request. Mounted at `/admit/<name>` it may not patch, at `/mutate/<name>` it may."""
+    """Decides about a request. Mounted at ``/admit/<name>`` it may not patch, at ``/mutate/<name>`` it may."""
 
     async def __call__(self, request: AdmissionRequest, /) -> Verdict:
         """Return the verdict; whatever is raised refuses the request."""
@@ -58,7 +58,7 @@ class AdmissionStep(Protocol):
 
 
 class RestoreStash:
-    """The mutating step that gives objects the stash back that a client dropped; see `restow.conversion.admission`.
+    """The mutating step that gives objects the stash back that a client dropped; see ``restow.conversion.admission``.
 
     The CRDs say where status is a subresource; without its CRD, a kind's status is taken for a plain field.
     """
@@ -87,13 +87,17 @@ class Lanes:
         self._large = Lane(_LARGE_AT_ONCE, _MOST_WAITING)
 
     def place(self, size: int, values: int) -> AbstractAsyncContextManager[None]:
-        """Wait for a place for a review of so many bytes and values, and keep it. Raises Full."""
+        """Wait for a place for a review of so many bytes and values, and keep it.
+
+        Raises:
+            Full: there is no room for it.
+        """
         cost = size + _BYTES_EACH * values
         return (self._small if cost <= _SMALL else self._large).place(cost, size)
 
 
 class AdmissionEndpoint:
-    """Asks one step. `most` is the largest body, in bytes."""
+    """Asks one step. ``most`` is the largest body, in bytes."""
 
     def __init__(
         self,
@@ -120,7 +124,11 @@ class AdmissionEndpoint:
             counts.add("restow_admission_reviews_total", name, result, amount=0)
 
     async def answer(self, body: bytes | bytearray) -> bytes:
-        """Answer one review. Raises Refusal if the body is none, or there is no room for it."""
+        """Answer one review.
+
+        Raises:
+            Refusal: the body is none, or there is no room for it.
+        """
         started = self._clock.monotonic()
         values = sum(map(body.count, _STRUCTURE))
         if values > _MOST_VALUES:

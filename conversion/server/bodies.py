@@ -39,9 +39,9 @@ class _Waiting:
 
 
 class Bodies:
-    """The bodies that are at work in this process, and large answers. `in_flight` is their size in bytes.
+    """The bodies that are at work in this process, and large answers. ``in_flight`` is their size in bytes.
 
-    `end` ends a request that makes room for others.
+    ``end`` ends a request that makes room for others.
     """
 
     def __init__(self, limits: Limits, clock: Clock, end: Callable[[web.BaseRequest], None]) -> None:
@@ -54,7 +54,11 @@ class Bodies:
         self.in_flight = 0
 
     async def read(self, request: web.BaseRequest, most: int) -> bytes | bytearray:
-        """Return the whole body, of no more than `most` bytes; `release` it when it is done with. Raises Refusal."""
+        """Return the whole body, of no more than ``most`` bytes; ``release`` it when it is done with.
+
+        Raises:
+            Refusal: the request is refused.
+        """
         if request.headers.get(CONTENT_ENCODING, "identity").lower() != "identity":
             message = "the request's body is compressed; only Content-Encoding: identity is accepted"
             raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "encoding", message, hangs_up=True)
@@ -115,7 +119,11 @@ class Bodies:
             self._give_up(waiting)
 
     def _grow(self, waiting: _Waiting | None, before: int, after: int, most: int) -> None:
-        """Count what was received of a body, after slower ones have made room for it if need be. Raises Refusal."""
+        """Count what was received of a body, after slower ones have made room for it if need be.
+
+        Raises:
+            Refusal: the request is refused.
+        """
         _check(after, most)
         while self._excess(before, after) > 0:
             slowest = next(self._slow(after), None)

@@ -1,8 +1,8 @@
 """Who may ask: by default anybody, with an authority for clients only who shows a certificate of it.
 
-An API server shows one to admission webhooks if it is told to (`kubeConfigFile` of a WebhookAdmissionConfiguration:
-apiserver `pkg/admission/plugin/webhook/config`), and never to conversion webhooks (apiextensions-apiserver
-`pkg/apiserver/conversion/webhook_converter.go` gives its client an empty kubeconfig). Whether a certificate is one of
+An API server shows one to admission webhooks if it is told to (``kubeConfigFile`` of a WebhookAdmissionConfiguration:
+apiserver ``pkg/admission/plugin/webhook/config``), and never to conversion webhooks (apiextensions-apiserver
+``pkg/apiserver/conversion/webhook_converter.go`` gives its client an empty kubeconfig). Whether a certificate is one of
 the authority's is decided in the handshake; here, whether there was one, and whose. Pure.
 """
 
@@ -33,7 +33,7 @@ class Clients:
     names: frozenset[str] = frozenset()
 
     def check(self, kind: Literal["admission", "conversion"], certificate: Mapping[str, Any] | None) -> None:
-        """Raise Refusal unless the client may ask; `certificate` is what `ssl` says of a verified one, if any."""
+        """Raise Refusal unless the client may ask; ``certificate`` is what ``ssl`` says of a verified one, if any."""
         if not (self.admission if kind == "admission" else self.conversion):
             return
         if not certificate:

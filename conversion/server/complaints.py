@@ -2,7 +2,7 @@
 
 An API server asks again and again about an object that it cannot have; a line for each would bury all else. What was
 left out is counted in the next line that is written. Of clients that are refused or ended there is one line a minute
-for each reason, with how many there were since the last. The record's attribute `details` has the same, for a
+for each reason, with how many there were since the last. The record's attribute ``details`` has the same, for a
 formatter. Bodies, and values of objects, are never logged.
 """
 
@@ -61,7 +61,7 @@ class Complaints:
     def tell(self, why: str, peer: str, message: str = "") -> None:
         """Log that a client was refused or ended, at once or with the next line of this reason.
 
-        `why` is one of few words; `peer` and `message` are those of the last client that the line counts.
+        ``why`` is one of few words; ``peer`` and ``message`` are those of the last client that the line counts.
         """
         reason = self._reasons.setdefault(why, _Reason(self._clock.monotonic()))
         reason.count += 1

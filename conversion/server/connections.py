@@ -168,7 +168,7 @@ class Connection(web.RequestHandler):
         return super().handle_error(request, status, exc, message)
 
     def is_too_slow(self, limits: Limits, now: float, *, judged: bool) -> bool:
-        """Whether its client has had all the time it has; bodies are `judged` by how they get on, too."""
+        """Whether its client has had all the time it has; bodies are ``judged`` by how they get on, too."""
         if self.doing in _REQUESTED and now - self._requested > limits.request_seconds:
             return True
         waited = now - self.since
@@ -286,7 +286,7 @@ class Connections(web.Server):
             self._make_room()
 
     def watch(self) -> None:
-        """End connections that are too slow, from now on until `close`."""
+        """End connections that are too slow, from now on until ``close``."""
         self._looked = asyncio.get_running_loop().time()
         self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look_again)
 

@@ -34,7 +34,7 @@ Sources = dict[tuple[bytes, bool], int]
 
 
 class ConversionEndpoint:
-    """Converts the objects of one CRD. `most` is the largest body, in bytes."""
+    """Converts the objects of one CRD. ``most`` is the largest body, in bytes."""
 
     def __init__(
         self,
@@ -62,7 +62,11 @@ class ConversionEndpoint:
         self._versions_as_sent: dict[bytes, str] = {msgspec.json.encode(text): name for text, name in versions.items()}
 
     async def answer(self, body: bytes | bytearray) -> bytes:
-        """Answer one review. Raises Refusal if the body is none."""
+        """Answer one review.
+
+        Raises:
+            Refusal: the body is none.
+        """
         started = self._clock.monotonic()
         sources: Sources = {}
         try:

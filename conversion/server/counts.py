@@ -1,6 +1,6 @@
 """What a webhook counts, as plain numbers that are cheap to add to.
 
-`restow.conversion.server.exposition` makes metrics of them when they are scraped. Pure.
+``restow.conversion.server.exposition`` makes metrics of them when they are scraped. Pure.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric: what it says, and its labels. A histogram's `buckets` are upper bounds in seconds.
+    """A metric: what it says, and its labels. A histogram's ``buckets`` are upper bounds in seconds.
 
-    `starts` are the values of a counter's one label that are there, with 0, before anything was counted: an alert on an
-    increase misses the first of a series that was not there.
+    ``starts`` are the values of a counter's one label that are there, with 0, before anything was counted: an alert on
+    an increase misses the first of a series that was not there.
     """
 
     help: str

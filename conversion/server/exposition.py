@@ -1,6 +1,7 @@
-"""`/metrics` as Prometheus text: what a webhook counted, and the process itself with its memory, CPU time and garbage.
+"""``/metrics`` as Prometheus text: what a webhook counted, and the process itself with its memory, CPU time and
+garbage.
 
-Only this module imports prometheus_client, which a program that embeds a `Webhook` without probes does not need.
+Only this module imports prometheus_client, which a program that embeds a ``Webhook`` without probes does not need.
 """
 
 from __future__ import annotations

@@ -29,9 +29,12 @@ class Lane:
 
     @asynccontextmanager
     async def place(self, cost: int, size: int) -> AsyncIterator[None]:
-        """Wait for a place, and keep it until the end of the block. Raises Full.
+        """Wait for a place, and keep it until the end of the block.
 
-        `cost` is the memory that is taken, `size` what is held while waiting, both in bytes.
+        ``cost`` is the memory that is taken, ``size`` what is held while waiting, both in bytes.
+
+        Raises:
+            Full: there is no room for it.
         """
         cost = min(cost, self._most)
         if self._waiting or cost > self._free:

@@ -21,7 +21,7 @@ class Limits:
         admission: bytes of one AdmissionReview: two objects of what an API server accepts, and who asks.
         in_flight: bytes of all request bodies at work together, as far as they were received; beyond, clients are told
             to come again. Answers and what is being converted come on top: the process needs about four times as much.
-            A quarter of it is for small bodies alone, unless `body` needs it.
+            A quarter of it is for small bodies alone, unless ``body`` needs it.
         handshakes: connections that have not finished their TLS handshake.
         connections: connections that wait for their client: for a request, for the rest of one, or for the client to
             read an answer. Of these and of handshakes, one more ends the one that has waited longest.
@@ -29,7 +29,7 @@ class Limits:
         requests: complete requests at work; beyond, clients are told to come again.
         header_seconds: from a request's first byte to the end of its headers; for a client to read a small answer, too.
         request_seconds: from there to the end of the answer. An API server gives up after 30.
-        stall_seconds: in each such time a body has to get on, by `bytes_a_second`.
+        stall_seconds: in each such time a body has to get on, by ``bytes_a_second``.
         bytes_a_second: what comes of a body at least.
         idle_seconds: between two requests. An API server keeps a connection for 90, and takes it badly if the other
             side hangs up just when it is used again.
@@ -61,7 +61,7 @@ class Limits:
 
     @property
     def in_flight_of_large(self) -> int:
-        """The part of `in_flight` that bodies above `object` may take."""
+        """The part of ``in_flight`` that bodies above ``object`` may take."""
         return max(self.body, self.in_flight - self.in_flight // 4)
 
     @property

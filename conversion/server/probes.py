@@ -1,4 +1,4 @@
-"""`/livez`, `/readyz` and `/metrics`, on a plain port: kubelets and scrapers have no certificate to trust."""
+"""``/livez``, ``/readyz`` and ``/metrics``, on a plain port: kubelets and scrapers have no certificate to trust."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Requests that are answered with an HTTP error: the status, and a sentence that the API server passes on.
 
-An API server shows its user the message of an error whose body is a `Status` (client-go `rest/request.go`
-`transformResponse`); it comes again by itself after 429 and 5xx with an integer `Retry-After`
-(`rest/with_retry.go`), up to ten times within its 30 seconds. Pure.
+An API server shows its user the message of an error whose body is a ``Status`` (client-go ``rest/request.go``
+``transformResponse``); it comes again by itself after 429 and 5xx with an integer ``Retry-After``
+(``rest/with_retry.go``), up to ten times within its 30 seconds. Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADERS: Final[Mapping[HTTPStatus, Mapping[str, str]]] = MappingProxyType(
 
 
 class Refusal(Exception):
-    """A request is not served. `why` is one word for metrics; `hangs_up`: the rest of its body is not wanted."""
+    """A request is not served. ``why`` is one word for metrics; ``hangs_up``: the rest of its body is not wanted."""
 
     def __init__(self, status: HTTPStatus, why: str, message: str, *, hangs_up: bool = False) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Refusal(Exception):
 
     @property
     def body(self) -> bytes:
-        """A `Status`, as JSON."""
+        """A ``Status``, as JSON."""
         return msgspec.json.encode(
             {
                 "kind": "Status",

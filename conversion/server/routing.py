@@ -11,7 +11,7 @@ __all__ = ["conversions_by_crd"]
 
 
 def conversions_by_crd(graph: Graph, crds: Iterable[Crd] = ()) -> dict[str, Graph]:
-    """Return the graph of each kind alone, by the name of its CRD (`<plural>.<group>`).
+    """Return the graph of each kind alone, by the name of its CRD (``<plural>.<group>``).
 
     Alone, so that a CRD that names another one's path is told so. A kind whose CRD is not given gets the plural of an
     English word: what most CRDs have, and to be looked at where a kind is none.

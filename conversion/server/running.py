@@ -35,7 +35,7 @@ async def run_alone(
 ) -> None:
     """Serve a webhook and its probes in this process until asked to stop, then drain. Cancelling ends it at once.
 
-    `further_metrics` gives what else `/metrics` says, as Prometheus text.
+    ``further_metrics`` gives what else ``/metrics`` says, as Prometheus text.
     """
 
     def metrics() -> bytes:

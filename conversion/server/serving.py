@@ -1,7 +1,7 @@
 """Listening: a socket, its connections, and the order in which all of it ends.
 
 A rolling restart loses no request if the endpoint stops being named before it stops being served. So a request to stop
-first makes the webhook unready, and goes on serving while the news spreads, with `Connection: close` on every answer:
+first makes the webhook unready, and goes on serving while the news spreads, with ``Connection: close`` on every answer:
 a client that keeps connections open goes elsewhere with its next request. Only then the socket is closed, idle
 connections too, and what is in flight finishes.
 """
@@ -32,7 +32,10 @@ _AGAIN_SECONDS: Final = 0.1
 def bind(host: str, port: int) -> socket.socket:
     """Return a listening TCP socket; port 0 for a free one, an empty host for all addresses, IPv6 too where there is.
 
-    An IPv6 address may stand in brackets. Raises OSError.
+    An IPv6 address may stand in brackets.
+
+    Raises:
+        OSError: a file cannot be read or written.
     """
     host = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET

@@ -1,16 +1,16 @@
 """The serving certificate: read from files, and replaced while serving whenever the files hold a better one.
 
-A kubelet replaces a mounted secret at once (it swaps the symlink `..data`), yet between reading the certificate and
+A kubelet replaces a mounted secret at once (it swaps the symlink ``..data``), yet between reading the certificate and
 reading its key that may happen; others write over the files, and for a moment half of it is there. So files are only
 believed once two looks at them, a moment apart, saw the same, and what was loaded is what was seen; a pair that does
 not load, does not match or has expired is reported, and the one in use stays.
 
-A live `SSLContext` is never touched: `load_cert_chain` on it replaces the certificate before it has seen the key. Each
-pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new connections.
-Tickets are the live context's, so that sessions resume over a rotation.
+A live ``SSLContext`` is never touched: ``load_cert_chain`` on it replaces the certificate before it has seen the key.
+Each pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new
+connections. Tickets are the live context's, so that sessions resume over a rotation.
 
-With an authority for clients, a client that shows a certificate has it verified; whether it must show one is decided
-by what it asks for (`restow.conversion.server.clients`). Its file is followed like the others. A resumed session would
+With an authority for clients, a client that shows a certificate has it verified; whether it must show one is decided by
+what it asks for (``restow.conversion.server.clients``). Its file is followed like the others. A resumed session would
 keep what its client once proved, so there are none: TLS 1.3 without tickets.
 """
 
@@ -62,12 +62,14 @@ class _Pair:
 
 
 class ServingCertificate:
-    """The pair of files that is served, and `context`, what to listen with.
+    """The pair of files that is served, and ``context``, what to listen with.
 
-    `client_ca` is a file with the certificates that sign those of clients, PEM; without one clients are not asked.
+    ``client_ca`` is a file with the certificates that sign those of clients, PEM; without one clients are not asked.
 
-    Raises BadCertificate if there is nothing to begin with. An expired pair will do for that: a new one is taken over
-    sooner by a process that runs.
+    An expired pair will do for that: a new one is taken over sooner by a process that runs.
+
+    Raises:
+        BadCertificate: there is nothing to begin with.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class ServingCertificate:
             _log.warning("the certificate in %s expired %s", certificate, self._pair.expiry.isoformat())
 
     def reload(self) -> None:
-        """Have `watch` look at once."""
+        """Have ``watch`` look at once."""
         self._hurry.set()
 
     async def watch(self) -> None:
@@ -154,7 +156,11 @@ class ServingCertificate:
         return _Pair(context, expiry)
 
     def _trust_clients(self, context: ssl.SSLContext, authorities: bytes | None) -> None:
-        """Have certificates of clients verified. Raises BadCertificate."""
+        """Have certificates of clients verified.
+
+        Raises:
+            BadCertificate: the pair cannot be used.
+        """
         if self._client_ca_file is None:
             return
         try:

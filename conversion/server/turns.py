@@ -30,7 +30,7 @@ _thread: Final = ThreadPoolExecutor(1, "aside", initializer=lambda: sys.setswitc
 
 
 async def aside(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a pure function makes of `size` bytes; of many it makes it in the thread for that.
+    """Return what a pure function makes of ``size`` bytes; of many it makes it in the thread for that.
 
     For work that does not come in steps. The interpreter switches between threads, so that the event loop goes on
     meanwhile. There is one thread: each that is busy has the loop wait longer, and none is faster for a second.
@@ -42,7 +42,7 @@ async def aside(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.
 
 
 class Turns:
-    """Drives iterators; `seconds` is the length of a turn, exceeded by no more than one step."""
+    """Drives iterators; ``seconds`` is the length of a turn, exceeded by no more than one step."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

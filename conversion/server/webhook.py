@@ -1,6 +1,6 @@
 """The webhook: which endpoint answers a request, and what is answered when none can.
 
-Nothing here listens: `restow.conversion.server.serving` does, for as many connections as there are.
+Nothing here listens: ``restow.conversion.server.serving`` does, for as many connections as there are.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class _Endpoint(Protocol):
 
 
 class Webhook:
-    """Conversions at `/convert/<crd>`, validating steps at `/admit/<name>`, mutating ones at `/mutate/<name>`.
+    """Conversions at ``/convert/<crd>``, validating steps at ``/admit/<name>``, mutating ones at ``/mutate/<name>``.
 
-    It is STARTING, and answers 503 with Retry-After, until somebody sets its `phase`: an embedding program whose steps
-    need caches waits for them first.
+    It is STARTING, and answers 503 with Retry-After, until somebody sets its ``phase``: an embedding program whose
+    steps need caches waits for them first.
 
     Args:
-        conversions: by the name of the CRD; see `conversions_by_crd`.
+        conversions: by the name of the CRD; see ``conversions_by_crd``.
         validating, mutating: admission steps by name.
         clients: who may ask; needs a ServingCertificate that knows their authority.
     """

@@ -5,8 +5,8 @@ One line in a test module:
     TestProfile = roundtrip_suite(graph, crd)
 
 gives one test for each law and version, over objects generated from the CRD's own schemas. The parts are public too:
-`strategies` generates objects, `laws` has each law as a plain check of one object that raises `LawBroken`, and
-`golden` compares recorded ConversionReviews.
+``strategies`` generates objects, ``laws`` has each law as a plain check of one object that raises ``LawBroken``, and
+``golden`` compares recorded ConversionReviews.
 """
 
 from restow.conversion.testing.golden import check_golden, golden_reviews

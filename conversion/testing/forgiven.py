@@ -48,7 +48,7 @@ def _forgiven_inside(value: Any, rule: Scope, side: Side) -> Any:
 
 
 def _changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """Return an object with the field at `path` changed; objects on the way that hold nothing go."""
+    """Return an object with the field at ``path`` changed; objects on the way that hold nothing go."""
     if not isinstance(value, dict) or path[0] not in value:
         return value
     child = value[path[0]]

@@ -1,6 +1,6 @@
 """Golden ConversionReviews: recorded requests beside the answers that they must get.
 
-A folder of `NAME.request.json` and `NAME.response.json`; answers are compared as JSON, so indentation is free.
+A folder of ``NAME.request.json`` and ``NAME.response.json``; answers are compared as JSON, so indentation is free.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ _REQUEST = ".request.json"
 
 
 def golden_reviews(folder: Path) -> list[Path]:
-    """Return the recorded requests of a folder, sorted by name, as parameters for a test. Raises if there are none."""
+    """Return the recorded requests of a folder, sorted by name, as parameters for a test.
+
+    Raises:
+        ValueError: there are none.
+    """
     found = sorted(folder.glob(f"*{_REQUEST}"))
     if not found:
         message = f"{folder} has no recorded reviews (NAME{_REQUEST})"
@@ -29,9 +33,10 @@ def golden_reviews(folder: Path) -> list[Path]:
 
 
 def check_golden(graph: Graph, request: Path, *, record: bool = False) -> None:
-    """Answer a recorded request and compare; with `record`, write down the answer as the expected one.
+    """Answer a recorded request and compare; with ``record``, write down the answer as the expected one.
 
-    Raises LawBroken with the first place that differs.
+    Raises:
+        LawBroken: it failed; the error has the first place that differs.
     """
     expected_path = request.with_name(request.name.removesuffix(_REQUEST) + ".response.json")
     answer = convert_review(graph, request.read_bytes())

@@ -1,6 +1,6 @@
-"""The laws of conversion, each a plain check of one object: `Laws(graph.kind(…)).round_trip(obj, "v1beta1")`.
+"""The laws of conversion, each a plain check of one object: ``Laws(graph.kind(…)).round_trip(obj, "v1beta1")``.
 
-A broken law raises `LawBroken` with what was seen; run under Hypothesis it shrinks to the smallest such object.
+A broken law raises ``LawBroken`` with what was seen; run under Hypothesis it shrinks to the smallest such object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["LawBroken", "Laws"]
 
 
 class LawBroken(AssertionError):
-    """A conversion broke a law; `law` is its name, as of the method of `Laws`."""
+    """A conversion broke a law; ``law`` is its name, as of the method of ``Laws``."""
 
     def __init__(self, law: str, message: str) -> None:
         self.law = law
@@ -40,7 +40,7 @@ class LawBroken(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Laws:
-    """The laws of one kind's conversions. Versions are names (`v1beta1`); objects are JSON trees."""
+    """The laws of one kind's conversions. Versions are names (``v1beta1``); objects are JSON trees."""
 
     kind: KindGraph
 
@@ -105,7 +105,7 @@ class Laws:
     def partial(self, whole: Json, part: Json, target: str) -> None:
         """Of a partial object, nothing comes out that the whole would not give, nor any new null, {} or [].
 
-        Where a rule ties several fields together, or `hide` judges an item by its fields, a part of them may mean
+        Where a rule ties several fields together, or ``hide`` judges an item by its fields, a part of them may mean
         something else than all: within what such rules write, only the second half holds; and a list whose items are
         all hidden is empty.
         """
@@ -146,8 +146,9 @@ class Laws:
     def edits_win(self, obj: Json, edited: Json) -> None:
         """What a client writes at a version is what it reads back there, whatever a stash remembers of before.
 
-        `obj` is an object of another version, `edited` what the client sends instead of what it was shown, with the
-        stash that it was given. Kinds whose rules judge edits (`merge`, `hide`) are exempt: there the author decides.
+        ``obj`` is an object of another version, ``edited`` what the client sends instead of what it was shown, with the
+        stash that it was given. Kinds whose rules judge edits (``merge``, ``hide``) are exempt: there the author
+        decides.
         """
         version = _version(edited)
         source = _version(obj)

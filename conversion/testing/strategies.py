@@ -1,9 +1,9 @@
 """Hypothesis strategies that generate objects of a version from its structural schema.
 
 Generated objects have the right types and required fields, respect enums, bounds, patterns and list-map keys, and
-seek the borders: empty strings, lists and objects, 0 and false, int64 limits, all of Unicode. What CEL rules, `oneOf`
-and the like demand beyond that is not known here: give a strategy of your own for such a field (`overrides`, by its
-path as restow.crds writes it: `.spec.versions[].lifecycle`).
+seek the borders: empty strings, lists and objects, 0 and false, int64 limits, all of Unicode. What CEL rules, ``oneOf``
+and the like demand beyond that is not known here: give a strategy of your own for such a field (``overrides``, by its
+path as restow.crds writes it: ``.spec.versions[].lifecycle``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LABELS: Final = st.dictionaries(
 class Generator:
     """Builds strategies for the fields of schemas.
 
-    `most` bounds the items of lists and maps; a `complete` one leaves no declared field out.
+    ``most`` bounds the items of lists and maps; a ``complete`` one leaves no declared field out.
     """
 
     overrides: Mapping[str, Strategy] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Generator:
     complete: bool = False
 
     def value(self, schema: Schema, path: str = ROOT) -> Strategy:
-        """Return a strategy for values of the schema at `path`."""
+        """Return a strategy for values of the schema at ``path``."""
         own = self.overrides.get(path)
         strategy = self._plain(schema, path) if own is None else own
         return st.one_of(strategy, st.none()) if schema.nullable else strategy
@@ -121,7 +121,7 @@ class Generator:
 def objects(
     schema: Schema, api_version: str, kind: str, *, generator: Generator | None = None, unknown: bool = False
 ) -> st.SearchStrategy[Json]:
-    """Return a strategy for whole objects; with `unknown`, fields that no schema declares are strewn in."""
+    """Return a strategy for whole objects; with ``unknown``, fields that no schema declares are strewn in."""
     whole = st.builds(
         lambda metadata, fields: {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields},
         _metadata(),

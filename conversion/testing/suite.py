@@ -1,8 +1,8 @@
-"""All laws as one test class: `TestProfile = roundtrip_suite(graph, crd)`.
+"""All laws as one test class: ``TestProfile = roundtrip_suite(graph, crd)``.
 
-Each method is a Hypothesis test under the profile that the repository has loaded (`pytest --hypothesis-profile=…`); how
-many objects each tries is that profile's `max_examples`. A failure shows the smallest object that it was found for, and
-how to reproduce it.
+Each method is a Hypothesis test under the profile that the repository has loaded (``pytest --hypothesis-profile=…``);
+how many objects each tries is that profile's ``max_examples``. A failure shows the smallest object that it was found
+for, and how to reproduce it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def roundtrip_suite(
 ) -> type:
     """Return a class of pytest tests: every law, from every version of the CRD's kind (and a hub with a schema).
 
-    `overrides` gives strategies for fields whose values a schema does not tell: by version, then by path
-    (`{"v1beta2": {".spec.versions[].lifecycle": lifecycles()}}`).
+    ``overrides`` gives strategies for fields whose values a schema does not tell: by version, then by path
+    (``{"v1beta2": {".spec.versions[].lifecycle": lifecycles()}}``).
     """
     suite = _Suite(graph, crd, hub_schema, overrides or {})
     tests = {f"test_{name}": _test(name, strategy, check) for name, strategy, check in suite.checks()}

@@ -2,12 +2,12 @@
 the webhook configurations that say who admits them.
 
 Public:
-- `wire`, `unwire`: put a webhook into a CRD once it answers, take it out where that is safe;
-- `install`: have a webhook configuration say what it should, once its webhooks answer; `stash_configuration`: that of
-  the step that restores stashes, and `stash_name` its name;
-- `Wiring`, `Url`, `Service`, `Bundle`: what to put there;
-- `probe`: one try of a webhook as an API server would call it;
-- `WiringError`, `Refused`, `NotAnswering`: why nothing was written.
+- ``wire``, ``unwire``: put a webhook into a CRD once it answers, take it out where that is safe;
+- ``install``: have a webhook configuration say what it should, once its webhooks answer; ``stash_configuration``: that
+  of the step that restores stashes, and ``stash_name`` its name;
+- ``Wiring``, ``Url``, ``Service``, ``Bundle``: what to put there;
+- ``probe``: one try of a webhook as an API server would call it;
+- ``WiringError``, ``Refused``, ``NotAnswering``: why nothing was written.
 """
 
 from restow.conversion.wiring.address import Address, Service, Url, address_of, client_config

@@ -1,7 +1,7 @@
 """What an API server makes of a conversion webhook's answer: the same checks, in the same order, in the same words.
 
-Source: apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go` (1.36), client-go `rest/request.go`.
-Each check stands for itself, so that a conformance run can tell which one an answer fails; `accept` runs them all.
+Source: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36), client-go ``rest/request.go``.
+Each check stands for itself, so that a conformance run can tell which one an answer fails; ``accept`` runs them all.
 Where the server would quote a value of an object, these messages leave it out.
 
 Pure.
@@ -39,7 +39,7 @@ __all__ = [
     "review_body",
 ]
 
-#: Bytes that all annotations of an object may have together (apimachinery `TotalAnnotationSizeLimitB`).
+#: Bytes that all annotations of an object may have together (apimachinery ``TotalAnnotationSizeLimitB``).
 MAX_ANNOTATIONS: Final = 256 * 1024
 
 _GROUP: Final = "apiextensions.k8s.io"
@@ -50,7 +50,7 @@ _NOTHING: Final[Json] = {}
 
 
 class Failure(StrEnum):
-    """Why an answer was rejected: the label `failure_type` of `apiserver_conversion_webhook_request_total`."""
+    """Why an answer was rejected: the label ``failure_type`` of ``apiserver_conversion_webhook_request_total``."""
 
     CALL = "call_failure"
     MALFORMED = "malformed_response_failure"
@@ -73,7 +73,7 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A review as it was sent. `version` is that of the ConversionReview: v1 or v1beta1."""
+    """A review as it was sent. ``version`` is that of the ConversionReview: v1 or v1beta1."""
 
     uid: str
     desired: str
@@ -89,7 +89,7 @@ class Sent:
 
 
 def review_body(sent: Sent, **more: Any) -> bytes:
-    """Return the review as JSON; `more` are further fields of the envelope (the server sends a stub `response`)."""
+    """Return the review as JSON; ``more`` are further fields of the envelope (the server sends a stub ``response``)."""
     request = {"uid": sent.uid, "desiredAPIVersion": sent.desired, "objects": list(sent.objects)}
     head = {"kind": _KIND, "apiVersion": f"{_GROUP}/{sent.version}"}
     return msgspec.json.encode({**head, "request": request, **more})
@@ -98,7 +98,8 @@ def review_body(sent: Sent, **more: Any) -> bytes:
 def accept(sent: Sent, *, status: int, content_type: str, body: bytes) -> tuple[Json, ...]:
     """Return the converted objects as the API server goes on with them: metadata restored, labels and annotations new.
 
-    Raises Rejected with the message that the API server's client would see.
+    Raises:
+        Rejected: the answer is rejected; the error has the message that the API server's client would see.
     """
     try:
         answer = check_http(status, content_type, body)
@@ -156,7 +157,7 @@ def check_uid(sent: Sent, answer: Json) -> None:
 
 
 def check_result(answer: Json) -> None:
-    """Check that the result is `Success`, written exactly so."""
+    """Check that the result is ``Success``, written exactly so."""
     result = _response(answer).get("result")
     found = result if isinstance(result, Mapping) else _NOTHING
     if found.get("status") != "Success":
@@ -330,7 +331,7 @@ def _status_message(status: int, content_type: str, body: bytes) -> str:
     return f"the server responded with the status code {status} but did not return more information"
 
 
-#: apimachinery `api/errors.NewGenericServerResponse`, what a webhook plausibly answers.
+#: apimachinery ``api/errors.NewGenericServerResponse``, what a webhook plausibly answers.
 _STATUSES: Final = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",

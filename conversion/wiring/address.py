@@ -1,7 +1,7 @@
-"""Where an API server finds a webhook: a Service or a URL, as `clientConfig` has them.
+"""Where an API server finds a webhook: a Service or a URL, as ``clientConfig`` has them.
 
-Sources: apiextensions `validation.go` (exactly one of both; https, no query, fragment or user), apiserver
-`pkg/util/webhook/client.go` (host, server name and port of a Service).
+Sources: apiextensions ``validation.go`` (exactly one of both; https, no query, fragment or user), apiserver
+``pkg/util/webhook/client.go`` (host, server name and port of a Service).
 
 Pure.
 """
@@ -20,7 +20,7 @@ __all__ = ["Address", "Service", "Url", "address_of", "client_config", "is_same_
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service in the cluster. `path` begins with a slash, or is empty."""
+    """A Service in the cluster. ``path`` begins with a slash, or is empty."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class Service:
 
     @property
     def fields(self) -> Mapping[tuple[str, ...], Any]:
-        """The leaves of `clientConfig` that say so."""
+        """The leaves of ``clientConfig`` that say so."""
         own = {"namespace": self.namespace, "name": self.name, "port": self.port}
         return {("service", name): value for name, value in (own | ({"path": self.path} if self.path else {})).items()}
 
@@ -86,7 +86,7 @@ class Url:
 
     @property
     def fields(self) -> Mapping[tuple[str, ...], Any]:
-        """The leaves of `clientConfig` that say so."""
+        """The leaves of ``clientConfig`` that say so."""
         return {("url",): self.url}
 
 
@@ -94,7 +94,11 @@ Address = Service | Url
 
 
 def address_of(client_config: Mapping[str, Any]) -> Address:
-    """Return the address that a `clientConfig` names. Raises ValueError if it names none, or a malformed one."""
+    """Return the address that a ``clientConfig`` names.
+
+    Raises:
+        ValueError: it names none, or a malformed one.
+    """
     url, service = client_config.get("url"), client_config.get("service")
     if isinstance(url, str) and service is None:
         return Url(url)
@@ -119,7 +123,7 @@ def is_same_server(one: Address, other: Address) -> bool:
 
 
 def client_config(address: Address) -> dict[str, Any]:
-    """Return an address as a `clientConfig` has it, without a CA bundle."""
+    """Return an address as a ``clientConfig`` has it, without a CA bundle."""
     config: dict[str, Any] = {}
     for (first, *rest), value in address.fields.items():
         if rest:

@@ -1,10 +1,10 @@
 """CA bundles as what they mean: an ordered set of certificates, whatever their text looks like.
 
-Why it exists: any change of a CRD's spec, be it white space in `caBundle`, makes the API server tear down and rebuild
-all watch caches of the CRD (apiextensions `customresource_handler.go`). Two texts with the same certificates must
+Why it exists: any change of a CRD's spec, be it white space in ``caBundle``, makes the API server tear down and rebuild
+all watch caches of the CRD (apiextensions ``customresource_handler.go``). Two texts with the same certificates must
 therefore count as the same bundle.
 
-As the API server reads it (client-go `util/cert/pem.go`): text around blocks and blocks of other types are skipped.
+As the API server reads it (client-go ``util/cert/pem.go``): text around blocks and blocks of other types are skipped.
 
 Pure.
 """
@@ -40,7 +40,11 @@ class Bundle:
 
     @classmethod
     def from_pem(cls, pem: bytes) -> Bundle:
-        """Read a PEM file; white space alone is an empty bundle. Raises BundleError."""
+        """Read a PEM file; white space alone is an empty bundle.
+
+        Raises:
+            BundleError: the bundle is malformed.
+        """
         found = cls.of(_blocks(pem))
         if pem.strip() and not found:
             message = "the CA bundle has no PEM block of the type CERTIFICATE"
@@ -49,7 +53,11 @@ class Bundle:
 
     @classmethod
     def from_base64(cls, text: str) -> Bundle:
-        """Read the `caBundle` of a CRD: PEM in base64. Raises BundleError."""
+        """Read the ``caBundle`` of a CRD: PEM in base64.
+
+        Raises:
+            BundleError: the bundle is malformed.
+        """
         try:
             pem = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -64,26 +72,26 @@ class Bundle:
 
     @property
     def base64(self) -> str:
-        """The bundle as the `caBundle` of a CRD."""
+        """The bundle as the ``caBundle`` of a CRD."""
         return base64.b64encode(self.pem).decode()
 
     def __len__(self) -> int:
         return len(self.certificates)
 
     def __or__(self, other: Bundle) -> Bundle:
-        """Both: first ours in our order, then what `other` adds."""
+        """Both: first ours in our order, then what ``other`` adds."""
         return Bundle.of((*self.certificates, *other.certificates))
 
     def __sub__(self, other: Bundle) -> Bundle:
-        """Ours without those of `other`."""
+        """Ours without those of ``other``."""
         return Bundle(tuple(each for each in self.certificates if each not in other.certificates))
 
     def __and__(self, other: Bundle) -> Bundle:
-        """Ours that `other` has too."""
+        """Ours that ``other`` has too."""
         return Bundle(tuple(each for each in self.certificates if each in other.certificates))
 
     def __ge__(self, other: Bundle) -> bool:
-        """Whether every certificate of `other` is one of ours."""
+        """Whether every certificate of ``other`` is one of ours."""
         return not other - self
 
     def matches(self, other: Bundle) -> bool:

@@ -1,8 +1,8 @@
 """Calls a webhook as an API server does: HTTP/1.1 with keep-alive, TLS against a CA bundle, 30 seconds in all.
 
-Sources: apiserver `pkg/util/webhook/client.go` and `authentication.go`, client-go `rest/request.go` and
-`transport/cache.go` (25 idle connections to a host). Certificates are judged as Go does: any certificate of the bundle
-is a root, and names count only in subjectAltName.
+Sources: apiserver ``pkg/util/webhook/client.go`` and ``authentication.go``, client-go ``rest/request.go`` and
+``transport/cache.go`` (25 idle connections to a host). Certificates are judged as Go does: any certificate of the
+bundle is a root, and names count only in subjectAltName.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEADERS: Final = {"Accept": "application/json, */*", "User-Agent": "restow"}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. `reused` says whether the request went over a connection that an earlier one had opened."""
+    """What came back. ``reused`` says whether the request went over a connection that an earlier one had opened."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,9 +41,9 @@ class Answer:
 
 
 class Caller:
-    """A session with one webhook: `async with Caller(address, bundle) as caller`.
+    """A session with one webhook: ``async with Caller(address, bundle) as caller``.
 
-    `connect_to` (host, port) is where connections go instead of the address's own; names are verified as ever.
+    ``connect_to`` (host, port) is where connections go instead of the address's own; names are verified as ever.
     """
 
     def __init__(
@@ -92,7 +92,11 @@ class Caller:
         return Caller(self.address, self._bundle, timeout=self._timeout_s, connect_to=self._connect_to)
 
     async def call(self, body: bytes, *, method: str = "POST") -> Answer:
-        """Send one request. Raises NotAnswering where no complete answer comes in time."""
+        """Send one request.
+
+        Raises:
+            NotAnswering: no complete answer comes in time.
+        """
         assert self._session is not None
         seen = _Seen()
         try:

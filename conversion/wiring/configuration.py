@@ -1,15 +1,15 @@
 """What a webhook configuration still lacks to have an API server ask for admission: the one apply that is due, or none.
 
 A MutatingWebhookConfiguration or ValidatingWebhookConfiguration is installed where there is none, and from then on
-kept as a CRD's `spec.conversion` is: restow writes only what differs, and owns only what it wrote. Of a configuration
-that a chart installs that is `caBundle` alone.
+kept as a CRD's ``spec.conversion`` is: restow writes only what differs, and owns only what it wrote. Of a configuration
+that a chart installs that is ``caBundle`` alone.
 
 A field that somebody else has set to another value stays as it is, and is told: who shortens a timeout or narrows a
 selector means it. Only of address and CA bundle another *applier* is refused, as for CRDs: a webhook that is not found
 is worse than one that is not installed.
 
-Sources: k8s.io/api `admissionregistration/v1` for what is a list by name (`webhooks`, `matchConditions`) and
-what is atomic (`rules`, `admissionReviewVersions`).
+Sources: k8s.io/api ``admissionregistration/v1`` for what is a list by name (``webhooks``, ``matchConditions``) and
+what is atomic (``rules``, ``admissionReviewVersions``).
 
 Pure.
 """
@@ -65,12 +65,13 @@ def plan_configuration(
     """Compare a webhook configuration, as just read, with what it should say.
 
     Args:
-        wanted: the document, each webhook with its address and without `caBundle`.
+        wanted: the document, each webhook with its address and without ``caBundle``.
         live: as read; None where there is none.
         bundle: certificates by which the webhook's own verifies.
         dropped: certificates that must not be in any bundle more.
 
-    Raises Refused.
+    Raises:
+        Refused: it is refused.
     """
     found = _Found(live or {}, f"{wanted['kind']} {wanted['metadata']['name']}")
     hooks = [_Hook(hook, found, bundle, dropped) for hook in wanted["webhooks"]]

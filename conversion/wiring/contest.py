@@ -31,7 +31,7 @@ class Contest:
         """Whether somebody puts back each certificate that is taken out: then it has to stay."""
 
     def wrote(self, now: datetime, *, removed: bool) -> None:
-        """Note a write; `removed` says whether it took certificates out."""
+        """Note a write; ``removed`` says whether it took certificates out."""
         self._writes.append(now)
         if removed:
             self._removals.append(now)

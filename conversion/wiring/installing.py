@@ -47,7 +47,8 @@ async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0)
 
     One that asks for a client certificate has answered: API servers have one, this caller has none.
 
-    Raises NotAnswering.
+    Raises:
+        NotAnswering: the webhook does not answer as it must.
     """
     body = msgspec.json.encode(_PROBE)
     async with Caller(address, bundle, timeout=timeout) as caller:
@@ -90,7 +91,7 @@ async def install(
 
     Args:
         cluster: where.
-        wanted: the document, each webhook with its address and without `caBundle`.
+        wanted: the document, each webhook with its address and without ``caBundle``.
         bundle, dropped: certificates that have to be in the bundles, and that must not be.
         probe: tries each webhook before anything is written.
 
@@ -120,9 +121,12 @@ async def remove_former(cluster: Cluster, wanted: Mapping[str, Any], former: str
     """Remove what an earlier release installed for the same webhook under another name; say why if it stays.
 
     Only what restow alone wrote goes, and only if all of its webhooks are at the same server. Call this once the new
-    configuration stands: until then the old one does its work. Raises KubeError.
+    configuration stands: until then the old one does its work.
 
     Rights: get and delete on the old name; without them it stays, if there is one.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
     """
     kind = wanted["kind"]
     named = {**wanted, "metadata": {"name": former}}
@@ -153,7 +157,11 @@ def resource_of(kind: str) -> Resource:
 
 
 async def read_configuration(cluster: Cluster, wanted: Mapping[str, Any]) -> Json | None:
-    """Read the configuration of the same kind and name; None if there is none. Raises KubeError."""
+    """Read the configuration of the same kind and name; None if there is none.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
     try:
         live: Json = (await cluster.get(_RESOURCES[wanted["kind"]], wanted["metadata"]["name"])).json()
     except NotFound:

@@ -4,7 +4,7 @@ Why it exists: restow owns only the fields that it has to write. What it owns on
 it (a field that its only owner leaves out is removed by the server), and what somebody else applies must not be taken
 away: their next apply would conflict, or write back and forth.
 
-A path is spelled as managedFields spell it: `("f:spec", "f:conversion", "f:strategy")`.
+A path is spelled as managedFields spell it: ``("f:spec", "f:conversion", "f:strategy")``.
 
 Pure.
 """

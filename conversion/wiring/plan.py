@@ -1,7 +1,7 @@
 """What a CRD still lacks to be converted by a webhook: the one apply that is due, or none.
 
-restow writes only what differs, and owns only what it wrote: with a manifest that carries `spec.conversion` (as it
-should, so that no moment is without it) that is `caBundle` alone; Helm, Flux or Argo CD keep the rest. A CRD on which
+restow writes only what differs, and owns only what it wrote: with a manifest that carries ``spec.conversion`` (as it
+should, so that no moment is without it) that is ``caBundle`` alone; Helm, Flux or Argo CD keep the rest. A CRD on which
 cert-manager injects the bundle keeps that: two writers of one field would rebuild the watch caches for ever.
 
 Certificates that are in a CRD's bundle already stay, in their order, unless they are to be dropped: somebody may still
@@ -69,7 +69,11 @@ class Plan:
 
 
 def plan_wiring(crd: Crd, wiring: Wiring) -> Plan:
-    """Compare a CRD, as just read, with what it should say. Raises Refused."""
+    """Compare a CRD, as just read, with what it should say.
+
+    Raises:
+        Refused: it is refused.
+    """
     injector, notes = injector_of(crd.annotations), []
     present, problem = _present_bundle(crd)
     if problem:
@@ -181,7 +185,7 @@ def _check_owners(crd: Crd, changes: Leaves, stale: list[tuple[str, ...]]) -> No
 
 
 def _field(path: tuple[str, ...]) -> tuple[str, ...]:
-    """A path below `spec.conversion` as managedFields spell it."""
+    """A path below ``spec.conversion`` as managedFields spell it."""
     return ("f:spec", "f:conversion", *(f"f:{name}" for name in path))
 
 

@@ -47,11 +47,12 @@ async def probe(
 
     Args:
         crd: whose kind and versions.
-        address, bundle: as its `clientConfig` says, or is going to.
+        address, bundle: as its ``clientConfig`` says, or is going to.
         timeout: seconds for each review.
         connect_to: (host, port) to connect to instead of the address's own, where its name does not resolve.
 
-    Raises NotAnswering.
+    Raises:
+        NotAnswering: the webhook does not answer as it must.
     """
     async with Caller(address, bundle, timeout=timeout, connect_to=connect_to) as caller:
         for sent in probe_reviews(crd):

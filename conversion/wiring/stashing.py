@@ -24,7 +24,7 @@ __all__ = ["stash_configuration", "stash_name"]
 def stash_name(address: Address) -> str:
     """Return the name of the configuration of a webhook's step: no other webhook of the cluster has it.
 
-    `conversion-stash.SERVICE.NAMESPACE.svc`, or `conversion-stash.HOST.PORT`; what no name may have becomes a dash.
+    ``conversion-stash.SERVICE.NAMESPACE.svc``, or ``conversion-stash.HOST.PORT``; what no name may have becomes a dash.
     """
     if isinstance(address, Service):
         return f"conversion-stash.{address.host}"

@@ -1,7 +1,7 @@
 """Puts a webhook into CRDs, keeps its CA bundle there, and takes it out again.
 
 Every write is a server-side apply of only what differs, made conditional on the CRD as it was read; what the API server
-would call is tried first (`probe`). Nothing is written where nothing changes: any change of the spec makes the API
+would call is tried first (``probe``). Nothing is written where nothing changes: any change of the spec makes the API
 server rebuild all watch caches of the CRD, and convert all its objects again.
 
 Rights: get and patch on the customresourcedefinitions.
@@ -39,7 +39,7 @@ Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """A CRD that says what it should; `changed` tells whether it had to be written for that."""
+    """A CRD that says what it should; ``changed`` tells whether it had to be written for that."""
 
     crd: Crd
     changed: bool
@@ -104,7 +104,13 @@ async def unwire(cluster: Cluster, name: str) -> bool:
 
 
 async def read_crd(cluster: Cluster, name: str) -> Crd:
-    """Read a CRD. Raises Refused if there is none, CrdError if it is malformed, KubeError."""
+    """Read a CRD.
+
+    Raises:
+        Refused: there is none.
+        CrdError: it is malformed.
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
     try:
         return Crd.from_document((await cluster.get(CRDS, name)).json())
     except NotFound as error:

@@ -1,12 +1,13 @@
 """The API of the CloudProfile family, declared once for both of its versions.
 
-`manifests()` gives the CustomResourceDefinitions; `python -m restow.crds.api` writes them to crds/manifests/, which is
-what is packaged, read and applied. Nothing here is needed at run time.
+``manifests()`` gives the CustomResourceDefinitions; ``python -m restow.crds.api`` writes them to crds/manifests/, which
+is what is packaged, read and applied. Nothing here is needed at run time.
 
-Modules, from the words to the whole: `nodes` (kinds of schema nodes), `uses` (where a part is used), `lifecycle`,
-`machines`, `regions`, `profiles` and `shoots` (the fields), `definition` (the documents), `form` (their text).
+Modules, from the words to the whole: ``nodes`` (kinds of schema nodes), ``uses`` (where a part is used), ``lifecycle``,
+``machines``, ``regions``, ``profiles`` and ``shoots`` (the fields), ``definition`` (the documents), ``form`` (their
+text).
 
-Pure, but for `__main__`.
+Pure, but for ``__main__``.
 """
 
 from restow.crds.api.definition import manifests

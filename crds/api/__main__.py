@@ -1,4 +1,4 @@
-"""Write the manifests: `python -m restow.crds.api`."""
+"""Write the manifests: ``python -m restow.crds.api``."""
 
 from __future__ import annotations
 

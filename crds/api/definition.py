@@ -29,7 +29,7 @@ _SERVICE: Final = {"name": "restow-webhook", "namespace": "restow-system", "port
 class _Resource:
     """A kind: its names, what it is for, its fields at a version, its columns, what it can be selected by.
 
-    What can be selected by must differ between the versions: the API server (1.36) moves equal `selectableFields` out
+    What can be selected by must differ between the versions: the API server (1.36) moves equal ``selectableFields`` out
     of the versions, and then refuses them there for want of a schema.
     """
 

@@ -1,7 +1,7 @@
 """How a version of Kubernetes or of a machine image moves from one classification to the next.
 
-v1beta2 writes the stages down (`lifecycle`, GEP-32); v1beta1 has what was there before, `classification` and
-`expirationDate`. Each version declares the fields of the other only to refuse them with a message: undeclared ones
+v1beta2 writes the stages down (``lifecycle``, GEP-32); v1beta1 has what was there before, ``classification`` and
+``expirationDate``. Each version declares the fields of the other only to refuse them with a message: undeclared ones
 would be pruned, and a version whose expiration was dropped in silence never expires.
 
 Pure.
@@ -57,7 +57,7 @@ def expirable(api: ApiVersion, use: Use, *, of_kubernetes: bool) -> dict[str, No
 
 
 def classified(what: str) -> Node:
-    """Return the list in which a status shows the current stage of every version of `what`."""
+    """Return the list in which a status shows the current stage of every version of ``what``."""
     fields = {
         "version": text("The version, as in the spec."),
         "classification": text("The stage that the version is in.", enum=CLASSIFICATIONS),

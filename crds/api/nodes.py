@@ -1,6 +1,6 @@
 """The words in which the API is declared: each makes one node of a structural schema.
 
-Every field has a description, for `kubectl explain` and editors. Lists and texts that CEL rules look at are bounded:
+Every field has a description, for ``kubectl explain`` and editors. Lists and texts that CEL rules look at are bounded:
 the server estimates a rule's cost from the bounds, and refuses a CRD that could cost too much.
 
 Pure.
@@ -41,7 +41,7 @@ _QUANTITY: Final = (
 
 
 def text(description: str, *, rules: Sequence[Rule] = (), **more: Any) -> Node:
-    """Declare a string; `more` are `enum`, `pattern`, `format`, `minLength`, `maxLength`, `default`."""
+    """Declare a string; ``more`` are ``enum``, ``pattern``, ``format``, ``minLength``, ``maxLength``, ``default``."""
     return {"description": description, "type": "string", **more, **_rules(rules)}
 
 
@@ -63,7 +63,7 @@ def flag(description: str, **more: Any) -> Node:
 
 
 def count(description: str, *, rules: Sequence[Rule] = (), long: bool = False, **more: Any) -> Node:
-    """Declare an integer of 32 bits, or 64 if it is `long`."""
+    """Declare an integer of 32 bits, or 64 if it is ``long``."""
     number = {"type": "integer", "format": "int64" if long else "int32"}
     return {"description": description, **number, **more, **_rules(rules)}
 
@@ -104,7 +104,7 @@ def record(
 ) -> Node:
     """Declare an object; an open one keeps fields that are not declared.
 
-    Items of a list are described by the list: `kubectl explain` shows both texts in one.
+    Items of a list are described by the list: ``kubectl explain`` shows both texts in one.
     """
     return {
         **({"description": description} if description else {}),
@@ -118,7 +118,7 @@ def record(
 
 
 def mapped(description: str, values: Node, *, rules: Sequence[Rule] = (), **more: Any) -> Node:
-    """Declare a map from any name to `values`."""
+    """Declare a map from any name to ``values``."""
     return {
         **({"description": description} if description else {}),
         "type": "object",
@@ -145,7 +145,7 @@ def keyed(description: str, key: str, items: Node, *, most: int | None = None, r
 def listed(
     description: str, items: Node, kind: Literal["atomic", "set"], *, rules: Sequence[Rule] = (), **more: Any
 ) -> Node:
-    """Declare a list that is owned as a whole (`atomic`), or value by value without an order (`set`)."""
+    """Declare a list that is owned as a whole (``atomic``), or value by value without an order (``set``)."""
     return {
         "description": description,
         "type": "array",
@@ -157,7 +157,7 @@ def listed(
 
 
 def rule(expression: str, message: str, reason: Reason = "FieldValueInvalid", *, at: str = "") -> Rule:
-    """Declare a CEL rule; the message says what is wrong and what to write instead, `at` names the field to blame."""
+    """Declare a CEL rule; the message says what is wrong and what to write instead, ``at`` names the field to blame."""
     return {
         "rule": expression,
         "message": message,
@@ -167,7 +167,7 @@ def rule(expression: str, message: str, reason: Reason = "FieldValueInvalid", *,
 
 
 def rule_unless_broken_before(expression: str, message: str, reason: Reason = "FieldValueInvalid", *, at: str) -> Rule:
-    """Declare a rule between distant fields of `{0}` that tolerates what the old object broke already.
+    """Declare a rule between distant fields of ``{0}`` that tolerates what the old object broke already.
 
     The server tolerates a broken rule only while the value that it is declared on stays equal. A whole spec seldom
     does, and counts as changed wherever something below it is not declared.

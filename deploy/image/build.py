@@ -1,8 +1,8 @@
-"""`make image`: builds the container image where there is an engine, and says so where there is none.
+"""``make image``: builds the container image where there is an engine, and says so where there is none.
 
     python deploy/image/build.py BASE TAG
 
-BASE is the Python image to build on, with its digest. The wheel has to be in dist/ (`python -m build`).
+BASE is the Python image to build on, with its digest. The wheel has to be in dist/ (``python -m build``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`make test-kind`: the tests and the chart on a kind cluster, made for this run and deleted after it.
+"""``make test-kind``: the tests and the chart on a kind cluster, made for this run and deleted after it.
 
     python deploy/tools/kind.py BASE [PYTEST_ARGUMENT...]
 
-BASE is the Python image to build on, with its digest, as for `make image`. Steps: a cluster; the image, built and
+BASE is the Python image to build on, with its digest, as for ``make image``. Steps: a cluster; the image, built and
 loaded into it; the tests of tests/apiserver, by RESTOW_KUBECONFIG (what needs etcd or a control plane of its own says
 so and is skipped); the chart with each file of deploy/values/. Every step is tried although one before it failed,
 unless it builds on that one. The cluster is deleted whatever happens.
@@ -110,7 +110,7 @@ class _Run:
 
 
 def main(arguments: Sequence[str], *, python: str = sys.executable) -> int:
-    """Do all of it; return the exit code. `python` runs pytest."""
+    """Do all of it; return the exit code. ``python`` runs pytest."""
     if not arguments or not arguments[0]:
         return _refuse("name the base of the image with its digest: make test-kind BASE=python:3.13-slim@sha256:…")
     if why := _missing():

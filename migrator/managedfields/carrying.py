@@ -1,6 +1,6 @@
 """Carry what one entry owns through a conversion: the image of the owned part is what is owned of the new version.
 
-For an entry of another version, under strategy Webhook (`docs/migrating.md`, *Through a conversion webhook*):
+For an entry of another version, under strategy Webhook (``docs/migrating.md``, *Through a conversion webhook*):
 
 1. the live object, converted to the entry's version, is cut down to the part that the entry owns;
 2. that part alone is converted to the storage version. Its fields that the live object has, too, are owned there;

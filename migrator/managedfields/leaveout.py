@@ -2,7 +2,7 @@
 
 A conversion may put a field where a field of another manager says (a discriminated union), or make one of two. The
 part that an entry owns, converted alone, then comes out without it. So, for what ``carrying`` did not carry over
-(`docs/migrating.md`, *Through a conversion webhook*):
+(``docs/migrating.md``, *Through a conversion webhook*):
 
 1. the whole object at the entry's version is converted to the storage version twice: as it is, and without the lost
    fields. The lost fields own what differs. They do not own what only moved: the place of a field may depend on

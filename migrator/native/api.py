@@ -126,7 +126,12 @@ class NativeApi:
         return reply.decode(native_decoder)
 
     async def _read(self, name: str) -> NativeMigration:
-        """Read one. Raises NativeStuck if that is not allowed, and KubeError."""
+        """Read one.
+
+        Raises:
+            NativeStuck: that is not allowed.
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
         try:
             reply = await self.cluster.get(self.resource, name)
         except Forbidden as error:

@@ -50,7 +50,11 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read ``i/n``. Raises ValueError where it is none."""
+        """Read ``i/n``.
+
+        Raises:
+            ValueError: it is none.
+        """
         found = _I_OF_N.fullmatch(text)
         if found is None:
             msg = f"{text!r} is no shard: give i/n, from 0/n to n-1/n"

@@ -25,7 +25,10 @@ Level = Literal["unsafe", "due", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding: `crd` is empty for the plan itself, `release` its name, `problem` and `fix` are sentences."""
+    """One finding.
+
+    ``crd`` is empty for the plan itself, ``release`` its name, ``problem`` and ``fix`` are sentences.
+    """
 
     level: Level
     crd: str

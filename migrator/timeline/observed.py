@@ -33,7 +33,7 @@ class Observed:
 
     Attributes:
         places: by the release's place in the policy's list, then by version.
-        stored: likewise the versions of `status.storedVersions`; empty for manifests.
+        stored: likewise the versions of ``status.storedVersions``; empty for manifests.
     """
 
     crd: str

@@ -11,8 +11,9 @@
       - {name: v1beta1}
       - {name: v1beta2, added: v1.11}
 
-Releases are listed in their order, versions from the oldest to the newest. A version's `added`, `storage`, `unserved`
-and `removed` name releases; `earlier` means before the first one listed. What is left out follows from the promises.
+Releases are listed in their order, versions from the oldest to the newest. A version's ``added``, ``storage``,
+``unserved`` and ``removed`` name releases; ``earlier`` means before the first one listed. What is left out follows from
+the promises.
 
 Pure.
 """
@@ -38,7 +39,7 @@ class _Model(BaseModel):
 
 
 class ReleaseEntry(_Model):
-    """A release; `date` is shown as it is written."""
+    """A release; ``date`` is shown as it is written."""
 
     name: str = Field(min_length=1)
     date: str = ""
@@ -47,7 +48,7 @@ class ReleaseEntry(_Model):
 class VersionEntry(_Model):
     """A version of the API, and the releases of its steps where they do not just follow from the promises.
 
-    `successor` is the version that clients are to use instead: the next one of the list, unless given.
+    ``successor`` is the version that clients are to use instead: the next one of the list, unless given.
     """
 
     name: str = Field(min_length=1)
@@ -76,7 +77,11 @@ class Policy(_Model):
         return self.upgrade_skew if self.kept_after_unserved is None else self.kept_after_unserved
 
     def index(self, release: str) -> int:
-        """Return the place of a release in the list, -1 for `earlier`. Raises PolicyError for an unknown one."""
+        """Return the place of a release in the list, -1 for ``earlier``.
+
+        Raises:
+            PolicyError: it is not known.
+        """
         if release == EARLIER:
             return -1
         for index, each in enumerate(self.releases):
@@ -112,7 +117,11 @@ class Policy(_Model):
 
 
 def parse_policy(document: Any) -> Policy:
-    """Return the policy of a decoded YAML or JSON document. Raises PolicyError with every defect."""
+    """Return the policy of a decoded YAML or JSON document.
+
+    Raises:
+        PolicyError: the policy cannot be used; the error has every defect.
+    """
     try:
         return Policy.model_validate(document)
     except ValidationError as error:

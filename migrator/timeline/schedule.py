@@ -1,11 +1,12 @@
 """When each step of a version's life is due, as the policy has it.
 
-- It is stored from the release that adds it on (`storageAfterAdded` releases later), until its successor is.
-- It is unserved `servedAfterSuccessor` releases after the one that adds its successor (Kubernetes deprecation policy).
+- It is stored from the release that adds it on (``storageAfterAdded`` releases later), until its successor is.
+- It is unserved ``servedAfterSuccessor`` releases after the one that adds its successor (Kubernetes deprecation
+  policy).
 - It is removed once nobody who upgrades from as far back as is supported can still have objects or managedFields
   entries of it. Those go when a release with a migrator runs while the version is neither served nor stored; while it
-  may be served again (`bufferReleases`) clients may write new ones. From the first release after that on it is kept for
-  as many releases as an upgrade may skip (`upgradeSkew`).
+  may be served again (``bufferReleases``) clients may write new ones. From the first release after that on it is kept
+  for as many releases as an upgrade may skip (``upgradeSkew``).
 
 Pure.
 """
@@ -27,7 +28,10 @@ What = Literal["added", "storage", "unserved", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a version's life. `release` is its place in the policy's list: -1 before it, more than it has after."""
+    """A step of a version's life.
+
+    ``release`` is its place in the policy's list: -1 before it, more than it has after.
+    """
 
     version: str
     what: What
@@ -38,7 +42,7 @@ class Step:
 class Schedule:
     """The steps of every version, by version and step; a step that never comes is not there.
 
-    `promised` has, by version, the first release in which it need not be served any more, None if there is none.
+    ``promised`` has, by version, the first release in which it need not be served any more, None if there is none.
     """
 
     policy: Policy

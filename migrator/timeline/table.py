@@ -30,7 +30,7 @@ class Column:
 
 
 def columns(schedule: Schedule, first: int = 0) -> tuple[Column, ...]:
-    """Return the columns of all versions that are there in any release from `first` on."""
+    """Return the columns of all versions that are there in any release from ``first`` on."""
     releases = range(first, len(schedule.policy.releases))
     found: dict[tuple[Place, ...], list[str]] = {}
     for version in schedule.policy.versions:

@@ -63,7 +63,7 @@ def command(**flags: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What was found. `graph` is None if there is something."""
+    """What was found. ``graph`` is None if there is something."""
 
     graph: Graph | None
     findings: tuple[Diagnostic, ...]

@@ -109,7 +109,12 @@ def command(**flags: Any) -> None:
 
 
 def _settings(flags: dict[str, Any]) -> Settings:
-    """Return what the flags ask for. Raises click.UsageError, InputError."""
+    """Return what the flags ask for.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+        InputError: the input cannot be used.
+    """
 
     def listen(webhook: Webhook, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)

@@ -18,7 +18,7 @@ from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifest
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
 _KEPT_IN: Final = "restow-webhook"
-"""Where the certificate of a webhook at a URL is kept (`restow.ownca`)."""
+"""Where the certificate of a webhook at a URL is kept (``restow.ownca``)."""
 
 
 @click.command("rbac")
@@ -160,14 +160,22 @@ def _name(commands: tuple[Command, ...], asked: Asked) -> str:
 
 
 def _names(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the CRDs; a manifest says those of its own. Raises InputError."""
+    """Return the names of the CRDs; a manifest says those of its own.
+
+    Raises:
+        InputError: the input cannot be used.
+    """
     files = tuple(Path(each) for each in given if Path(each).exists())
     names = tuple(each for each in given if not Path(each).exists())
     return options.crd_names(names, everything=False, files=files) or () if given else ()
 
 
 def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the CRDs that --migrate names; for `all`, nobody can say what is least. Raises click.UsageError."""
+    """Return the CRDs that --migrate names; for ``all``, nobody can say what is least.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
     if "all" in given:
         msg = "--migrate all would take the right to write every object of the cluster: name the CRDs"
         raise click.UsageError(msg)
@@ -186,7 +194,11 @@ def _account(text: str | None) -> ServiceAccount | None:
 
 
 def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: ServiceAccount | None) -> str:
-    """Return the namespace that the process runs in. Raises click.UsageError where it is needed and not said."""
+    """Return the namespace that the process runs in.
+
+    Raises:
+        click.UsageError: it is needed and not said.
+    """
     if account is not None:
         return account.namespace
     elects = Command.OPERATOR in commands and (flags["keeps"] or not flags["no_controllers"])
@@ -197,7 +209,11 @@ def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: Service
 
 
 def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
-    """Return whose Secrets --own-ca means, and the URL where it names no Service. Raises click.UsageError."""
+    """Return whose Secrets --own-ca means, and the URL where it names no Service.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
     if text is None:
         return None, ""
     if "://" not in text:
@@ -218,7 +234,11 @@ def _service(text: str, flag: str, otherwise: str = "") -> tuple[str, str, int]:
 
 
 def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
-    """Refuse what would come to nothing, or to less than is meant. Raises click.UsageError."""
+    """Refuse what would come to nothing, or to less than is meant.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
     serves = Command.SERVE in commands and asked.own_ca is not None
     others = {Command.SERVE, Command.OPERATOR} | ({Command.REPORT} if asked.profiles else set())
     about_crds = {each for each in commands if each not in others}

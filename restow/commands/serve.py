@@ -141,7 +141,11 @@ def command(**flags: Any) -> None:
 
 
 def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | None:
-    """Return what --own-ca asks for. Raises click.UsageError."""
+    """Return what --own-ca asks for.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
     if flags["own_ca"] is None:
         if flags["restore_stashes"]:
             msg = "--restore-stashes needs --own-ca: without, the certificate's keeper installs the configuration"

@@ -96,7 +96,11 @@ def command(
 
 
 def read_policy(file: Path) -> Policy:
-    """Read a policy; `-` is stdin. Raises InputError."""
+    """Read a policy; ``-`` is stdin.
+
+    Raises:
+        InputError: the input cannot be used.
+    """
     documents = documents_of(file)
     if len(documents) != 1:
         raise InputError(f"{file} must hold one document, the policy, and holds {len(documents)}")

@@ -19,7 +19,8 @@ __all__ = ["crds_of"]
 def crds_of(paths: Iterable[Path]) -> tuple[Crd, ...]:
     """Return the CRDs of files, and of the manifests in folders and the folders in them.
 
-    Raises InputError: a file holds no CRD, a folder none at all, or one of them is malformed.
+    Raises:
+        InputError: a file holds no CRD, a folder none at all, or one of them is malformed.
     """
     return tuple(crd for path in paths for crd in (_in_folder(path) if path.is_dir() else load_crds([path])))
 

@@ -18,7 +18,7 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One field that is new, gone, or other than before. `before` and `after` are None where there is none."""
+    """One field that is new, gone, or other than before. ``before`` and ``after`` are None where there is none."""
 
     kind: Kind
     steps: tuple[str | int, ...]
@@ -31,7 +31,7 @@ class Change:
         return pointer(self.steps)
 
     def line(self, *, values: bool = True) -> str:
-        """Write it on one line: `~ /spec/mode: "private" -> "Private"`."""
+        """Write it on one line: ``~ /spec/mode: "private" -> "Private"``."""
         place = f"{_SIGNS[self.kind]} {self.pointer or '/'}"
         if not values:
             return place

@@ -1,6 +1,6 @@
 """Manifests on disk: which files are meant, what they hold byte for byte, and writing one as a whole or not at all.
 
-`documents_of` is the one way by which a command reads YAML: as kubectl reads it, and with a bound on what aliases may
+``documents_of`` is the one way by which a command reads YAML: as kubectl reads it, and with a bound on what aliases may
 stand for.
 """
 
@@ -31,7 +31,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A manifest. `named` tells one that was given from one that was found in a folder."""
+    """A manifest. ``named`` tells one that was given from one that was found in a folder."""
 
     path: Path
     named: bool
@@ -78,7 +78,11 @@ def _is_manifest(path: Path) -> bool:
 
 
 def read_text(source: Source) -> str:
-    """Return the text of a manifest with its line breaks and byte order mark as they are. Raises Unreadable."""
+    """Return the text of a manifest with its line breaks and byte order mark as they are.
+
+    Raises:
+        Unreadable: the file cannot be read.
+    """
     try:
         content = sys.stdin.buffer.read() if source.is_stdin else source.path.read_bytes()
         return content.decode()
@@ -89,7 +93,11 @@ def read_text(source: Source) -> str:
 
 
 def documents_of(path: Path) -> list[Document]:
-    """Return the documents of a file (`-` is stdin) whose data can be used. Raises InputError for anything else."""
+    """Return the documents of a file (``-`` is stdin) whose data can be used.
+
+    Raises:
+        InputError: it is anything else.
+    """
     source = Source(path, named=True)
     try:
         documents = read(read_text(source).removeprefix("\ufeff"))
@@ -106,7 +114,10 @@ def documents_of(path: Path) -> list[Document]:
 def write_text(path: Path, text: str) -> None:
     """Replace a file's content at once: whoever reads it sees the old text or the new one, never half of it.
 
-    Links are followed, the file's mode is kept (and its owner, where that is allowed). Raises InputError.
+    Links are followed, the file's mode is kept (and its owner, where that is allowed).
+
+    Raises:
+        InputError: the input cannot be used.
     """
     path = path.resolve()
     try:

@@ -55,7 +55,11 @@ def loaded(flags: dict[str, Any]) -> Conversions:
 
 
 def registry(flags: dict[str, Any]) -> str:
-    """Return what ``--registry`` names; takes it out of ``flags``. Raises click.UsageError if it was not given."""
+    """Return what ``--registry`` names; takes it out of ``flags``.
+
+    Raises:
+        click.UsageError: it was not given.
+    """
     named = flags.pop("registry")
     if named is None:
         msg = (

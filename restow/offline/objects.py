@@ -38,7 +38,11 @@ class Found:
 
 
 def found_in(sources: Iterable[Source]) -> Iterator[Found]:
-    """Yield the objects of manifests, those in lists too. Raises InputError for what is no manifest."""
+    """Yield the objects of manifests, those in lists too.
+
+    Raises:
+        InputError: it is no manifest.
+    """
     for source in sources:
         try:
             documents = read(read_text(source))

@@ -1,7 +1,7 @@
 """The operator of the CloudProfile family: conversion, admission and controllers in one process.
 
-Public: `run`, its `Settings`, and `Files`, a certificate that somebody else keeps. docs/operator.md tells how to run it
-as `restow operator`.
+Public: ``run``, its ``Settings``, and ``Files``, a certificate that somebody else keeps. docs/operator.md tells how to
+run it as ``restow operator``.
 """
 
 from restow.operator.process import Files, Settings, run

@@ -38,7 +38,7 @@ def conversions() -> Graph:
 
 
 def webhook(cluster: Cluster, now: Callable[[], datetime], limits: Limits, clients: Clients) -> Webhook:
-    """Return conversion and admission on one server; `cluster` is where admission reads who refers to whom.
+    """Return conversion and admission on one server; ``cluster`` is where admission reads who refers to whom.
 
     Names of users' objects are for those only who have shown who they are.
     """

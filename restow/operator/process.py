@@ -58,9 +58,9 @@ class Settings:
         listen: gives the sockets for API servers and for probes, once there is something to serve by.
         kubeconfig, context: of the API server.
         lease: name of the controllers' Lease, and its namespace; the client's default one if None. The migrator's has
-            `-migrator` behind it.
+            ``-migrator`` behind it.
         timing: of the election.
-        clients: who may ask the webhook; with `client_ca`, the file by which their certificates are verified.
+        clients: who may ask the webhook; with ``client_ca``, the file by which their certificates are verified.
         limits: of the webhook.
         controllers: what the controllers do; None for none.
         migrate: the CRDs that are kept migrated; None for none.
@@ -90,7 +90,11 @@ class Settings:
 async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Run until asked to stop, then drain. Only the start can fail: what goes wrong later is told and tried again.
 
-    Raises KubeError, CertificateError, BadCertificate, OSError, and what `listen` raises.
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+        CertificateError: a certificate cannot be used.
+        BadCertificate: the pair cannot be used.
+        OSError: a file cannot be read or written, or a port not be bound, as ``listen`` raises it.
     """
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))

@@ -11,7 +11,7 @@ __all__ = ["Asked", "Command", "Target"]
 
 
 class Command(StrEnum):
-    """A command that talks to an API server; `embedding` is the `Migrator` in an operator of the reader's own."""
+    """A command that talks to an API server; ``embedding`` is the ``Migrator`` in an operator of the reader's own."""
 
     STATUS = "status"
     PLAN = "plan"
@@ -28,7 +28,8 @@ class Command(StrEnum):
 class Target:
     """A CRD by its name.
 
-    Raises ValueError for what is no `<plural>.<group>`.
+    Raises:
+        ValueError: it is no ``<plural>.<group>``.
     """
 
     name: str
@@ -57,21 +58,21 @@ class Asked:
         crds: names of the CRDs.
         namespaces: the only ones whose objects are touched; all if empty.
         home: the namespace that the process runs in: of its ConfigMap and Lease.
-        everything: the commands run with `--all`.
-        prunes: `migrate` runs without `--no-prune` and `--dry-run`.
-        shards: `migrate` runs in shards.
-        engine: the engine of `migrate`.
-        profiles: `report` runs with `--profiles`.
-        dependents: `ready` lists all resources, Secrets too, for ownerReferences at the version.
-        proxied: `(namespace, name, port)` of conversion webhooks asked from outside of the cluster.
-        own_ca: `(namespace, name)` of the Service that `serve` or `operator` keep certificates for; for a webhook at a
-            URL those of its Secret.
-        url: where API servers find the webhook of `own_ca`; empty for the Service.
-        restores_stashes: `serve` keeps a webhook configuration too (`--restore-stashes`).
-        installs_crds, controls, maintains: the operator's flags `--install-crds`, not `--no-controllers`,
-            `--maintain-shoots`.
-        keeps: CRDs that the operator keeps migrated (`--migrate`).
-        lease: the Lease of `embedding`.
+        everything: the commands run with ``--all``.
+        prunes: ``migrate`` runs without ``--no-prune`` and ``--dry-run``.
+        shards: ``migrate`` runs in shards.
+        engine: the engine of ``migrate``.
+        profiles: ``report`` runs with ``--profiles``.
+        dependents: ``ready`` lists all resources, Secrets too, for ownerReferences at the version.
+        proxied: ``(namespace, name, port)`` of conversion webhooks asked from outside of the cluster.
+        own_ca: ``(namespace, name)`` of the Service that ``serve`` or ``operator`` keep certificates for; for a webhook
+            at a URL those of its Secret.
+        url: where API servers find the webhook of ``own_ca``; empty for the Service.
+        restores_stashes: ``serve`` keeps a webhook configuration too (``--restore-stashes``).
+        installs_crds, controls, maintains: the operator's flags ``--install-crds``, not ``--no-controllers``,
+            ``--maintain-shoots``.
+        keeps: CRDs that the operator keeps migrated (``--migrate``).
+        lease: the Lease of ``embedding``.
         least: without the rights that a command can do without.
     """
 
@@ -97,7 +98,11 @@ class Asked:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        """The CRDs. Raises ValueError."""
+        """The CRDs.
+
+        Raises:
+            ValueError: the value cannot be used.
+        """
         return tuple(map(Target, self.crds))
 
     @property

@@ -33,7 +33,7 @@ class ServiceAccount:
 def manifests(grants: Iterable[Grant], name: str, account: ServiceAccount | None = None) -> list[dict[str, Any]]:
     """Return a ClusterRole, and a Role for each namespace; with an account also the account, bound to them.
 
-    Each rule has its reasons under the key `why`, which `to_yaml` turns into a comment and `plain` takes away.
+    Each rule has its reasons under the key ``why``, which ``to_yaml`` turns into a comment and ``plain`` takes away.
     """
     every = tuple(grants)
     made: list[dict[str, Any]] = [] if account is None else [account.manifest()]

@@ -16,11 +16,11 @@ class Grant:
     """One verb on one resource.
 
     Attributes:
-        group, resource: as in a rule; the resource with its subresource, `deployments/status`.
+        group, resource: as in a rule; the resource with its subresource, ``deployments/status``.
         verb: the verb.
         why: what it is used for.
-        name: the only object; any if empty. RBAC cannot restrict `create` so, and `list` and `watch` only where the
-            client selects by `metadata.name`, as restow does for CRDs.
+        name: the only object; any if empty. RBAC cannot restrict ``create`` so, and ``list`` and ``watch`` only where
+            the client selects by ``metadata.name``, as restow does for CRDs.
         namespace: the only one; None for all, and for what is in none.
         optional: what happens without it; empty where the command fails then.
     """

@@ -37,7 +37,8 @@ _LATER: Final = "it takes up to 30 s until that is noticed, and no other version
 def grants(commands: Iterable[Command], asked: Asked) -> tuple[Grant, ...]:
     """Return all that these commands need, each right once for each reason.
 
-    Raises ValueError for a name that is no CRD's.
+    Raises:
+        ValueError: it is given a name that is no CRD's.
     """
     found = (grant for command in commands for grant in _NEEDS[command](asked))
     return tuple(dict.fromkeys(grant for grant in found if not (asked.least and grant.optional)))

@@ -1,4 +1,4 @@
-"""A `Document` as one HTML page that needs nothing else: no network, no file beside it, no JavaScript.
+"""A ``Document`` as one HTML page that needs nothing else: no network, no file beside it, no JavaScript.
 
 Names of managers, objects and CRDs are other people's texts: the templates escape everything (autoescape), and the
 page's Content-Security-Policy lets no script and no style run but the page's own, by their hashes. Pure, but for

@@ -81,7 +81,11 @@ _decoder = msgspec.json.Decoder(Run)
 
 
 def parse_run(text: bytes) -> Run:
-    """Return the run of a report's bytes. Raises RunError."""
+    """Return the run of a report's bytes.
+
+    Raises:
+        RunError: the run failed.
+    """
     try:
         return _decoder.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -68,7 +68,7 @@ class Accounts:
     made: list[tuple[Resource, str, str | None]] = field(default_factory=list)
 
     async def granted(self, grants: Iterable[Grant], name: str, namespace: str = "default") -> Account:
-        """An account with these rights and no other, by the manifests that `restow rbac` prints; waits for them."""
+        """An account with these rights and no other, by the manifests that ``restow rbac`` prints; waits for them."""
         account, every = ServiceAccount(namespace, name), tuple(grants)
         documents = plain(manifests(every, f"test-{name}", account))
         for grant in every:

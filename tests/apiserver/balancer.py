@@ -25,7 +25,7 @@ class Backend:
 
 
 class Balancer:
-    """The balancer, while it runs. `port` is where it listens."""
+    """The balancer, while it runs. ``port`` is where it listens."""
 
     def __init__(self) -> None:
         self.port = 0

@@ -1,4 +1,4 @@
-"""A kind whose conversion fails for some objects, for `restow serve --registry tests.apiserver.brittle:registry`."""
+"""A kind whose conversion fails for some objects, for ``restow serve --registry tests.apiserver.brittle:registry``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`restow operator` as a process of its own, as a platform team runs it; and what API servers know of it."""
+"""``restow operator`` as a process of its own, as a platform team runs it; and what API servers know of it."""
 
 from __future__ import annotations
 

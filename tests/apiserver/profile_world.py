@@ -131,7 +131,7 @@ class MovedTime(FixedTime):
 
 
 class Family(World):
-    """The family, its clock, and what is stored. What `World` makes, it makes at v1beta2.
+    """The family, its clock, and what is stored. What ``World`` makes, it makes at v1beta2.
 
     Attributes:
         old, new: the API at v1beta1 and v1beta2.

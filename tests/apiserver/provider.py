@@ -1,4 +1,4 @@
-"""The example provider's two kinds on a real API server, converted by `restow serve`.
+"""The example provider's two kinds on a real API server, converted by ``restow serve``.
 
 Gateways are stored at v1, Caches at v3; each is served at three versions. Nothing here uses restow's conversions, so it
 cannot agree with them by accident.
@@ -38,7 +38,7 @@ def manifest(name: str) -> Document:
 
 
 def url_of(port: int, name: str) -> str:
-    """Where a `restow serve` on a port of the loopback converts a CRD."""
+    """Where a ``restow serve`` on a port of the loopback converts a CRD."""
     return f"https://127.0.0.1:{port}/convert/{name}"
 
 
@@ -49,13 +49,13 @@ def webhook(url: str, bundle: Bundle | None) -> Document:
 
 
 class Provider:
-    """The kinds. A CRD is given by its name, an object by its CRD, version and name; all are in `default`."""
+    """The kinds. A CRD is given by its name, an object by its CRD, version and name; all are in ``default``."""
 
     def __init__(self, cluster: HttpCluster) -> None:
         self.cluster = cluster
 
     async def install(self, name: str, port: int, bundle: Bundle | None) -> None:
-        """Create a CRD that is converted by a `restow serve` on a port of the loopback; wait until it is served."""
+        """Create a CRD that is converted by a ``restow serve`` on a port of the loopback; wait until it is served."""
         await self.create_crd(name, webhook(url_of(port, name), bundle))
 
     async def create_crd(self, name: str, conversion: Document | None = None) -> None:
@@ -121,7 +121,7 @@ class Provider:
     async def patch(
         self, crd: str, version: str, name: str, change: Any, kind: PatchType = PatchType.MERGE, **params: str
     ) -> Document:
-        """Patch an object; `params` are those of the request (fieldManager, force)."""
+        """Patch an object; ``params`` are those of the request (fieldManager, force)."""
         body = json.dumps(change).encode()
         resource = at(crd, version)
         reply = await self.cluster.patch(resource, name, body, "default", patch_type=kind, params=params)
@@ -155,7 +155,7 @@ def at(crd: str, version: str) -> Resource:
 
 
 def built(crd: str, version: str, name: str, spec: Document, **parts: Any) -> Document:
-    """An object's manifest; `parts` are further fields, `metadata` is merged."""
+    """An object's manifest; ``parts`` are further fields, ``metadata`` is merged."""
     metadata = {"name": name, "namespace": "default"} | parts.pop("metadata", {})
     head = {"apiVersion": f"{GROUP}/{version}", "kind": KINDS[crd][1], "metadata": metadata}
     return head | ({"spec": spec} if spec else {}) | parts

@@ -1,4 +1,4 @@
-"""`restow serve` as a process of its own, or its server in this one; and the certificate that it serves by."""
+"""``restow serve`` as a process of its own, or its server in this one; and the certificate that it serves by."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ async def writing(old: Api, done: asyncio.Event) -> int:
 async def test_wrong_types_and_deep_nesting_are_told_by_their_place(
     starter: Starter, cluster: HttpCluster, kubeconfig: Path
 ) -> None:
-    """Mutating admission comes before the API server's validation: `version: 1.31` was a 500, `try again later`."""
+    """Mutating admission comes before the API server's validation: ``version: 1.31`` was a 500, ``try again later``."""
     await starter.start(kubeconfig, "--install-crds")
     await wired(cluster)
     hub, world = Api(cluster, "v1beta2"), World(cluster)
@@ -188,7 +188,7 @@ async def test_wrong_types_and_deep_nesting_are_told_by_their_place(
 async def test_an_api_server_shows_its_certificate_and_nobody_else_is_answered(
     tmp_path: Path, session: aiohttp.ClientSession
 ) -> None:
-    """`kubeConfigFile` is how an API server is told which certificate to show; docs/security.md says so."""
+    """``kubeConfigFile`` is how an API server is told which certificate to show; docs/security.md says so."""
     authority = CertificateAuthority.create("api-servers")
     (tmp_path / "clients.pem").write_bytes(authority.certificate)
     pair = authority.issue_client("kube-apiserver", not_after=datetime.now(UTC) + timedelta(days=1))

@@ -53,7 +53,7 @@ async def kubectl(kubeconfig: Path) -> Kubectl:
 
 @pytest.fixture
 async def migrated(kind: ConvertedKind, kubectl: Kubectl, cluster: HttpCluster) -> ConvertedKind:
-    """An object that was applied at v1 on the client side, and migrated to v2, where `host` is `address`."""
+    """An object that was applied at v1 on the client side, and migrated to v2, where ``host`` is ``address``."""
     await kubectl(kind.manifest("v1", "w", spec={"host": "a.local", "size": 1}), "apply")
     await kind.change(kind.document(storage="v2"))
     assert (await Migration(cluster, Options(settle_s=0.0)).migrate(kind.name)).pruned
@@ -61,7 +61,7 @@ async def migrated(kind: ConvertedKind, kubectl: Kubectl, cluster: HttpCluster) 
 
 
 async def test_a_field_left_out_in_the_step_to_the_new_version_stays(migrated: ConvertedKind, kubectl: Kubectl) -> None:
-    """The annotation says `host`, which v2 does not have: kubectl has nothing to delete, and reports success."""
+    """The annotation says ``host``, which v2 does not have: kubectl has nothing to delete, and reports success."""
     await kubectl(migrated.manifest("v2", "w", spec={"size": 1}), "apply")
     assert (await migrated.get("v2", "w"))["spec"] == {"size": 1, "address": "a.local"}
 

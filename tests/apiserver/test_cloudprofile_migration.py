@@ -88,7 +88,7 @@ class Place:
         return bool(stored["apiVersion"].endswith(version))
 
     async def stored_versions(self) -> dict[str, list[str]]:
-        """`status.storedVersions` of each CRD."""
+        """``status.storedVersions`` of each CRD."""
         return {
             name: (await self.family.cluster.get(CRDS, name)).json()["status"]["storedVersions"] for name in self.names
         }
@@ -172,7 +172,7 @@ async def in_process(place: Place) -> None:
 
 
 async def by_command(place: Place, *flags: str) -> None:
-    """Migrate by `restow migrate`."""
+    """Migrate by ``restow migrate``."""
     ran = await asyncio.to_thread(
         restow, "migrate", *place.names, "--settle=0", "-o", "json", *flags, kubeconfig=place.kubeconfig
     )
@@ -181,7 +181,7 @@ async def by_command(place: Place, *flags: str) -> None:
 
 
 async def by_registry(place: Place) -> None:
-    """Migrate by `restow migrate` with the conversions in its own process."""
+    """Migrate by ``restow migrate`` with the conversions in its own process."""
     await by_command(place, f"--registry={REGISTRY}")
 
 

@@ -239,7 +239,7 @@ async def test_a_shoot_moves_between_siblings(family: Family, parent: Parent) ->
     await family.shoot(shoot, CLOUD_PROFILE, parent.name, kubernetes={"version": PLAIN})
 
     async def moves(version: str, kind: str, name: str) -> None:
-        """Move it, as a client that changes `cloudProfile` and leaves the deprecated name as it read it."""
+        """Move it, as a client that changes ``cloudProfile`` and leaves the deprecated name as it read it."""
         reference = {"kind": kind, "name": name}
         await family.edit(version, SHOOT, shoot, lambda found: found["spec"].update(cloudProfile=reference))
         for each in ("v1beta1", "v1beta2"):

@@ -1,4 +1,4 @@
-"""`restow.conversion.wiring.acceptance` says of an answer what a real API server says of the very same answer."""
+"""``restow.conversion.wiring.acceptance`` says of an answer what a real API server says of the very same answer."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Spoiled:
         return self.answered
 
     def judged(self) -> tuple[str, Json | None]:
-        """What `accept` says of the last answer: the error, or the object."""
+        """What ``accept`` says of the last answer: the error, or the object."""
         request = self.asked["request"]
         version = self.asked["apiVersion"].rpartition("/")[2]
         sent = Sent(request["uid"], request["desiredAPIVersion"], tuple(request["objects"]), version)

@@ -1,4 +1,4 @@
-"""`restow serve` and the example provider, asked everything that an API server asks."""
+"""``restow serve`` and the example provider, asked everything that an API server asks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from restow.crds import Crd
 from tests.apiserver.provider import CACHES, GATEWAYS, manifest
 from tests.apiserver.serving import certified, serving
 
-#: What conversions.py says is lost: `rules.drop("spec.debug", acknowledge=…)`.
+#: What conversions.py says is lost: ``rules.drop("spec.debug", acknowledge=…)``.
 ACKNOWLEDGED = {GATEWAYS: {"v1alpha1": (".spec.debug",)}, CACHES: {}}
 
 

@@ -24,7 +24,7 @@ V1ALPHA1, V1 = (Resource(brittle.GROUP, version, "vases", namespaced=True) for v
 
 @pytest.fixture
 async def vases(cluster: HttpCluster, tmp_path: Path) -> AsyncIterator[HttpCluster]:
-    """The brittle kind, served by `restow serve`."""
+    """The brittle kind, served by ``restow serve``."""
     bundle = certified(tmp_path)
     async with serving(tmp_path, registry="tests.apiserver.brittle:registry") as instance:
         document = brittle.crd(webhook(url_of(instance.port, brittle.CRD), bundle))

@@ -1,4 +1,4 @@
-"""Clients of three versions at work on the same objects, through `restow serve`; what is stored is read from etcd."""
+"""Clients of three versions at work on the same objects, through ``restow serve``; what is stored is read from etcd."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ RICH: Document = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def serve(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Instance, Bundle]]:
-    """One `restow serve` for all tests here, and what verifies it."""
+    """One ``restow serve`` for all tests here, and what verifies it."""
     folder = tmp_path_factory.mktemp("tls")
     bundle = certified(folder)
     async with serving(folder) as instance:

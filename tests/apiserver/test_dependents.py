@@ -76,7 +76,7 @@ async def old(kind: Kind) -> Kind:
 
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str = OLD) -> Readiness:
-    """Look, as `restow ready` does."""
+    """Look, as ``restow ready`` does."""
     return await look(cluster, (await read_crd(cluster, kind.name)).crd, version)
 
 

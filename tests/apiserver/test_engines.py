@@ -367,7 +367,7 @@ async def test_without_the_api_native_is_refused_and_auto_is_direct(kind: Kind, 
 
 
 async def test_the_rights_of_the_engine_native(world: World, tmp_path: Path) -> None:
-    """What `restow rbac` prints is enough, and without any right of it the run says which one it lacks."""
+    """What ``restow rbac`` prints is enough, and without any right of it the run says which one it lacks."""
     kind = await world.take()
     asked = Asked(crds=(kind.name,), engine=Engine.NATIVE)
     rights = grants([Command.MIGRATE], asked)

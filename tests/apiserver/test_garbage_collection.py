@@ -1,6 +1,6 @@
-"""What the garbage collector does with ownerReferences at a version that is no longer served, and that `ready` knows.
+"""What the garbage collector does with ownerReferences at a version that is no longer served, and that ``ready`` knows.
 
-The oracle is kube-controller-manager itself; the other tests of `ready` take from here that these objects count.
+The oracle is kube-controller-manager itself; the other tests of ``ready`` take from here that these objects count.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def ready(kind: Kind) -> Readiness:
 
 
 async def test_dependents_need_the_version_that_they_name(kind: Kind, family: Family) -> None:
-    """A yes from `ready` over such references costs objects at once, and leaves others behind for ever.
+    """A yes from ``ready`` over such references costs objects at once, and leaves others behind for ever.
 
     One test, since the garbage collector takes half a minute to see a new CRD, and another one to read discovery again.
     """

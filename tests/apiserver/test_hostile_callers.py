@@ -29,7 +29,7 @@ FLAGS = ("--max-body-mib=16", "--max-in-flight-mib=32")
 
 
 class Attacked:
-    """A `restow serve` that is attacked, and what the API server reads through it."""
+    """A ``restow serve`` that is attacked, and what the API server reads through it."""
 
     def __init__(self, instance: Instance, provider: Provider) -> None:
         self.instance = instance

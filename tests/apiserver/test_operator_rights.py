@@ -1,4 +1,4 @@
-"""`restow operator` as the service account of docs/operator.md, with the rights that stand there and no other."""
+"""``restow operator`` as the service account of docs/operator.md, with the rights that stand there and no other."""
 
 from __future__ import annotations
 

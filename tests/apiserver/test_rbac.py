@@ -1,4 +1,4 @@
-"""Every command under exactly the rights that `restow rbac` prints: none too few, and none too many.
+"""Every command under exactly the rights that ``restow rbac`` prints: none too few, and none too many.
 
 One too few shows by leaving each out in turn; one too many by the API server's audit log, in which every right has to
 have been used.
@@ -102,7 +102,7 @@ async def due(kind: Kind) -> Kind:
 
 
 def needed(kind: Kind, *commands: Command, **asked: object) -> tuple[Grant, ...]:
-    """What `restow rbac` says."""
+    """What ``restow rbac`` says."""
     return grants(commands, Asked(crds=(kind.name,), **asked))  # type: ignore[arg-type]
 
 

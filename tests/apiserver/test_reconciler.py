@@ -101,7 +101,7 @@ def requests_about_objects(proxy: Proxy, kind: Kind) -> list[Seen]:
 
 
 async def edit(kind: Kind, document: Document) -> None:
-    """Change the CRD as `Kind.change` does, but without an object that the migrator would find."""
+    """Change the CRD as ``Kind.change`` does, but without an object that the migrator would find."""
 
     async def replaced() -> bool:
         now = (await kind.cluster.get(CRDS, kind.name)).json()
@@ -490,7 +490,7 @@ async def usurp(kind: Kind, identity: str) -> None:
 
 
 async def test_events_tell_the_story_on_the_crd(settled: Kind, through_proxy: HttpCluster, proxy: Proxy) -> None:
-    """`kubectl describe crd` is where people look; what is found again as before is not said again."""
+    """``kubectl describe crd`` is where people look; what is found again as before is not said again."""
     kind = settled
     await kind.change(flip(kind))
 

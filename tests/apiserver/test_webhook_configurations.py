@@ -119,7 +119,7 @@ async def test_installed_once_and_rotated_with_overlap(kept: Kept, authorities: 
 
 
 async def test_what_an_editor_set_survives_a_rotation(kept: Kept, authorities: tuple[Bundle, Bundle]) -> None:
-    """`kubectl edit` of a timeout, a further condition: both are meant, and neither holds the rotation up."""
+    """``kubectl edit`` of a timeout, a further condition: both are meant, and neither holds the rotation up."""
     old, new = authorities
     await kept.install(WANTED, old)
     edited = (await kept.read())["webhooks"]

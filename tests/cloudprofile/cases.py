@@ -1,13 +1,13 @@
 """Tables of cases: what Gardener does with profiles and Shoots, and where restow decides otherwise.
 
-`tables/` holds a YAML file a topic, in it lists of cases by what is tried: `{case, given, expect}`, with `differs` and
-the rule where restow's answer is not Gardener's. Their words:
+``tables/`` holds a YAML file a topic, in it lists of cases by what is tried: ``{case, given, expect}``, with
+``differs`` and the rule where restow's answer is not Gardener's. Their words:
 
-- a version is a text: `1.2.3`, `1.2.3 deprecated until +30d` (classification and expiration), `1.2.3: preview,
-  supported -1d` (the stages of a lifecycle); a mapping with further fields has the text as its `version`;
-- `+1d`, `-1h`, `+10m`, `-1000s` count from noon, 2025-01-15;
-- an error is `Type field | detail`, the detail part of a longer sentence;
-- `now`, where it is not said, is one second past noon: Gardener compares times strictly.
+- a version is a text: ``1.2.3``, ``1.2.3 deprecated until +30d`` (classification and expiration), ``1.2.3: preview,
+  supported -1d`` (the stages of a lifecycle); a mapping with further fields has the text as its ``version``;
+- ``+1d``, ``-1h``, ``+10m``, ``-1000s`` count from noon, 2025-01-15;
+- an error is ``Type field | detail``, the detail part of a longer sentence;
+- ``now``, where it is not said, is one second past noon: Gardener compares times strictly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from restow.cloudprofile.lifecycle import parse_time
 __all__ = ["Case", "assert_errors", "assert_outcome", "findings", "load", "now_of", "params"]
 
 Case = dict[str, Any]
-"""A case as a test reads it: `{name, input, expected}`, and `differs` where restow's answer is not Gardener's."""
+"""A case as a test reads it: ``{name, input, expected}``, and ``differs`` where restow's answer is not Gardener's."""
 
 _TABLES = Path(__file__).parent / "tables"
 _NOON = datetime(2025, 1, 15, 12, tzinfo=UTC)
@@ -38,7 +38,7 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
 def load(file: str, *groups: str) -> list[Case]:
-    """Return the cases of a table, of some groups only if any are named; `input.group` is the group."""
+    """Return the cases of a table, of some groups only if any are named; ``input.group`` is the group."""
     table = _table(file)
     return [
         {
@@ -83,7 +83,7 @@ def _expanded(value: Any) -> Any:
 
 
 def _version(text: str) -> dict[str, Any]:
-    """Read `1.2.3 deprecated until +30d` and `1.2.3: preview, supported -1d`, and both in one."""
+    """Read ``1.2.3 deprecated until +30d`` and ``1.2.3: preview, supported -1d``, and both in one."""
     fields, colon, stages = text.partition(": ")
     words, _, expires = fields.partition(" until ")
     version, _, classification = words.partition(" ")

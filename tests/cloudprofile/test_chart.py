@@ -48,7 +48,7 @@ def versions(draw):
 
 @given(versions(), st.floats(0, 0.999))
 def test_segments_are_the_evaluation(version, share):
-    """A chart that said something else than `evaluate` at any instant would mislead whoever plans by it."""
+    """A chart that said something else than ``evaluate`` at any instant would mislead whoever plans by it."""
     (row,) = rows_of({"kubernetes": {"versions": [version]}}, YEAR)
     at = YEAR.start + (YEAR.end - YEAR.start) * share
     (segment,) = [each for each in row.segments if each.start <= at < each.end]

@@ -46,25 +46,25 @@ def target_of(case: Case, strategy: str, *, forced: bool) -> str:
 
 @pytest.mark.parametrize("case", params(load(FILE, "latest of the major")))
 def test_minor_strategy_as_in_gardener(case: Case) -> None:
-    """`minor` that crossed a major, or took the newest minor before the newest patch, would break pools."""
+    """``minor`` that crossed a major, or took the newest minor before the newest patch, would break pools."""
     assert target_of(case, "minor", forced=False) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "latest of all")))
 def test_major_strategy_as_in_gardener(case: Case) -> None:
-    """`major` takes the newest patch first, then the latest supported version of all."""
+    """``major`` takes the newest patch first, then the latest supported version of all."""
     assert target_of(case, "major", forced=False) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "next minor")))
 def test_forced_to_the_next_minor_as_in_gardener(case: Case) -> None:
-    """`patch` by force goes to the next minor that is listed, and to no other."""
+    """``patch`` by force goes to the next minor that is listed, and to no other."""
     assert target_of(case, "patch", forced=True) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "next major")))
 def test_forced_to_the_next_major_as_in_gardener(case: Case) -> None:
-    """`minor` by force goes to the next major that is listed, and to no other."""
+    """``minor`` by force goes to the next major that is listed, and to no other."""
     assert target_of(case, "minor", forced=True) == case["expected"]["version"]
 
 
@@ -248,7 +248,7 @@ def test_targets_are_never_preview_never_unavailable_never_lower(
 
 @given(images, numbers)
 def test_updates_stay_in_scope(listed: dict[str, Any], current: str) -> None:
-    """An automatic update that left what `updateStrategy` allows would surprise every owner."""
+    """An automatic update that left what ``updateStrategy`` allows would surprise every owner."""
     target = image_target(listed, current, NOW, forced=False)
     if target is None:
         return

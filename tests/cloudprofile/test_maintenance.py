@@ -308,7 +308,7 @@ def test_next_start() -> None:
     st.integers(-12, 14),
 )
 def test_a_window_begins_where_it_says(begin: int, end: int, now: datetime, hours: int) -> None:
-    """The next start is inside the window, in the next 24 hours, in whatever zone `now` is."""
+    """The next start is inside the window, in the next 24 hours, in whatever zone ``now`` is."""
     window = MaintenanceWindow(begin, end)
     at = now.replace(tzinfo=timezone(timedelta(hours=hours)))
     start = window.next_start(at)

@@ -130,7 +130,7 @@ GEP_32 = {
         ]
     }
 }
-"""GEP-32, the CloudProfile `local` on 2024-12-03."""
+"""GEP-32, the CloudProfile ``local`` on 2024-12-03."""
 
 
 @pytest.mark.parametrize(

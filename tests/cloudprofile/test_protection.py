@@ -22,7 +22,7 @@ def child(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 def shoot(reference: dict[str, Any], version: str, *workers: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """Return a Shoot in the namespace `ns`."""
+    """Return a Shoot in the namespace ``ns``."""
     spec = {**reference, "kubernetes": {"version": version}, "provider": {"workers": list(workers)}}
     return {"metadata": {"name": "s", "namespace": "ns", **metadata}, "spec": spec}
 

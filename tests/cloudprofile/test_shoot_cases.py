@@ -53,7 +53,7 @@ def test_reference(case: Case) -> None:
 
 @pytest.mark.parametrize("case", params(load(MOVES, "sync")))
 def test_sync(case: Case) -> None:
-    """Old clients read `cloudProfileName`, new ones `cloudProfile`: both have to see the same."""
+    """Old clients read ``cloudProfileName``, new ones ``cloudProfile``: both have to see the same."""
     spec = sync_reference(case["input"]["newShoot"], case["input"]["oldShoot"])["spec"]
     assert spec.get("cloudProfileName") == case["expected"]["cloudProfileName"]
     assert spec.get("cloudProfile") == case["expected"]["cloudProfile"]
@@ -139,7 +139,7 @@ def test_defaulting(case: Case) -> None:
 
 
 def at(obj: dict[str, Any], path: str) -> Any:
-    """Return the value at a path like `spec.workers[0].machine`, None where there is none."""
+    """Return the value at a path like ``spec.workers[0].machine``, None where there is none."""
     value: Any = obj
     for step in re.findall(r"[^.\[\]]+", path):
         value = value[int(step)] if step.isdigit() else (value or {}).get(step)

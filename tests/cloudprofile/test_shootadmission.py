@@ -45,7 +45,7 @@ def offer(*images: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def profiles(spec: dict[str, Any]) -> Profiles:
-    """Return the one profile `p`."""
+    """Return the one profile ``p``."""
     return Profiles.of([{"metadata": {"name": "p"}, "spec": spec}])
 
 
@@ -56,7 +56,7 @@ def worker(name: str = "w", image: dict[str, Any] | None = None, **fields: Any) 
 
 
 def shoot(version: str = "1.31.2", *workers: dict[str, Any]) -> dict[str, Any]:
-    """Return a Shoot of the profile `p`."""
+    """Return a Shoot of the profile ``p``."""
     spec = {"cloudProfile": {"kind": "CloudProfile", "name": "p"}, "kubernetes": {"version": version}}
     return {"metadata": {"name": "s", "namespace": "ns"}, "spec": spec | {"provider": {"workers": list(workers)}}}
 

@@ -11,7 +11,7 @@ from restow.cloudprofile.shootprofile import Profiles, disagreement_findings, re
 
 
 def shoot(version: str = "1.32.1", workers: list[dict[str, Any]] | None = None, **spec: Any) -> dict[str, Any]:
-    """Return a Shoot in the namespace `ns`."""
+    """Return a Shoot in the namespace ``ns``."""
     spec |= {"kubernetes": {"version": version}, "provider": {"workers": workers or []}}
     return {"metadata": {"name": "s", "namespace": "ns"}, "spec": spec}
 

@@ -41,7 +41,7 @@ def version(text: str, classification: str | None = None, expires: str | None = 
 def configuration(case: Case) -> tuple[VersionManagement, bool]:
     """Return a case's configuration as the policy document would write it, and whether it is for images.
 
-    The later revision of Gardener's draft had one configuration for both: with `versionMaintenance` it is what the
+    The later revision of Gardener's draft had one configuration for both: with ``versionMaintenance`` it is what the
     document has for Kubernetes, without it what the document has for images.
     """
     config, group = case["input"]["config"], case["input"]["group"]
@@ -94,7 +94,7 @@ def classes(spec: dict[str, Any], now: datetime = NOW) -> dict[str, str]:
 
 
 def test_it_is_off_by_default() -> None:
-    """Policy: `enabled` "defaults to false"; a spec that changed all the same would fight with GitOps."""
+    """Policy: ``enabled`` "defaults to false"; a spec that changed all the same would fight with GitOps."""
     spec = kubernetes(version("1.0.0"), version("1.0.1"))
     done = manage(spec, VersionManagement(), NOW)
     assert done.changes == () and done.spec == spec
@@ -118,7 +118,7 @@ def test_changes_say_what_and_why() -> None:
 
 
 def test_it_is_written_as_stages() -> None:
-    """Design 7: `deprecated@now`, `expired@now+duration`, behind the stages that are over."""
+    """Design 7: ``deprecated@now``, ``expired@now+duration``, behind the stages that are over."""
     preview = {"version": "1.31.2", "lifecycle": [{"classification": "preview"}]}
     promoted = {
         "version": "1.31.1",

@@ -74,7 +74,7 @@ def plane(control_plane):
 
 @pytest.fixture
 def api() -> type[Api]:
-    """Make a client: `api(user)`."""
+    """Make a client: ``api(user)``."""
     return Api
 
 

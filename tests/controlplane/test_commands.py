@@ -46,7 +46,7 @@ def _apiserver(extra: Arguments, gates: dict[str, bool] | None = None) -> list[s
     ],
 )
 def test_key_values(settings: dict[str, bool], text: str | None) -> None:
-    """Gates written in Python's words (`True`) or in an unstable order would be refused or hard to compare."""
+    """Gates written in Python's words (``True``) or in an unstable order would be refused or hard to compare."""
     assert key_values(settings) == text
 
 

@@ -57,7 +57,7 @@ async def test_a_killed_owner_leaves_nothing(number: signal.Signals) -> None:
 
 
 async def test_an_owner_that_forgets_to_close_leaves_nothing() -> None:
-    """A script without `async with` would leave its servers when it ends regularly."""
+    """A script without ``async with`` would leave its servers when it ends regularly."""
     script = OWNER.replace("time.sleep(600)", "")
     owner = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-c", script), stdout=asyncio.subprocess.PIPE

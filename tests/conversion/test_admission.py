@@ -173,7 +173,7 @@ def test_a_patch_turns_one_object_into_the_other(before: Any, after: Any) -> Non
 class Update:
     """What the server does around the step for an update by a client of another version.
 
-    `stored` is at the version that the step is registered for, `sent` at the client's.
+    ``stored`` is at the version that the step is registered for, ``sent`` at the client's.
     """
 
     graph: Graph

@@ -72,7 +72,7 @@ WRONG = 'rules.pair("spec.dim", "spec.brightness", up=lambda v: v // 2, down=lam
 
 
 def project(folder: Path, rule: str, *, shown: int) -> None:
-    """Write the project; `shown` is what its recorded review expects of a dim of 4."""
+    """Write the project; ``shown`` is what its recorded review expects of a dim of 4."""
     (folder / "crd.yaml").write_text(CRD)
     (folder / "conversions.py").write_text(CONVERSIONS.replace("RULE", rule))
     (folder / "test_conversions.py").write_text(TESTS)

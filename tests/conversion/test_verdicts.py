@@ -45,7 +45,7 @@ def test_each_kind_of_rule(rule: rules.Rule, up: Verdict, down: Verdict) -> None
 
 
 def test_rules_inside_of_others_have_their_whole_paths() -> None:
-    """`title` alone could be any field."""
+    """``title`` alone could be any field."""
     outer, inner, deepest = of(
         rules.each("spec.a", [rules.each_value("m", [rules.rename("x", "y")], hub="n")], hub="spec.b", hide=bool)
     )

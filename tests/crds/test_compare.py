@@ -17,7 +17,7 @@ ATOMIC_MAP: Node = {"x-kubernetes-map-type": "atomic"}
 
 
 def struct(fields: Mapping[str, Node] | None = None, **extra: Any) -> Node:
-    """Return an object node with these declared fields; `required=` and the like go into the node."""
+    """Return an object node with these declared fields; ``required=`` and the like go into the node."""
     return {"type": "object", "properties": dict(fields or {}), **extra}
 
 
@@ -38,7 +38,7 @@ def listing_set(items: Node) -> Node:
 
 
 def root(field: Node | None) -> Schema:
-    """Return the schema of a whole object whose field `f` is this node."""
+    """Return the schema of a whole object whose field ``f`` is this node."""
     return Schema.root(struct({} if field is None else {"f": field}))
 
 

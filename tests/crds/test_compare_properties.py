@@ -1,7 +1,7 @@
 """Comparisons against the API server's own algorithms, on generated schemas and objects.
 
-The reference functions below follow apiextensions' `schema/pruning` and `schema/defaulting` step by step, on
-raw nodes and without `Schema`: what they do to an object is what the comparisons must have said.
+The reference functions below follow apiextensions' ``schema/pruning`` and ``schema/defaulting`` step by step, on
+raw nodes and without ``Schema``: what they do to an object is what the comparisons must have said.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def own(node: Node) -> Node:
 
 
 def test_the_manifests_are_those_of_the_api() -> None:
-    """An edit of a manifest, or of the API without `python -m restow.crds.api`, would be lost with the next."""
+    """An edit of a manifest, or of the API without ``python -m restow.crds.api``, would be lost with the next."""
     assert {file.name: file.read_text() for file in FOLDER.iterdir()} == {
         name: written(document) for name, document in manifests().items()
     }
@@ -175,7 +175,7 @@ def test_no_list_must_have_items() -> None:
 
 
 def test_every_field_is_described() -> None:
-    """`kubectl explain` and editors show these texts, and nothing else."""
+    """``kubectl explain`` and editors show these texts, and nothing else."""
     for name, version, path, node in every_node():
         is_field = path not in (ROOT, ".metadata") and not path.endswith(("[]", "{}"))
         if is_field:

@@ -124,7 +124,7 @@ def test_any_stays_any() -> None:
 
 
 def test_values_of_free_maps_keep_only_scalars() -> None:
-    """Under `additionalProperties: true` the server keeps a value but empties the objects inside it."""
+    """Under ``additionalProperties: true`` the server keeps a value but empties the objects inside it."""
     value = Schema({"type": "object", "additionalProperties": True}).field("x")
     assert value is UNDESCRIBED
     assert value.field("a") is None
@@ -160,7 +160,7 @@ def test_implicit_fields(schema: Schema) -> None:
 
 
 def test_a_plain_field_has_no_metadata() -> None:
-    """Only whole objects have implicit fields; a nested object that happens to have `metadata` has not."""
+    """Only whole objects have implicit fields; a nested object that happens to have ``metadata`` has not."""
     nested = Schema({"type": "object", "properties": {"spec": STRING}})
     assert [nested.is_declared(name) for name in ("metadata", "spec")] == [False, True]
     assert set(nested.properties) == {"spec"}

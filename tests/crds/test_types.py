@@ -108,7 +108,7 @@ def test_nulls_that_the_server_ignores_are_taken_out_and_no_others() -> None:
 
 
 def test_the_packaged_profiles_have_schemas_that_find_wrong_types() -> None:
-    """`version: 1.31` without quotes is the error that people make."""
+    """``version: 1.31`` without quotes is the error that people make."""
     hub = PROFILES.version("v1beta2")
     assert hub is not None
     document = {"spec": {"kubernetes": {"versions": [{"version": "1.30.0"}, {"version": 1.31}]}, "regions": "eu"}}

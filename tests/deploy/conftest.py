@@ -1,4 +1,4 @@
-"""Tools of deploy/, as `make deploy-tools` makes them, and a control plane to apply to."""
+"""Tools of deploy/, as ``make deploy-tools`` makes them, and a control plane to apply to."""
 
 from __future__ import annotations
 

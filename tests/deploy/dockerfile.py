@@ -1,7 +1,7 @@
 """A Dockerfile's steps without a container engine: each RUN and COPY as it stands, with the image's folders elsewhere.
 
 What an engine adds (layers, another root) does not matter to these steps; the paths that they name do, and are moved
-below one folder. The base image is this machine's Python with a `pip`.
+below one folder. The base image is this machine's Python with a ``pip``.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def build(text: str, context: Path, folder: Path, python: Path) -> tuple[list[st
 
 
 def _base(folder: Path, python: Path) -> Path:
-    """A folder with `python` in it, whose pip is the one that runs this test's environment."""
+    """A folder with ``python`` in it, whose pip is the one that runs this test's environment."""
     import pip
 
     (folder / "bin").mkdir(parents=True)

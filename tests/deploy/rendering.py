@@ -31,7 +31,7 @@ class Helm:
     def run(self, *arguments: str | Path, code: int = 0, home: Path | None = None) -> str:
         """Run it; return what it said on stdout, or on stderr where it is to fail; a success comes without warnings.
 
-        `home` is for what it remembers.
+        ``home`` is for what it remembers.
         """
         command = [str(part) for part in (self.binary, *arguments)]
         environment = os.environ | ({} if home is None else {"HOME": str(home)})
@@ -41,7 +41,7 @@ class Helm:
         return done.stdout if code == 0 else done.stderr
 
     def text(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
-        """What `helm template` prints."""
+        """What ``helm template`` prints."""
         return self.run("template", release, CHART, "--namespace", namespace, *flags)
 
     def render(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> list[Document]:

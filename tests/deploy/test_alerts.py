@@ -1,6 +1,6 @@
 """The chart's alerts, as Prometheus evaluates them: each fires on what it is for, and on nothing like it.
 
-`promtool test rules` feeds series to the rendered rules and looks at the alerts at a moment.
+``promtool test rules`` feeds series to the rendered rules and looks at the alerts at a moment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Case:
     Attributes:
         alert: by name.
         why: what the case is.
-        series: values as promtool writes them; `1x9` is 1 ten times, `0+2x9` grows by 2.
+        series: values as promtool writes them; ``1x9`` is 1 ten times, ``0+2x9`` grows by 2.
         after: minutes.
         fires: the labels by which an alert differs from those of others; None where it is silent.
     """
@@ -324,7 +324,7 @@ def promtool(tools: Mapping[str, Path], folder: Path, groups: list[Document], te
 
 
 def asked(case: Case, rule: Document) -> Document:
-    """The case as promtool reads it; nothing fires before the rule's `for` can be over."""
+    """The case as promtool reads it; nothing fires before the rule's ``for`` can be over."""
     expected: list[Any] = []
     if case.fires is not None:
         severity = rule["labels"]["severity"]

@@ -48,7 +48,7 @@ MONITORED = ("--set", "monitoring.prometheusRule.enabled=true,monitoring.service
 
 @pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
 def test_helm_finds_nothing_to_say(values: Path, helm: Helm) -> None:
-    """A warning of `helm lint` is the first thing that a user sees."""
+    """A warning of ``helm lint`` is the first thing that a user sees."""
     said = helm.run("lint", "--strict", CHART, "--values", values)
     assert "WARNING" not in said and "ERROR" not in said, said
 
@@ -341,7 +341,7 @@ def test_crds_and_configurations_name_the_service(name: str, helm: Helm) -> None
 
 
 def test_the_packaged_configurations_are_the_operators() -> None:
-    """deploy/chart/restow/files/webhooks.yaml is written by `restow operator --print-webhooks`."""
+    """deploy/chart/restow/files/webhooks.yaml is written by ``restow operator --print-webhooks``."""
     ran = CliRunner().invoke(operator, ["--print-webhooks", "restow-system/restow-webhook"])
     assert (CHART / "files" / "webhooks.yaml").read_text() == ran.stdout
 
@@ -406,7 +406,7 @@ def test_every_value_is_in_the_schema() -> None:
 
 
 def test_the_table_of_values_and_the_copied_crds_are_current() -> None:
-    """`make charts` writes them; a value without a word about it is one that nobody finds."""
+    """``make charts`` writes them; a value without a word about it is one that nobody finds."""
     generate = runpy.run_path(str(ROOT / "deploy" / "generate.py"))
     file, text = generate["readme"]()
     assert file.read_text() == text

@@ -59,7 +59,7 @@ async def restricted(cluster: HttpCluster) -> str:
 
 @pytest.fixture
 async def others(cluster: HttpCluster) -> AsyncIterator[None]:
-    """Kinds of cert-manager and Prometheus without a schema: their fields are checked by `manifestcheck`."""
+    """Kinds of cert-manager and Prometheus without a schema: their fields are checked by ``manifestcheck``."""
     for kind, resource in OTHERS.items():
         names = {"plural": resource.plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
         schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

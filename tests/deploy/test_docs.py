@@ -112,7 +112,7 @@ def test_argo_cd_and_flux_have_values_that_work(helm: Helm, tmp_path: Path) -> N
 
 
 def test_the_role_to_bind_is_there(helm: Helm) -> None:
-    """`kubectl create rolebinding` takes any name, also one that nothing has."""
+    """``kubectl create rolebinding`` takes any name, also one that nothing has."""
     (arguments,) = commands("kubectl")
     (named,) = (each.partition("=")[2] for each in arguments if each.startswith("--clusterrole="))
     documents = yaml.safe_load_all(helm.run("template", *commands("helm")[-1][2:]))

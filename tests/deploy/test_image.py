@@ -177,7 +177,7 @@ async def test_it_migrates(made: Made, home: Path, kind: Kind, accounts: Account
 
 
 def image(*arguments: str, path: str) -> subprocess.CompletedProcess[str]:
-    """What `make image` runs."""
+    """What ``make image`` runs."""
     command = [sys.executable, IMAGE / "build.py", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={"PATH": path})
 

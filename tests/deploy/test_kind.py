@@ -1,4 +1,4 @@
-"""`make test-kind`: what it says where there is no Docker or kind, its steps, and that the cluster is always deleted.
+"""``make test-kind``: what it says where there is no Docker or kind, its steps, and that the cluster is always deleted.
 
 The tools here only write down how they are called. On a real kind cluster the program is the test itself.
 """

@@ -24,7 +24,7 @@ BASES = ("migration", "webhook", "operator")
 
 
 def built(tools: dict[str, Path], name: str | Path) -> list[dict[str, Any]]:
-    """What `kubectl apply -k` would apply."""
+    """What ``kubectl apply -k`` would apply."""
     command = [tools["kustomize"], "build", KUSTOMIZE / name]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -32,7 +32,7 @@ def built(tools: dict[str, Path], name: str | Path) -> list[dict[str, Any]]:
 
 
 def test_bases_are_what_the_chart_renders(helm: Helm) -> None:
-    """One source: a fix of the chart that the bases lack is half a fix. `deploy/generate.py` writes them."""
+    """One source: a fix of the chart that the bases lack is half a fix. ``deploy/generate.py`` writes them."""
     made = runpy.run_path(str(ROOT / "deploy" / "generate.py"))
     found = dict(made["bases"](helm.binary))
     assert {file.parent.name for file in found} == set(BASES)

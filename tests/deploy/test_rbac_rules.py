@@ -1,4 +1,4 @@
-"""`restow rbac` itself: how rights are gathered into rules, and what the command refuses to guess."""
+"""``restow rbac`` itself: how rights are gathered into rules, and what the command refuses to guess."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_wildcards_are_not_granted_unless_asked_for() -> None:
 
 
 def test_dependents_are_looked_for_by_one_optional_right() -> None:
-    """It lets its holder read every Secret: only by a flag, only for `ready`, and never needed."""
+    """It lets its holder read every Secret: only by a flag, only for ``ready``, and never needed."""
     asked = Asked(crds=(CRD,), dependents=True)
     (wide,) = (each for each in grants(list(Command), asked) if "*" in (each.group, each.resource, each.verb))
     assert wide in grants([Command.READY], asked)
@@ -165,7 +165,7 @@ def printed(*arguments: str) -> list[dict[str, Any]]:
 
 
 def test_a_webhook_at_a_url_has_its_secrets_beside_the_process() -> None:
-    """`serve --own-ca https://…` keeps them in its own namespace; any other would leave it without its rights."""
+    """``serve --own-ca https://…`` keeps them in its own namespace; any other would leave it without its rights."""
     asked = ("--for", "serve", "--own-ca", "https://127.0.0.1:9443/", "--restore-stashes", "--crd", CRD)
     for account, home in ((("--service-account", "edge/hook"), "edge"), ((), "default")):
         found = rights(printed(*asked, *account))

@@ -1,4 +1,4 @@
-"""Runs the Python blocks of a page, one after the other, in one namespace; `running.py` starts it.
+"""Runs the Python blocks of a page, one after the other, in one namespace; ``running.py`` starts it.
 
 A block may await, as in ``python -m asyncio``. A request is one line of JSON: the page, the line of the block in it,
 and its text. The answer is the traceback as JSON, empty if there is none.

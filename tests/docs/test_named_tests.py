@@ -21,7 +21,7 @@ def functions_of(file: Path) -> frozenset[str]:
 
 
 def named(page: Path) -> list[tuple[Path, str | None]]:
-    """The files and tests that a page names; a file without a folder is in tests/apiserver/, `…` is the last one."""
+    """The files and tests that a page names; a file without a folder is in tests/apiserver/, ``…`` is the last one."""
     found: list[tuple[Path, str | None]] = []
     for path, test in _NAMED.findall(page.read_text()):
         if path == "…":

@@ -15,7 +15,7 @@ from tests.docs.running import GIVEN, executed, givens, needs_a_cluster, working
 
 
 def blocks(page: str) -> list[Block]:
-    """A page's blocks; of a page that cannot be parsed none, which `test_a_page_can_be_read` tells."""
+    """A page's blocks; of a page that cannot be parsed none, which ``test_a_page_can_be_read`` tells."""
     try:
         return parse(page, (ROOT / page).read_text(encoding="utf-8"))
     except PageError:

@@ -105,5 +105,5 @@ def test_a_page_that_is_not(text: str, told: str, tmp_path: Path) -> None:
     ],
 )
 def test_which_pages_need_a_cluster(text: str, needs: bool) -> None:
-    """`make test-pure` runs the others, and they prove that no cluster is asked."""
+    """``make test-pure`` runs the others, and they prove that no cluster is asked."""
     assert needs_a_cluster(parse("page.md", text.replace("'''", "```"))) is needs

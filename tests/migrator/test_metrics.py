@@ -39,7 +39,7 @@ def scrape() -> Scrape:
 
 
 def test_a_run_from_start_to_finish(scrape: Scrape) -> None:
-    """An alert on `due` for an hour, or on the time since the last success, is what tells a person."""
+    """An alert on ``due`` for an hour, or on the time since the last success, is what tells a person."""
     scrape.tell(Happening.STARTED, due=tuple(Phase), stored_versions=("v1", "v2"))
     assert (scrape("due"), scrape("stored_versions")) == (1, 2)
     scrape.tell(Happening.PROGRESS, due=tuple(Phase), remaining=5, objects=OBJECTS)
@@ -106,7 +106,7 @@ def test_a_refusal_is_counted_and_stays_due(scrape: Scrape) -> None:
 
 
 def test_an_outage_does_not_hide_what_is_due(scrape: Scrape) -> None:
-    """A CRD that could not be read is not known to be done; an alert on `due` must go on."""
+    """A CRD that could not be read is not known to be done; an alert on ``due`` must go on."""
     scrape.tell(Happening.STARTED, due=(Phase.STORAGE,))
     scrape.tell(Happening.FAILED, uid="")
     assert (scrape("due"), scrape("runs_total", result="failed")) == (1, 1)

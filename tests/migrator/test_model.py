@@ -70,7 +70,7 @@ def test_what_goes_together_is_taken(options: dict[str, Any]) -> None:
 
 
 def test_settings_read_from_a_file_are_taken_as_they_are_spelled() -> None:
-    """A string that equals an enum's value and is none made the engine `native` a `direct` one without a word."""
+    """A string that equals an enum's value and is none made the engine ``native`` a ``direct`` one without a word."""
     given: Any = {"engine": "native", "scope": "removed", "managed_fields": "strip", "skip": ["prune"]}
     options = Options(**given, api_servers=["https://h:1"])
     assert options.engine is Engine.NATIVE

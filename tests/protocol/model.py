@@ -89,7 +89,7 @@ class Model:
         return self._reachable_versions(state) & ~state.stored
 
     def says_ready(self, state: State) -> bool:
-        """Whether `ready` for the version that is not stored at says yes, if all that it asks is asked now."""
+        """Whether ``ready`` for the version that is not stored at says yes, if all that it asks is asked now."""
         if not self._proven(state, evidence=True) or state.stored != bit(state.history[-1]):
             return False
         now = len(state.history) - 1

@@ -46,9 +46,9 @@ class Rules:
     minds_unfinished: bool = True
     """A run leaves no mark over an "unfinished" that appeared since its start."""
     ready_looks: bool = True
-    """`ready` looks at every API server."""
+    """``ready`` looks at every API server."""
     ready_reads_twice: bool = True
-    """`ready` reads the CRD again at the end, and says no if it changed."""
+    """``ready`` reads the CRD again at the end, and says no if it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Bounds:
         runs: migrators at the same time, each of which can be killed and started again at any step.
         servers, objects: how many there are.
         flipped: whether the world begins just after the first flip.
-        ready_in_steps: whether `ready` is asked request by request; else in one moment, in every state.
+        ready_in_steps: whether ``ready`` is asked request by request; else in one moment, in every state.
     """
 
     flips: int = 3

@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A `ready --drop version` under way, ``answer`` is its end."""
+    """A ``ready --drop version`` under way, ``answer`` is its end."""
 
     step: str
     version: int = 0

@@ -76,7 +76,7 @@ def real(state: State) -> bool:
 
 
 def test_a_mark_is_valid_for_restow_as_for_the_model() -> None:
-    """The search would be about another protocol than the one that `restow ready` follows."""
+    """The search would be about another protocol than the one that ``restow ready`` follows."""
     verdicts = set[bool]()
     for state in reached():
         verdict = real(state)

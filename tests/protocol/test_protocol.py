@@ -20,7 +20,7 @@ _TWO_SERVERS = Bounds(edits=0, natives=0)
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_way_leads_to_a_violation(name: str) -> None:
-    """A sequence of steps that anyone can take would have `ready` or the API server allow the loss of objects."""
+    """A sequence of steps that anyone can take would have ``ready`` or the API server allow the loss of objects."""
     found = visited(name)
     print(f"{name}: {found.states} states")
     assert not found.violation, found.trace

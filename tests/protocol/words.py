@@ -67,7 +67,7 @@ def _step(model: Model, label: Label, after: State) -> str:
 
 
 def _request(model: Model, label: Label) -> str:
-    """What clients and `ready` do."""
+    """What clients and ``ready`` do."""
     what, *rest = label
     if what == "client":
         stored = f"which stores it at {_version(rest[2])}"

@@ -229,7 +229,7 @@ def test_a_crd_that_was_typed_is_not_offered_again(scripts: Path, kubeconfig: Pa
 def test_kubectl_itself_asks_for_it(
     scripts: Path, kubeconfig: Path, kubectl: Path, two_crds: list[str], words: list[str], answer: list[str]
 ) -> None:
-    """`kubectl restow mig<TAB>`: kubectl finds the plugin and its completion by their names on PATH only."""
+    """``kubectl restow mig<TAB>``: kubectl finds the plugin and its completion by their names on PATH only."""
     environment = _environment(scripts, KUBECONFIG=str(kubeconfig))
     ran = _run([str(kubectl), "__complete", "restow", *words], environment)
     assert ran.code == 0

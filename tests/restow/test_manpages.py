@@ -44,7 +44,7 @@ each_command = pytest.mark.parametrize(("title", "command"), ALL, ids=[title for
 def test_every_command_has_a_page_with_its_sections(
     written: dict[str, str], title: str, command: click.Command
 ) -> None:
-    """`man restow-plan` would find nothing, or not tell how it is called, how it ends, and what to type."""
+    """``man restow-plan`` would find nothing, or not tell how it is called, how it ends, and what to type."""
     page = written[f"{title}.1"]
     found = re.findall(r"^\.SH (.+)$", page, re.MULTILINE)
     optional = {"DESCRIPTION", "COMMANDS", "SEE ALSO"}
@@ -65,7 +65,7 @@ def test_there_is_no_other_page(written: dict[str, str]) -> None:
 
 
 def test_the_first_page_leads_to_every_command(written: dict[str, str]) -> None:
-    """Who reads `man restow` would not learn of a command."""
+    """Who reads ``man restow`` would not learn of a command."""
     for name, text in COMMANDS.items():
         shown = text.replace("-", r"\-").replace("'", r"\(aq")
         assert f".BR restow\\-{name} (1)\n{shown}\n" in written["restow.1"]
@@ -109,7 +109,7 @@ def test_roff_renders_the_page_without_a_complaint(
 
 
 def test_the_program_writes_them_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`make man` would leave nothing, or report success without a folder."""
+    """``make man`` would leave nothing, or report success without a folder."""
     folder = tmp_path / "made" / "man"
     assert write([str(folder)]) == 0
     assert {file.name for file in folder.iterdir()} == {f"{title}.1" for title, _ in ALL}

@@ -186,7 +186,7 @@ def config(tmp_path):
     ],
 )
 def test_a_value_of_a_wrong_type_is_told_with_its_place(change, said, tmp_path, config):
-    """`version: 1.31` without quotes was a traceback, or another version, depending on the subcommand."""
+    """``version: 1.31`` without quotes was a traceback, or another version, depending on the subcommand."""
     text = yaml.safe_dump_all([profile(OLD, NEXT, regions=[]), NAMESPACED])
     assert change[0] in text
     path = tmp_path / "profiles.yaml"
@@ -220,7 +220,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 def test_aliases_that_stand_for_millions_are_refused_by_every_reader(tmp_path, config):
-    """`render -o json` took 3.7 GB of memory for 400 bytes of YAML."""
+    """``render -o json`` took 3.7 GB of memory for 400 bytes of YAML."""
     bomb = tmp_path / "bomb.yaml"
     head = "apiVersion: core.gardener.cloud/v1beta2\nkind: CloudProfile\nmetadata: {name: local}\n"
     bomb.write_text(f"{head}spec:\n  providerConfig:\n" + "".join(f"    {line}\n" for line in BOMB.splitlines()))

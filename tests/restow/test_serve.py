@@ -42,7 +42,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest.fixture
 def crd_file(tmp_path: Path) -> Path:
-    """The CRD among other documents, as `kubectl get -o yaml` and people write them."""
+    """The CRD among other documents, as ``kubectl get -o yaml`` and people write them."""
     file = tmp_path / "crds.yaml"
     other = {"apiVersion": "v1", "kind": "ConfigMap"}
     file.write_text(yaml.safe_dump_all([other, {"kind": "List", "items": [other, CRD_DOCUMENT]}, None]))

@@ -74,7 +74,7 @@ def run(*arguments: str | Path) -> Ran:
 
 
 def profiles() -> list[list[str]]:
-    """The subcommands of `profile`, in every form."""
+    """The subcommands of ``profile``, in every form."""
     both = ["-f", "profile.yaml", "-f", "child.yaml"]
     good = ["-f", "good.yaml"]
     return [

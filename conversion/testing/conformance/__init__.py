@@ -3,7 +3,7 @@
     report = await run("https://127.0.0.1:9443/convert", ca, Samples(crd))
     print(report.table())
 
-or `python -m restow.conversion.testing.conformance URL --ca FILE --crd FILE`. Each case reproduces what an API server
+or ``python -m restow.conversion.testing.conformance URL --ca FILE --crd FILE``. Each case reproduces what an API server
 sends and checks (apiextensions-apiserver 1.36), and says what happens to clients where the webhook does otherwise.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m restow.conversion.testing.conformance URL --ca FILE --crd FILE`: a table, or JSON.
+"""``python -m restow.conversion.testing.conformance URL --ca FILE --crd FILE``: a table, or JSON.
 
 Exit codes: 0 conformant, 1 a case failed that the webhook must pass, 2 usage.
 """

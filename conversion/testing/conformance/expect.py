@@ -19,7 +19,7 @@ def expect(condition: object, message: str) -> None:
 
 @contextmanager
 def asked(what: str) -> Iterator[None]:
-    """Turn what the API server would say into a finding: `what` was sent."""
+    """Turn what the API server would say into a finding: ``what`` was sent."""
     try:
         yield
     except Rejected as error:

@@ -110,7 +110,7 @@ async def _parts_of_parts(webhook: Webhook) -> None:
 
 
 async def _each(webhook: Webhook, what: str, build: Any) -> None:
-    """Ask for such an object of each version, in each direction. `build` gives None where there is no such object."""
+    """Ask for such an object of each version, in each direction. ``build`` gives None where there is no such object."""
     asked_any = False
     for source, target in webhook.samples.ways:
         obj = build(source)

@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One case and how it ended; `message` says why where it did not pass."""
+    """One case and how it ended; ``message`` says why where it did not pass."""
 
     case: Case
     outcome: Outcome

@@ -44,7 +44,9 @@ async def run(
         idle_s: seconds that the keep-alive case waits; more than 90 is what an API server would need.
         connect_to: (host, port) to connect to instead of the URL's.
 
-    Raises ValueError for a URL that no CRD could have, BundleError for a malformed bundle.
+    Raises:
+        ValueError: it is given a URL that no CRD could have.
+        BundleError: it is given a malformed bundle.
     """
     address = Url(url)
     async with Caller(address, Bundle.from_pem(ca), connect_to=connect_to) as caller:
@@ -71,7 +73,9 @@ async def check(case: Case, url: str, ca: bytes, samples: Samples, *, idle_s: fl
         async def test_conformance(case):
             await check(case, URL, CA, SAMPLES)
 
-    Raises NotConformant; Skipped where the case does not apply.
+    Raises:
+        NotConformant: the webhook does not conform.
+        Skipped: the case does not apply.
     """
     report = await run(url, ca, samples, cases=[case], idle_s=idle_s)
     for finding in report.findings:

@@ -1,7 +1,7 @@
 """The objects that a conformance run sends: generated from the CRD's own schemas, the same ones each time, or given.
 
 Generated objects have every declared field at least once (the first of each version is the largest found), and further
-ones have some; see `restow.conversion.testing.strategies`. Schemas do not tell all that a webhook may demand of an
+ones have some; see ``restow.conversion.testing.strategies``. Schemas do not tell all that a webhook may demand of an
 object (CEL rules are not known here): give samples of your own where it refuses generated ones.
 """
 
@@ -37,8 +37,8 @@ class Samples:
     Attributes:
         crd: the kind, its versions and schemas.
         given: objects of one's own; of versions without any, objects are generated.
-        acknowledged: places whose loss is meant, by the version that has them: `{"v1alpha1": (".spec.debug",)}`,
-            written as `restow.crds.paths` says. Their values may change or go on a round trip.
+        acknowledged: places whose loss is meant, by the version that has them: ``{"v1alpha1": (".spec.debug",)}``,
+            written as ``restow.crds.paths`` says. Their values may change or go on a round trip.
         seed: other objects for another number.
         count: how many objects of each version are generated, and twice as many parts of such.
     """
@@ -69,7 +69,7 @@ class Samples:
         return tuple((left, right) for left in self.versions for right in self.versions if left != right)
 
     def api_version(self, version: str) -> str:
-        """`group/version`."""
+        """``group/version``."""
         return f"{self.crd.group}/{version}"
 
     def version_of(self, obj: Json) -> str:
@@ -154,7 +154,7 @@ def _kept(obj: Json) -> Json:
 
 
 def _examples(strategy: st.SearchStrategy[_T], count: int, seed: int) -> list[_T]:
-    """Draw values, the same ones each time; `strategy.example()` is neither reproducible nor meant for this."""
+    """Draw values, the same ones each time; ``strategy.example()`` is neither reproducible nor meant for this."""
     found: list[_T] = []
 
     @with_seed(seed)

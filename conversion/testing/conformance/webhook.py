@@ -41,19 +41,27 @@ class Exchange:
 
     @property
     def answer(self) -> Json:
-        """The decoded answer. Raises Rejected if it is none."""
+        """The decoded answer.
+
+        Raises:
+            Rejected: it is none.
+        """
         return check_http(self.http.status, self.content_type, self.http.body)
 
     @property
     def result(self) -> Json:
-        """The `result` of the response; empty if there is none."""
+        """The ``result`` of the response; empty if there is none."""
         response = self.answer.get("response")
         result = response.get("result") if isinstance(response, dict) else None
         return result if isinstance(result, dict) else {}
 
     @property
     def objects(self) -> list[Json]:
-        """The converted objects. Raises Rejected where there are none, or where one is no object."""
+        """The converted objects.
+
+        Raises:
+            Rejected: there are none, or one is no object.
+        """
         found = converted_objects(self.answer)
         if not found:
             check_result(self.answer)
@@ -75,7 +83,7 @@ class Exchange:
 class Webhook:
     """The webhook and the samples to ask it with.
 
-    `idle_s`: seconds for which a connection is left idle to see whether it stays open.
+    ``idle_s``: seconds for which a connection is left idle to see whether it stays open.
     """
 
     def __init__(self, caller: Caller, samples: Samples, *, idle_s: float) -> None:
@@ -91,18 +99,22 @@ class Webhook:
             yield Webhook(caller, self.samples, idle_s=self.idle_s)
 
     async def ask(self, objects: Sequence[Json], version: str, *, review: str = "v1", **more: Any) -> Exchange:
-        """Send a review of the objects to a version. `more` are further fields of the envelope."""
+        """Send a review of the objects to a version. ``more`` are further fields of the envelope."""
         return await self.ask_for(objects, self.samples.api_version(version), review=review, **more)
 
     async def ask_for(self, objects: Sequence[Json], desired: str, *, review: str = "v1", **more: Any) -> Exchange:
-        """Send a review that asks for any `group/version`."""
+        """Send a review that asks for any ``group/version``."""
         self._asked += 1
         uid = f"9f3a0000-0000-4000-8000-{self._asked:012x}"
         sent = Sent(uid, desired, tuple(objects), review)
         return Exchange(sent, await self.caller.call(review_body(sent, **more)))
 
     async def convert(self, obj: Json, version: str) -> Json:
-        """Return an object at another version, as the API server would go on with it. Raises Rejected."""
+        """Return an object at another version, as the API server would go on with it.
+
+        Raises:
+            Rejected: the answer is rejected.
+        """
         exchange = await self.ask([obj], version)
         objects = exchange.objects
         if not objects:

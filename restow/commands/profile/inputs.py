@@ -81,7 +81,11 @@ def at_option(function: _F) -> _F:
 
 
 def moment(at: str | None) -> datetime:
-    """Return the time of --at. Raises click.UsageError."""
+    """Return the time of --at.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
     if at is None:
         return datetime.now(UTC)
     try:
@@ -97,7 +101,8 @@ def read_profiles(files: Iterable[Path], *, keyed: bool = True) -> list[Profile]
         files: manifests.
         keyed: refuse a version without its number, and any other item without the name that its list is keyed by.
 
-    Raises InputError if one cannot be read, or none is there.
+    Raises:
+        InputError: one cannot be read, or none is there.
     """
     listed = list(files)
     found = [Profile(_at_hub(document, where, keyed=keyed)) for file in listed for where, document in _profiles(file)]
@@ -107,7 +112,11 @@ def read_profiles(files: Iterable[Path], *, keyed: bool = True) -> list[Profile]
 
 
 def one(profiles: Iterable[Profile], kind: str) -> Profile:
-    """Return the only profile of a kind. Raises InputError if there is none, or more."""
+    """Return the only profile of a kind.
+
+    Raises:
+        InputError: there is none, or more.
+    """
     found = [profile for profile in profiles if profile.kind == kind]
     if len(found) != 1:
         raise InputError(f"exactly one {kind} is wanted, and the manifests have {len(found)}")
@@ -139,7 +148,11 @@ def _at_hub(document: dict[str, Any], where: str, *, keyed: bool) -> Mapping[str
 
 
 def _fitting(document: Any, where: str, *, keyed: bool) -> dict[str, Any]:
-    """Return what an API server would take for the document. Raises InputError for values of wrong types."""
+    """Return what an API server would take for the document.
+
+    Raises:
+        InputError: it is given values of wrong types.
+    """
     version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
     if version is None:
         return dict(document)  # the conversion says that it does not know it

@@ -421,7 +421,7 @@ async def test_wrong_types_are_told_before_any_rule_reads_them(asked: Asked, ref
 
 
 async def test_wrong_types_in_profiles_are_told() -> None:
-    """`startTime: 2025` without quotes is a number to YAML; a list that is too long takes a rule too long."""
+    """``startTime: 2025`` without quotes is a number to YAML; a list that is too long takes a rule too long."""
     stage = {"classification": "expired", "startTime": 2025}
     verdict = await judged(Asked(profile({"version": "1.31.0", "lifecycle": [stage]})))
     assert "lifecycle[0].startTime: Invalid value: must be a string, not a number" in verdict.message

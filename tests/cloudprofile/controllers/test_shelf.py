@@ -29,7 +29,7 @@ def item(made: dict[str, Any]) -> Item:
 
 
 def shelf(*objects: dict[str, Any], version: int = 10) -> Shelf:
-    """Return a shelf after a list; objects are grouped by `spec.of`."""
+    """Return a shelf after a list; objects are grouped by ``spec.of``."""
     made = Shelf(trimming.profile, lambda each: each["spec"].get("of"))
     made.apply(Listed(tuple(map(item, objects)), str(version)))
     return made

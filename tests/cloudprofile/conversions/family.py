@@ -69,7 +69,7 @@ def stage(classification: str, day: str | None = None) -> dict[str, str]:
 
 
 def spec_with(**versions: Any) -> dict[str, Any]:
-    """Return a spec with Kubernetes versions; `v1_28_0=[...]` gives one its lifecycle, a dict its other fields."""
+    """Return a spec with Kubernetes versions; ``v1_28_0=[...]`` gives one its lifecycle, a dict its other fields."""
     items = []
     for name, says in versions.items():
         fields = {"lifecycle": says} if isinstance(says, list) else says

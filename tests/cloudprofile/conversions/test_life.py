@@ -113,7 +113,7 @@ def assert_same(before: Json, after: Json) -> None:
 
 
 class Life(RuleBasedStateMachine):
-    """One stored profile. `wanted` is what its lifecycles have to be by the design."""
+    """One stored profile. ``wanted`` is what its lifecycles have to be by the design."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -229,18 +229,18 @@ def test_life() -> None:
 
 
 def replace(stored: Json, file: Json) -> Json:
-    """`kubectl replace`: the file in the place of everything, the annotation included."""
+    """``kubectl replace``: the file in the place of everything, the annotation included."""
     return replaced(stored, {**file, "metadata": stored["metadata"]})
 
 
 def apply_client_side(stored: Json, file: Json) -> Json:
-    """`kubectl apply`: of custom resources a JSON merge patch, which replaces lists; annotations of others stay."""
+    """``kubectl apply``: of custom resources a JSON merge patch, which replaces lists; annotations of others stay."""
     live = down(stored)
     return replaced(stored, {**live, "spec": {**live["spec"], **file["spec"]}})
 
 
 def apply_server_side(stored: Json, file: Json) -> Json:
-    """`kubectl apply --server-side`: lists are merged by their keys, fields of others stay."""
+    """``kubectl apply --server-side``: lists are merged by their keys, fields of others stay."""
     live = down(stored)
     versions = versions_of(live)
     for key, fields in versions_of(file).items():

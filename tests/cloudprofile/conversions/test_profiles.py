@@ -204,7 +204,7 @@ def test_what_the_old_fields_say_all_of_needs_no_stash(fields: dict[str, Any], l
 
 
 def test_a_date_alone_means_supported_until_then() -> None:
-    """In v1beta1 a version without classification is supported; a lone `expired` stage would make it unavailable."""
+    """In v1beta1 a version without classification is supported; a lone ``expired`` stage would make it unavailable."""
     old = profile(spec_with(v1_28_0={"expirationDate": "2025-01-01T00:00:00Z"}), version=V1BETA1)
     new = up(old)
     assert new["spec"] == spec_with(v1_28_0=[stage("supported"), stage("expired", "2025-01-01")])
@@ -213,7 +213,7 @@ def test_a_date_alone_means_supported_until_then() -> None:
 
 
 def test_a_manifest_at_the_wrong_version_is_lifted() -> None:
-    """GEP-32's examples stand at v1beta1, where the server refuses them: `restow convert` makes them what they mean.
+    """GEP-32's examples stand at v1beta1, where the server refuses them: ``restow convert`` makes them what they mean.
 
     Nothing of the mistake is remembered: v1beta1 would show the refused field instead of a classification.
     """

@@ -29,7 +29,7 @@ GARBAGE = base64.b64encode(b"garbage").decode()
 
 
 def on_unknown_curve(folder: Path) -> dict[str, str]:
-    """The data of a Secret with a pair on a curve that `cryptography` does not know, but OpenSSL does."""
+    """The data of a Secret with a pair on a curve that ``cryptography`` does not know, but OpenSSL does."""
     openssl = shutil.which("openssl")
     assert openssl is not None, "openssl makes keys on curves that are no good"
     key, certificate = folder / "curve.key", folder / "curve.crt"
@@ -148,7 +148,7 @@ async def test_a_defect_is_told_and_does_not_end_the_keeping(
 
 
 def kept(world: World, folder: Path, name: str, address: Address, answering: set[str]) -> Certificates:
-    """Certificates of an installation of its own; only webhooks at hosts in `answering` answer."""
+    """Certificates of an installation of its own; only webhooks at hosts in ``answering`` answer."""
 
     async def probe(_crd: Crd, asked: Address, _bundle: Bundle) -> None:
         if asked.host not in answering:

@@ -16,7 +16,7 @@ Convert = Callable[[Json, str], Json]
 
 @dataclass(frozen=True)
 class Webhook:
-    """A webhook in parts that can be replaced. `options` are those of its server."""
+    """A webhook in parts that can be replaced. ``options`` are those of its server."""
 
     convert: Convert = convert
     review: Callable[[Json], Json] = lambda review: review
@@ -164,7 +164,7 @@ def legacy(fields: Json, source: str, desired: str) -> Json:
 
 
 def straight_only(fields: Json, source: str, desired: str) -> Json:
-    """Mean the opposite by `on`, but only on the straight way between v1alpha1 and v1."""
+    """Mean the opposite by ``on``, but only on the straight way between v1alpha1 and v1."""
     ways = {source.rpartition("/")[2], desired.rpartition("/")[2]}
     return {**fields, "on": not fields["on"]} if ways == {"v1alpha1", "v1"} and "on" in fields else fields
 

@@ -38,7 +38,10 @@ class Served:
 async def served(
     converter: Converter, folder: Path, *, host: str = "127.0.0.1", methods: str = "POST", **options: Any
 ) -> AsyncIterator[Served]:
-    """Run a converter. `host` is what its certificate is for; `options` are the runner's (`keepalive_timeout`)."""
+    """Run a converter.
+
+    ``host`` is what its certificate is for; ``options`` are the runner's (``keepalive_timeout``).
+    """
     authority = Authority.create("test", now=datetime.now(UTC), valid_for=timedelta(days=1))
     leaf = authority.issue([host], now=datetime.now(UTC), valid_for=timedelta(hours=12))
     pair = folder / "pair.pem"

@@ -1,8 +1,8 @@
 """A conversion webhook written by hand, without restow: what somebody would run in any language.
 
-Widgets at three versions; nothing of a version is lost in another one:
-v1alpha1 says `spec.host`, and `title` and `weight` of its ports; v1beta1 and v1 say `spec.address`, `name` and `load`;
-v1 also says `spec.label` where the others say `spec.tag`.
+Widgets at three versions; nothing of a version is lost in another one: v1alpha1 says ``spec.host``, and ``title`` and
+``weight`` of its ports; v1beta1 and v1 say ``spec.address``, ``name`` and ``load``; v1 also says ``spec.label`` where
+the others say ``spec.tag``.
 """
 
 from __future__ import annotations

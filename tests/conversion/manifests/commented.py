@@ -63,7 +63,7 @@ class Text:
 
 @st.composite
 def documents(draw: st.DrawFn, values: st.SearchStrategy[dict[str, Any]] | None = None, *, block: bool = False) -> Text:
-    """Draw a document, at times with Windows' line breaks; with `block`, in block style only and without aliases."""
+    """Draw a document, at times with Windows' line breaks; with ``block``, in block style only and without aliases."""
     value = draw(roots() if values is None else values)
     writer = Writer(draw, block)
     text = writer.document(value)

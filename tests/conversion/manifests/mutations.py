@@ -15,7 +15,7 @@ from tests.conversion.manifests.commented import KEYS, trees
 
 @dataclass(eq=False)
 class Cell:
-    """A value under edit: a scalar, or children by name; `source` is its old place, None if it is new."""
+    """A value under edit: a scalar, or children by name; ``source`` is its old place, None if it is new."""
 
     value: Any
     source: Steps | None
@@ -64,7 +64,7 @@ class Told:
             self.note(child, (*place, step))
 
     def is_untouched(self, place: Steps, old: Any, new: Any) -> bool:
-        """Whether the field of the root at `place` is all that it was, where it was."""
+        """Whether the field of the root at ``place`` is all that it was, where it was."""
         if place[0] not in new or self.vague:
             return False
         inner = {found: source for found, source in self.sources.items() if found[:1] == place}

@@ -373,7 +373,7 @@ def test_typed_lists_are_converted_with_their_items() -> None:
 
 @pytest.fixture
 def brittle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph that fails for objects named `bad`."""
+    """A graph that fails for objects named ``bad``."""
     from restow.conversion import ObjectError, Registry, rules
 
     def up(value: Any) -> Any:
@@ -588,7 +588,7 @@ def test_other_kinds_pass_byte_for_byte(texts: list[Text]) -> None:
 @RELAXED
 @given(roots())
 def test_yaml_of_our_own_means_the_same_to_every_reader(value: dict[str, Any]) -> None:
-    """What `-o yaml` prints must not be taken for something else by kubectl, or by readers of YAML 1.1."""
+    """What ``-o yaml`` prints must not be taken for something else by kubectl, or by readers of YAML 1.1."""
     text = write_yaml(value)
     assert same(read(text)[0].data, value)
     loaded = yaml.safe_load(text)

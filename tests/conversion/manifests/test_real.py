@@ -79,6 +79,6 @@ def test_only_what_the_rules_touch_changes(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*CLUSTER_API, *GARDENER])
 def test_their_data_can_be_written_again(name: str) -> None:
-    """What `-o yaml` prints says the same."""
+    """What ``-o yaml`` prints says the same."""
     for document in read(published(name)):
         assert same(read(write_yaml(document.data))[0].data, document.data)

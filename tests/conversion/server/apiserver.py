@@ -1,8 +1,8 @@
-"""A client that behaves as an API server's does (client-go `rest/request.go`, `rest/with_retry.go`).
+"""A client that behaves as an API server's does (client-go ``rest/request.go``, ``rest/with_retry.go``).
 
-Connections are kept open and used again. A POST whose connection breaks is not sent again; an answer of 429 or 5xx
-with an integer `Retry-After` is, up to ten times. What the API server would then make of the answer is `Failed` here,
-or it is fine.
+Connections are kept open and used again. A POST whose connection breaks is not sent again; an answer of 429 or 5xx with
+an integer ``Retry-After`` is, up to ten times. What the API server would then make of the answer is ``Failed`` here, or
+it is fine.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ class ApiServer:
         self.retried = 0
 
     async def convert(self, url: str, *objects: Any, to: str = HUB) -> list[dict[str, Any]]:
-        """Have objects converted. Raises Failed."""
+        """Have objects converted.
+
+        Raises:
+            Failed: an object cannot be converted.
+        """
         body = review(*objects, to=to)
         for attempt in range(11):
             try:

@@ -62,7 +62,7 @@ def test_a_snapshot_does_not_go_on_counting() -> None:
 
 
 def test_a_bound_belongs_to_its_bucket() -> None:
-    """Prometheus' buckets are `le`: less or equal."""
+    """Prometheus' buckets are ``le``: less or equal."""
     counts = Counts()
     counts.observe(BUCKETS[0], SECONDS, "a")
     assert scraped(counts.snapshot())[f"{SECONDS}_bucket", ("a", str(BUCKETS[0]))] == 1

@@ -55,7 +55,7 @@ def test_what_is_nobodys_news_is_no_event(happening: Happening) -> None:
 
 
 def test_a_crd_that_could_not_be_read_has_no_events() -> None:
-    """An Event without the uid of its object is shown by no `kubectl describe`."""
+    """An Event without the uid of its object is shown by no ``kubectl describe``."""
     assert announcement(details(uid=""), "c", "i") is None
     assert not Announcements().worth_saying(details(uid=""))
 
