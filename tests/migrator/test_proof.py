@@ -245,3 +245,20 @@ def test_shards_of_different_runs_have_different_keys() -> None:
         (b.crd(), Options(managed_fields=ManagedFields.STRIP)),
     ]
     assert len({run_key(crd, options) for crd, options in runs}) == len(runs)
+
+
+@pytest.mark.parametrize(
+    ("crd", "options", "due"),
+    [
+        (b.crd(stored=("v1", "v2")), Options(), True),
+        (b.crd(stored=("v1", "v2")), OFF, True),
+        (b.proved(b.crd()), Options(), False),
+        (b.proved(b.crd()), Options(ignore_mark=True), True),
+        (b.crd(stored=("v1", "v2")), Options(skip=frozenset({Phase.STORAGE})), False),
+        (b.proved(b.crd()), Options(skip=frozenset({Phase.STORAGE}), ignore_mark=True), False),
+    ],
+    ids=["unproved", "unproved, without managedFields", "proved", "proof ignored", "phase off", "phase off, ignored"],
+)
+def test_objects_are_encoded_again_until_a_proof_says_that_they_are(crd: Crd, options: Options, due: bool) -> None:
+    """Objects at the old version would be passed over, or all be written although the phase is switched off."""
+    assert reencoding_due(crd, options) is due

@@ -148,3 +148,11 @@ def test_storages_are_told_in_order_without_repetitions() -> None:
     """The sentence about a flip must name the versions in the order in which they stored."""
     seen = watched(at(9, storage="v1"), START, at(5), at(7, storage="v1"), at(12))
     assert seen.storages() == ("v2", "v1", "v2")
+
+
+def test_one_generation_that_was_seen_is_unbroken() -> None:
+    """Shards join what each of them saw by single generations: without it none of them would ever prune."""
+    generations = Generations()
+    generations.add(b.crd(generation=3))
+    assert generations.unbroken(3, 3, "v2")
+    assert not generations.unbroken(3, 3, "v1") and not generations.unbroken(4, 4, "v2")
