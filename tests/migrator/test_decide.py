@@ -412,6 +412,13 @@ def test_a_seed_stays_where_everything_is_stripped() -> None:
     assert decision.stripped == (("alice", api_version("v0")), ("bob", api_version("v0")))
 
 
+def test_the_seed_that_stays_is_never_our_own_leftover() -> None:
+    """The object would be tracked in restow's name, and each later run would write it again."""
+    found = [LEFTOVER, entry("alice", "v0")]
+    decision = decide(found, rules_for(Options(managed_fields=ManagedFields.STRIP)))
+    assert [identity(one) for one in decision.entries] == [("alice", "Apply", "", "")]
+
+
 def test_an_entry_of_nothing_but_metadata_is_translated_not_stripped() -> None:
     """Nothing of it is lost, so nobody is to be told that its manager lost something."""
     found = [entry("alice", "v0", {"f:metadata": {"f:labels": {"f:x": {}}}})]
