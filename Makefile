@@ -41,7 +41,7 @@ lint: $(READY) view ## Style, types and the rooms' directions
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --config-file pyproject.toml -p restow -p demo
-	cd .view && ../$(BIN)/lint-imports --config ../pyproject.toml --cache-dir ../.cache/import-linter
+	cd .view && ../$(BIN)/lint-imports --config ../importlinter.toml --cache-dir ../.cache/import-linter
 
 format: $(READY) ## Format the sources
 	$(BIN)/ruff check --fix-only .

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from restow.controlplane import ControlPlane
-from restow.controlplane.certificates import CertificateAuthority
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.crds.documents import load_documents
 from restow.kube import Cluster, KubeError, PatchType, connect
 from restow.kube.resources import CRDS, Resource
@@ -86,7 +86,7 @@ async def undo(cluster: Cluster, how: str) -> None:
     await cluster.patch(CRDS, NAME, body, patch_type=PatchType.MERGE, params={"fieldManager": "another-tool"})
 
 
-FOREIGN: Final = base64.b64encode(CertificateAuthority.create().certificate).decode()
+FOREIGN: Final = base64.b64encode(ControlPlaneAuthority.create().certificate).decode()
 
 
 async def until_wired(cluster: Cluster, *, without: str = "") -> float:

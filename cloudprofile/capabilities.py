@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from restow.cloudprofile.parts import Object, image_versions, machine_images
+from restow.cloudprofile.objects import Object, image_versions, machine_images
 
 __all__ = [
     "AMD64",
@@ -26,6 +26,7 @@ __all__ = [
     "in_form_of",
     "synchronise",
 ]
+
 
 ARCHITECTURE = "architecture"
 AMD64 = "amd64"

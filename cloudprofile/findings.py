@@ -1,6 +1,6 @@
 """What is wrong with an object, said as Kubernetes says it: a type, a field and a sentence. Pure.
 
-The types are those of apimachinery's field errors. A finding refuses a request; a caution goes back as an admission
+The types are those of apimachinery's field errors. A finding refuses a request; a warning goes back as an admission
 warning and refuses nothing. Details name versions, images and other objects, never the content of secrets. Where the
 one who asks is not known, ``anonymous`` takes the names of other users' objects out.
 """
@@ -14,12 +14,12 @@ from enum import StrEnum
 from typing import TypeAlias
 
 __all__ = [
-    "Caution",
-    "Finding",
     "FindingType",
+    "ProfileUser",
     "Remark",
-    "User",
-    "Verdict",
+    "ValidationFinding",
+    "ValidationVerdict",
+    "ValidationWarning",
     "anonymous",
     "duplicate",
     "forbidden",
@@ -58,7 +58,7 @@ _LEADS = {
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class ProfileUser:
     """Another object that stands against a request because it builds on what the request takes away.
 
     Attributes:
@@ -78,7 +78,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ValidationFinding:
     """One reason to refuse an object.
 
     Attributes:
@@ -91,7 +91,7 @@ class Finding:
     type: FindingType
     field: str
     detail: str
-    user: User | None = None
+    user: ProfileUser | None = None
 
     def __str__(self) -> str:
         """Return the sentence, as ``field: Invalid value: detail``."""
@@ -99,7 +99,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class ValidationWarning:
     """One thing that is allowed and yet worth a warning to who sent the request.
 
     Attributes:
@@ -115,21 +115,21 @@ class Caution:
         return f"{self.field}: {self.detail}"
 
 
-Remark: TypeAlias = Finding | Caution
+Remark: TypeAlias = ValidationFinding | ValidationWarning
 """What a rule says about an object: rules yield both in one stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ValidationVerdict:
     """What all rules together say about a request.
 
     Attributes:
         findings: why it is refused; empty where it is allowed.
-        cautions: what to warn of in any case.
+        warnings: what to warn of in any case.
     """
 
-    findings: tuple[Finding, ...] = ()
-    cautions: tuple[Caution, ...] = ()
+    findings: tuple[ValidationFinding, ...] = ()
+    warnings: tuple[ValidationWarning, ...] = ()
 
     @property
     def allowed(self) -> bool:
@@ -137,44 +137,44 @@ class Verdict:
         return not self.findings
 
 
-def verdict(remarks: Iterable[Remark]) -> Verdict:
+def verdict(remarks: Iterable[Remark]) -> ValidationVerdict:
     """Collect what the rules say."""
     said = list(remarks)
-    return Verdict(
-        tuple(remark for remark in said if isinstance(remark, Finding)),
-        tuple(remark for remark in said if isinstance(remark, Caution)),
+    return ValidationVerdict(
+        tuple(remark for remark in said if isinstance(remark, ValidationFinding)),
+        tuple(remark for remark in said if isinstance(remark, ValidationWarning)),
     )
 
 
-def required(field: str, detail: str) -> Finding:
+def required(field: str, detail: str) -> ValidationFinding:
     """Return the finding that a value is missing."""
-    return Finding(FindingType.REQUIRED, field, detail)
+    return ValidationFinding(FindingType.REQUIRED, field, detail)
 
 
-def invalid(field: str, detail: str) -> Finding:
+def invalid(field: str, detail: str) -> ValidationFinding:
     """Return the finding that a value breaks a rule."""
-    return Finding(FindingType.INVALID, field, detail)
+    return ValidationFinding(FindingType.INVALID, field, detail)
 
 
-def not_supported(field: str, supported: Iterable[str]) -> Finding:
+def not_supported(field: str, supported: Iterable[str]) -> ValidationFinding:
     """Return the finding that a value is none of the supported ones."""
     values = ", ".join(json.dumps(value) for value in supported)
-    return Finding(FindingType.NOT_SUPPORTED, field, f"supported values: {values}")
+    return ValidationFinding(FindingType.NOT_SUPPORTED, field, f"supported values: {values}")
 
 
-def duplicate(field: str, value: str) -> Finding:
+def duplicate(field: str, value: str) -> ValidationFinding:
     """Return the finding that ``value`` is there twice."""
-    return Finding(FindingType.DUPLICATE, field, json.dumps(value))
+    return ValidationFinding(FindingType.DUPLICATE, field, json.dumps(value))
 
 
-def forbidden(field: str, detail: str, user: User | None = None) -> Finding:
+def forbidden(field: str, detail: str, user: ProfileUser | None = None) -> ValidationFinding:
     """Return the finding that something must not be set or changed, because of another object if one is given."""
-    return Finding(FindingType.FORBIDDEN, field, detail, user)
+    return ValidationFinding(FindingType.FORBIDDEN, field, detail, user)
 
 
-def anonymous(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def anonymous(findings: Iterable[ValidationFinding]) -> tuple[ValidationFinding, ...]:
     """Return findings that count the objects of other users instead of naming them."""
-    names: dict[tuple[Finding, str], set[str]] = {}
+    names: dict[tuple[ValidationFinding, str], set[str]] = {}
     for finding in findings:
         user, kind = finding.user, ""
         if user is not None:
@@ -187,7 +187,7 @@ def anonymous(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def refusal(kind: str, name: str, findings: Iterable[Finding]) -> str:
+def refusal(kind: str, name: str, findings: Iterable[ValidationFinding]) -> str:
     """Return the sentence that refuses an object: which object, and each field with its rule."""
     reasons = [str(finding) for finding in findings]
     listed = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"

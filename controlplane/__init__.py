@@ -22,48 +22,42 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from restow.controlplane.apiserver import ApiServer
-    from restow.controlplane.certificates import CertificateAuthority, KeyPair
-    from restow.controlplane.errors import (
-        BinariesUnavailableError,
-        ControlPlaneError,
-        NotStoredError,
-        ProcessError,
-        UnavailableError,
-    )
+    from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
+    from restow.controlplane.errors import NotStoredError, ProcessError, UnavailableError
     from restow.controlplane.etcd import Etcd
     from restow.controlplane.existing import ExistingCluster, use_existing_cluster
     from restow.controlplane.plane import ControlPlane
-    from restow.controlplane.users import User
+    from restow.controlplane.users import ClusterUser, ControlPlaneAuthority, SignedKeyPair
 
 __all__ = [
     "ApiServer",
     "BinariesUnavailableError",
-    "CertificateAuthority",
+    "ClusterUser",
     "ControlPlane",
+    "ControlPlaneAuthority",
     "ControlPlaneError",
     "Etcd",
     "ExistingCluster",
-    "KeyPair",
     "NotStoredError",
     "ProcessError",
+    "SignedKeyPair",
     "UnavailableError",
-    "User",
     "use_existing_cluster",
 ]
 
 _MODULE_OF = {
     "ApiServer": "apiserver",
-    "BinariesUnavailableError": "errors",
-    "CertificateAuthority": "certificates",
+    "BinariesUnavailableError": "binaries.errors",
+    "ClusterUser": "users",
     "ControlPlane": "plane",
-    "ControlPlaneError": "errors",
+    "ControlPlaneAuthority": "users",
+    "ControlPlaneError": "binaries.errors",
     "Etcd": "etcd",
     "ExistingCluster": "existing",
-    "KeyPair": "certificates",
     "NotStoredError": "errors",
     "ProcessError": "errors",
+    "SignedKeyPair": "users",
     "UnavailableError": "errors",
-    "User": "users",
     "use_existing_cluster": "existing",
 }
 

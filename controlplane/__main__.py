@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Sequence
 
-    from restow.controlplane.binaries import Search
+    from restow.controlplane.binaries import BinarySearch
 
 DEFAULT_BINARIES = ("etcd", "kube-apiserver")
 _OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfig of this room
@@ -32,10 +32,10 @@ _OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfi
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code."""
     options = _parser().parse_args(arguments)
-    from restow.controlplane.errors import ControlPlaneError
+    from restow.controlplane.binaries.errors import ControlPlaneError
 
     if options.command == "minors":
-        from restow.controlplane.binaries.pins import minors
+        from restow.controlplane.binaries.search import minors
 
         sys.stdout.write("".join(f"{minor}\n" for minor in minors()))
         return 0
@@ -82,10 +82,10 @@ async def _up(options: argparse.Namespace) -> int:
     return await _interruptible(serve(), ready)
 
 
-def _search(options: argparse.Namespace) -> Search:
-    from restow.controlplane.binaries import Search
+def _search(options: argparse.Namespace) -> BinarySearch:
+    from restow.controlplane.binaries import BinarySearch
 
-    return Search.from_environment(kubernetes=options.kubernetes)
+    return BinarySearch.from_environment(kubernetes=options.kubernetes)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from restow.controlplane.processes import ManagedProcess, ProcessGroup
-    from restow.controlplane.users import User
+    from restow.controlplane.users import ClusterUser
 
 __all__ = ["ApiServer"]
 
@@ -19,7 +19,7 @@ __all__ = ["ApiServer"]
 class ApiServer:
     """A running API server, its URL and its administrator."""
 
-    def __init__(self, name: str, command: Sequence[str], admin: User, group: ProcessGroup) -> None:
+    def __init__(self, name: str, command: Sequence[str], admin: ClusterUser, group: ProcessGroup) -> None:
         """Describe the server; ``start`` runs it."""
         self.name = name
         self.admin = admin

@@ -11,6 +11,8 @@ The defaults are those of controller-runtime's envtest where it has any. What di
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +20,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Arguments", "apiserver_command", "controller_manager_command", "etcd_command", "key_values"]
+__all__ = [
+    "Arguments",
+    "apiserver_command",
+    "controller_manager_command",
+    "etcd_command",
+    "free_ports",
+    "key_values",
+]
+
 
 FlagValue = str | Sequence[str] | None
 Arguments = Mapping[str, FlagValue]
@@ -137,3 +147,16 @@ def _command(binary: Path, defaults: Arguments, extra: Arguments) -> list[str]:
         if value is not None:
             command += [f"--{name}={each}" for each in ([value] if isinstance(value, str) else value)]
     return command
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ``count`` different ports that nothing listens on now.
+
+    The kernel gives ports in a rotating order, yet another process may take one before it is bound: the
+    caller retries its start then (``PortTakenError``).
+    """
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]

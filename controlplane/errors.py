@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from restow.controlplane.binaries.errors import ControlPlaneError
+
 __all__ = [
-    "BinariesUnavailableError",
-    "ControlPlaneError",
     "NotStoredError",
     "PortTakenError",
     "ProcessError",
     "UnavailableError",
 ]
-
-
-class ControlPlaneError(Exception):
-    """Base of all errors of this room."""
-
-
-class BinariesUnavailableError(ControlPlaneError):
-    """No way led to a binary that is needed; the message says for each way what was tried and what to do."""
 
 
 class ProcessError(ControlPlaneError):

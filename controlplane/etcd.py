@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from restow.controlplane.errors import ControlPlaneError, NotStoredError
+from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.errors import NotStoredError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
-from restow.controlplane.errors import ControlPlaneError, UnavailableError
+from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from restow.controlplane.apiserver import ApiServer
     from restow.controlplane.etcd import Etcd
-    from restow.controlplane.users import User
+    from restow.controlplane.users import ClusterUser
 
 __all__ = ["ExistingCluster", "use_existing_cluster"]
 
@@ -75,7 +76,7 @@ class ExistingCluster:
         *,
         valid_for: timedelta | None = None,  # noqa: ARG002
         apiserver: ApiServer | None = None,  # noqa: ARG002
-    ) -> User:
+    ) -> ClusterUser:
         """Not to be had."""
         self._unavailable(f"no certificate can be signed for {name}")
 

@@ -19,30 +19,41 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from restow.controlplane.apiserver import ApiServer
 from restow.controlplane.binaries import find_binaries
+from restow.controlplane.binaries.errors import ControlPlaneError
 from restow.controlplane.commands import (
     LOOPBACK,
+    SERVICE_ADDRESS,
     Arguments,
+    ServerFiles,
     apiserver_command,
     controller_manager_command,
     etcd_command,
+    free_ports,
 )
-from restow.controlplane.durations import seconds_from_environment
-from restow.controlplane.errors import ControlPlaneError, PortTakenError
-from restow.controlplane.ports import free_ports
+from restow.controlplane.errors import PortTakenError
+from restow.controlplane.etcd import Etcd
 from restow.controlplane.processes import ProcessGroup
-from restow.controlplane.readiness import etcd_probe, http_probe, wait_until_ready
-from restow.controlplane.running import RunningPlane
+from restow.controlplane.readiness import etcd_probe, http_probe, seconds_from_environment, wait_until_ready
+from restow.controlplane.users import (
+    ClusterUser,
+    ControlPlaneAuthority,
+    create_user,
+    public_key_pem,
+    service_account_key,
+    write_private,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from restow.controlplane.binaries import Search
-    from restow.controlplane.etcd import Etcd
-    from restow.controlplane.users import User
+    from restow.controlplane.binaries import BinarySearch
+    from restow.controlplane.processes import ManagedProcess
+    from restow.controlplane.users import ClusterUser
 
-__all__ = ["ControlPlane"]
+__all__ = ["ControlPlane", "RunningPlane"]
+
 
 _START_ATTEMPTS = 5
 _WATCH_EVERY = 0.5  # seconds
@@ -67,7 +78,7 @@ class ControlPlane:
         controllers: Sequence[str] = _CONTROLLERS,
         apiservers: int = 1,
         port: int | None = None,
-        search: Search | None = None,
+        search: BinarySearch | None = None,
         start_timeout: float | None = None,
         stop_timeout: float | None = None,
         log_directory: Path | None = None,
@@ -160,7 +171,7 @@ class ControlPlane:
         return self.admin.server
 
     @property
-    def admin(self) -> User:
+    def admin(self) -> ClusterUser:
         """The administrator (group system:masters)."""
         return self.apiservers[0].admin
 
@@ -200,7 +211,7 @@ class ControlPlane:
         *,
         valid_for: timedelta = timedelta(days=7),
         apiserver: ApiServer | None = None,
-    ) -> User:
+    ) -> ClusterUser:
         """Make a user with a client certificate, at the first API server or the given one.
 
         A negative ``valid_for`` makes credentials that have expired (the server answers 401).
@@ -293,3 +304,63 @@ class ControlPlane:
         run.controller_manager = run.group.start("kube-controller-manager", command)
         probe = http_probe(f"https://{LOOPBACK}:{port}/healthz", admin.ssl_context())
         await wait_until_ready(run.controller_manager, probe, self._start_timeout)
+
+
+_SERVING_HOSTS = (
+    LOOPBACK,
+    "::1",
+    "localhost",
+    SERVICE_ADDRESS,
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+class RunningPlane:
+    """The folder, the authority, the processes."""
+
+    def __init__(self, group: ProcessGroup, etcd_url: str) -> None:
+        """Make an authority; ``write_files`` and the caller fill the rest."""
+        self.group = group
+        self.etcd = Etcd(etcd_url)
+        self.etcd_process: ManagedProcess | None = None
+        self.controller_manager: ManagedProcess | None = None
+        self.apiservers: list[ApiServer] = []
+        self._authority = ControlPlaneAuthority.create()
+        self._users = 0
+        folder = group.folder / "certificates"
+        self.files = ServerFiles(
+            ca=folder / "ca.crt",
+            serving_certificate=folder / "apiserver.crt",
+            serving_key=folder / "apiserver.key",
+            service_account_key=folder / "service-account.key",
+            service_account_public_key=folder / "service-account.pub",
+        )
+
+    def write_files(self) -> None:
+        """Write the certificates and keys that the servers read."""
+        files = self.files
+        files.ca.parent.mkdir()
+        serving = self._authority.issue_server(_SERVING_HOSTS, not_after=datetime.now(UTC) + timedelta(days=7))
+        token_key = service_account_key()
+        write_private(files.ca, self._authority.certificate)
+        write_private(files.serving_certificate, serving.certificate)
+        write_private(files.serving_key, serving.key)
+        write_private(files.service_account_key, token_key)
+        write_private(files.service_account_public_key, public_key_pem(token_key))
+
+    def user(self, name: str, groups: tuple[str, ...], server: str, not_after: datetime) -> ClusterUser:
+        """Sign a user's certificate and write the user's files."""
+        self._users += 1
+        folder = self.group.folder / "users" / str(self._users)
+        folder.mkdir(parents=True)
+        pair = self._authority.issue_client(name, groups, not_after=not_after)
+        return create_user(folder, name=name, groups=groups, server=server, ca_file=self.files.ca, pair=pair)
+
+    def processes(self) -> list[ManagedProcess]:
+        """Return what runs now, in the order of its start."""
+        servers = [apiserver.process for apiserver in self.apiservers]
+        everything = [self.etcd_process, *servers, self.controller_manager]
+        return [process for process in everything if process is not None and process.running]

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from restow.controlplane import guardian
-from restow.controlplane.errors import ControlPlaneError, PortTakenError, ProcessError, UnavailableError
+from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.errors import PortTakenError, ProcessError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -64,7 +64,7 @@ def running_plane(define: Callable[[], ControlPlane]) -> Iterator[ControlPlane]:
 
     Skips, or fails in CI, where it cannot be had.
     """
-    from restow.controlplane.errors import BinariesUnavailableError
+    from restow.controlplane.binaries.errors import BinariesUnavailableError
 
     try:
         plane = define()

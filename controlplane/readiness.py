@@ -8,12 +8,15 @@ the port in between is never mistaken for ours.
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import aiohttp
 
+from restow.controlplane.binaries.errors import ControlPlaneError
 from restow.controlplane.errors import ProcessError
 
 if TYPE_CHECKING:
@@ -21,7 +24,16 @@ if TYPE_CHECKING:
 
     from restow.controlplane.processes import ManagedProcess
 
-__all__ = ["Probe", "apiserver_probe", "etcd_probe", "http_probe", "wait_until_ready"]
+__all__ = [
+    "Probe",
+    "apiserver_probe",
+    "etcd_probe",
+    "go_duration_seconds",
+    "http_probe",
+    "seconds_from_environment",
+    "wait_until_ready",
+]
+
 
 Probe = Callable[[aiohttp.ClientSession], Awaitable[str | None]]
 """Looks once: None means ready, a text says what is still missing."""
@@ -89,3 +101,27 @@ def http_probe(url: str, context: ssl.SSLContext) -> Probe:
 async def _ok(session: aiohttp.ClientSession, url: str, context: ssl.SSLContext | None = None) -> str | None:
     async with session.get(url, ssl=context or True) as response:
         return None if response.status == HTTPStatus.OK else f"{url} answers {response.status}"
+
+
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+
+
+def go_duration_seconds(text: str) -> float:
+    """Return the seconds of a Go duration; raise ValueError if it is none. Negative ones have no use here."""
+    if _PART.sub("", text) or not text:
+        raise ValueError(text)
+    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+
+
+def seconds_from_environment(phase: str, default: float) -> float:
+    """Return ``KUBEBUILDER_CONTROLPLANE_<phase>_TIMEOUT`` in seconds, or the default where it is not set."""
+    name = f"KUBEBUILDER_CONTROLPLANE_{phase}_TIMEOUT"
+    text = os.environ.get(name)
+    if not text:
+        return default
+    try:
+        return go_duration_seconds(text)
+    except ValueError as error:
+        message = f"{name} is {text!r}, which is no duration; write it as Go does, for instance 60s or 1m30s."
+        raise ControlPlaneError(message) from error

@@ -6,12 +6,13 @@ Public:
 - ``ABSENT``: what an author's function returns for a field that is not there;
 - the errors, a small tree under ``ConversionError``;
 - ``restow.conversion.testing``: the laws, as one-line tests for an author's own repository;
-- ``restow.conversion.typed``: functions over pydantic models (needs pydantic).
+- ``restow.conversion.rules.typed``: functions over pydantic models (needs pydantic).
 
 Nothing here does I/O, knows a clock or changes what it is given.
 """
 
 from restow.conversion import rules
+from restow.conversion.definition.registry import Kind, Registry
 from restow.conversion.errors import (
     ConversionError,
     DefinitionError,
@@ -23,8 +24,7 @@ from restow.conversion.errors import (
     UnknownVersion,
 )
 from restow.conversion.graph import Graph, KindGraph
-from restow.conversion.registry import Kind, Registry
-from restow.conversion.review import convert_review
+from restow.conversion.reviews.conversion import convert_review
 from restow.conversion.values import ABSENT
 
 __all__ = [

@@ -18,11 +18,14 @@ __all__ = [
     "ConversionError",
     "DefinitionError",
     "Diagnostic",
+    "NotAnswering",
     "ObjectError",
     "ReviewError",
     "RuleFailed",
     "UnknownKind",
     "UnknownVersion",
+    "WiringError",
+    "WiringRefused",
 ]
 
 
@@ -98,3 +101,15 @@ class RuleFailed(ObjectError):
         error = RuleFailed(self.reason, rule=self.rule, version=self.version, pointer=pointer + self.pointer)
         error.__cause__ = self.__cause__
         return error
+
+
+class WiringError(Exception):
+    """Base of what this package raises on purpose."""
+
+
+class WiringRefused(WiringError):
+    """The CRD must not, or cannot, be written so."""
+
+
+class NotAnswering(WiringError):
+    """The webhook gave no answer, or none that an API server would accept."""

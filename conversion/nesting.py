@@ -21,7 +21,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-__all__ = ["BRACKET", "MAX_DEPTH", "MOST_INSIDE", "MOST_NESTED", "NO_BRACKET", "Nested", "TooDeep", "encode", "scan"]
+__all__ = [
+    "BRACKET",
+    "MAX_DEPTH",
+    "MOST_INSIDE",
+    "MOST_NESTED",
+    "NO_BRACKET",
+    "Nested",
+    "NestedTooDeep",
+    "encode",
+    "scan",
+]
+
 
 #: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
 MAX_DEPTH: Final = 9_997
@@ -51,7 +62,7 @@ _any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class TooDeep(ValueError):
+class NestedTooDeep(ValueError):
     """The value is nested more deeply than an API server reads."""
 
 
@@ -158,7 +169,7 @@ def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
     while levels[-1].inner:
         if len(levels) == MAX_DEPTH:
             message = f"it is nested more than {MAX_DEPTH} levels deep"
-            raise TooDeep(message)
+            raise NestedTooDeep(message)
         if len(levels[-1].inner) > MOST_INSIDE:
             raise MemoryError
         levels.append(_Level.of(levels[-1].inner))

@@ -4,7 +4,7 @@
 
 ``VERSION`` is the one that can say it; entries of versions that a conversion passes by travel along. ``PATH`` is in
 that version's own terms. ``dropped`` counts what did not fit into the budget; ``was`` is what the metadata looked
-like where the annotation had to make room for itself. The entries are those of ``restow.conversion.compile.entries``.
+like where the annotation had to make room for itself. Entries are those of ``restow.conversion.compile.stashentries``.
 
 Whatever stands in the annotation, a conversion goes on: what is no stash is ignored and left alone until its place
 is needed; a stash of a format that this code does not know belongs to a newer release and is never touched.

@@ -14,19 +14,19 @@ from rich.text import Text
 
 from demo.answers import DemoError
 from demo.play import Played, play
-from restow import options
+from restow.cli import options
+from restow.cli.exits import Exit
+from restow.cli.logs import log_to_stderr
+from restow.cli.printing import console, echo, print_data, say
+from restow.cli.session import sentence
 from restow.controlplane import ControlPlaneError
 from restow.crds import CrdError
-from restow.exits import Exit
 from restow.kube import KubeError
-from restow.logs import log_to_stderr
-from restow.migrator import ListFailed, Refused
-from restow.printing import console, echo, print_data, say
-from restow.session import sentence
+from restow.migrator import ListFailed, MigrationRefused
 
 __all__ = ["command"]
 
-_KNOWN = (ControlPlaneError, DemoError, KubeError, Refused, CrdError, ListFailed)
+_KNOWN = (ControlPlaneError, DemoError, KubeError, MigrationRefused, CrdError, ListFailed)
 
 
 @click.command("demo")

@@ -1,6 +1,6 @@
 """Who is in the demo: the databases by number, the managers that write them, and what each of them writes. Pure.
 
-Every database has a number, and its number alone decides who has a hand in it (``Share``), so a run of any size is
+Every database has a number, and its number alone decides who has a hand in it (``ShardRun``), so a run of any size is
 repeatable and every later act knows its objects without looking them up.
 """
 

@@ -19,13 +19,13 @@ from demo.traffic import Traffic
 from demo.trouble import show_trouble
 from demo.truth import Stored, key_prefix, stored
 from demo.writing import Writer
+from restow.cli.progress import Progress
 from restow.commands import migrate as migrate_command
 from restow.commands import plan as plan_command
 from restow.commands import ready as ready_command
 from restow.controlplane import ControlPlane
 from restow.kube import Cluster
-from restow.migrator import CrdReport, Migration, Moment, Options, look, read_crd, survey
-from restow.progress import Progress
+from restow.migrator import CrdReport, Migration, Moment, Options, plan, read_crd, ready
 
 __all__ = ["Journey"]
 
@@ -109,7 +109,7 @@ class Journey:
         with story.step("With restow: look first"):
             story.types(f"restow plan {_CRD}")
             crd = (await read_crd(self._cluster, _CRD)).crd
-            plan_command.show([await survey(self._cluster, crd, Options())], "table")
+            plan_command.show([await plan(self._cluster, crd, Options())], "table")
 
     async def _migrate(self) -> None:
         story = self._story
@@ -206,7 +206,7 @@ class Journey:
     async def _ready(self) -> bool:
         self._story.types(f"restow ready {_CRD} --drop {OLD}")
         crd = (await read_crd(self._cluster, _CRD)).crd
-        answer = await look(self._cluster, crd, OLD)
+        answer = await ready(self._cluster, crd, OLD)
         ready_command.show(answer, "table")
         return answer.ready
 

@@ -1,22 +1,20 @@
 """The thin Kubernetes API client; nothing else in restow talks HTTP to an API server.
 
-``connect`` opens a ``Cluster`` (a few dumb verbs over bytes), ``restow.kube.errors`` is what it raises. On top stand
-``watch`` (list, then watch, for as long as it is asked), ``Controller`` (a level-triggered loop over keys) and
-``LeaderElector``. The names that this module exports are public, and so are the error classes and the resources that
-``restow.kube.resources`` names; everything else is implementation.
+``connect`` opens a ``Cluster``: a few verbs over bytes. ``restow.kube.errors`` has what they raise. ``watch`` lists
+and then watches, ``Informer`` keeps objects current in a ``Store``, ``Controller`` is a level-triggered loop over keys,
+and ``LeaderElector`` elects one of several processes. The names that this module exports are public. So are the error
+classes, and the resources that ``restow.kube.resources`` names. Everything else is implementation.
 """
 
 from restow.kube.client import connect
 from restow.kube.cluster import Cluster, PatchType, Reply
-from restow.kube.controller import Controller, ControllerDetails, Happening, Result
-from restow.kube.election import LeaseTiming
-from restow.kube.elector import ElectionDetails, LeaderElector, unique_identity
+from restow.kube.controller import Controller, ControllerEvent, ControllerEventType, ReconcileResult, Source
 from restow.kube.errors import ApiError, ConfigError, KubeError, Unreachable
+from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
 from restow.kube.resources import Resource
-from restow.kube.selection import Selection
-from restow.kube.sources import Key, Source, key_of
+from restow.kube.store import Informer, Store, StoreChange, TooOld
+from restow.kube.watch import Interruption, Key, Selection, key_of, watch
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
-from restow.kube.watching import Interruption, watch
 
 __all__ = [
     "Added",
@@ -25,10 +23,11 @@ __all__ = [
     "Cluster",
     "ConfigError",
     "Controller",
-    "ControllerDetails",
+    "ControllerEvent",
+    "ControllerEventType",
     "Deleted",
-    "ElectionDetails",
-    "Happening",
+    "ElectionEvent",
+    "Informer",
     "Interruption",
     "Item",
     "Key",
@@ -38,11 +37,14 @@ __all__ = [
     "Listed",
     "Modified",
     "PatchType",
+    "ReconcileResult",
     "Reply",
     "Resource",
-    "Result",
     "Selection",
     "Source",
+    "Store",
+    "StoreChange",
+    "TooOld",
     "Unreachable",
     "WatchEvent",
     "connect",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -21,13 +23,12 @@ import aiohttp
 from yarl import URL
 
 from restow.kube.cluster import PatchType, Reply
-from restow.kube.credentials import Connection, load_connection
-from restow.kube.errors import Unauthorized, api_error
-from restow.kube.outages import PlainErrors
-from restow.kube.renewal import Credentials
+from restow.kube.credentials import ConnectionSettings, Credentials, load_connection
+from restow.kube.errors import CertificateUntrusted, KubeError, TimedOut, Unauthorized, Unreachable, api_error
 from restow.kube.resources import Resource
 
-__all__ = ["HttpCluster", "connect"]
+__all__ = ["HttpCluster", "PlainErrors", "connect"]
+
 
 _T = TypeVar("_T")
 
@@ -68,7 +69,7 @@ async def connect(
     """
     first = await load_connection(kubeconfig, context, now=now)
 
-    async def reload() -> Connection:
+    async def reload() -> ConnectionSettings:
         return await load_connection(kubeconfig, context or first.context, now=now, known=credentials.held)
 
     credentials = Credentials(first, reload, now)
@@ -88,7 +89,7 @@ class HttpCluster:
         credentials: Credentials,
         *,
         request_timeout: float,
-        aside: Callable[[Connection], Connection] | None = None,
+        aside: Callable[[ConnectionSettings], ConnectionSettings] | None = None,
     ) -> None:
         self._credentials = credentials
         self._aside = aside
@@ -140,7 +141,7 @@ class HttpCluster:
 
     @asynccontextmanager
     async def at(self, host: str = "", server_name: str = "") -> AsyncIterator[HttpCluster]:
-        def there(connection: Connection) -> Connection:
+        def there(connection: ConnectionSettings) -> ConnectionSettings:
             if not host:
                 return connection
             return dataclasses.replace(connection, host=host.rstrip("/"), server_hostname=server_name or None)
@@ -225,7 +226,7 @@ class HttpCluster:
         path, query = resource.path(namespace), {**params, "watch": "true"}
         errors = PlainErrors("watch", target, self.host)
 
-        async def begin(connection: Connection) -> aiohttp.ClientResponse:
+        async def begin(connection: ConnectionSettings) -> aiohttp.ClientResponse:
             with errors:
                 response = await self._session.get(
                     _url(connection, path, query),
@@ -256,13 +257,13 @@ class HttpCluster:
         body: bytes | None = None,
         content_type: str = _JSON,
     ) -> Reply:
-        async def send(connection: Connection) -> Reply:
+        async def send(connection: ConnectionSettings) -> Reply:
             headers = _headers(connection, accept, None if body is None else content_type)
             return await self._send(connection, method, _url(connection, path, params), headers, body, verb, target)
 
         return await self._authorized(send)
 
-    async def _authorized(self, send: Callable[[Connection], Awaitable[_T]]) -> _T:
+    async def _authorized(self, send: Callable[[ConnectionSettings], Awaitable[_T]]) -> _T:
         """Send; after a 401 once more with credentials loaded anew, then believe the server.
 
         A token may have been rotated or revoked before its time, and a plugin's certificate does not tell its end.
@@ -276,7 +277,7 @@ class HttpCluster:
 
     async def _send(
         self,
-        connection: Connection,
+        connection: ConnectionSettings,
         method: str,
         url: URL,
         headers: Mapping[str, str],
@@ -302,16 +303,16 @@ class HttpCluster:
             raise api_error(status=status, body=answer, headers=said, verb=verb, target=target)
         return Reply(answer, _date(said.get("Date")), _warnings(said))
 
-    def _route_of(self, connection: Connection) -> Connection:
+    def _route_of(self, connection: ConnectionSettings) -> ConnectionSettings:
         return connection if self._aside is None else self._aside(connection)
 
 
-def _url(connection: Connection, path: str, params: Mapping[str, str] | None) -> URL:
+def _url(connection: ConnectionSettings, path: str, params: Mapping[str, str] | None) -> URL:
     url = URL(connection.host + path, encoded=True)
     return url.with_query(params) if params else url
 
 
-def _route(connection: Connection) -> dict[str, Any]:
+def _route(connection: ConnectionSettings) -> dict[str, Any]:
     """How to reach the server. Given per request: a renewed client certificate then just opens new connections."""
     return {
         "ssl": connection.tls if connection.tls is not None else False,
@@ -320,7 +321,7 @@ def _route(connection: Connection) -> dict[str, Any]:
     }
 
 
-def _headers(connection: Connection, accept: str, content_type: str | None) -> dict[str, str]:
+def _headers(connection: ConnectionSettings, accept: str, content_type: str | None) -> dict[str, str]:
     headers = {"Accept": accept}
     if content_type is not None:
         headers["Content-Type"] = content_type
@@ -360,3 +361,51 @@ def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     values = headers.getall("Warning") if hasattr(headers, "getall") else [headers["Warning"]]
     return tuple(value.split('"', 1)[1].rsplit('"', 1)[0].replace('\\"', '"') for value in values if '"' in value)
+
+
+class PlainErrors:
+    """Turn what aiohttp and the socket raise into this room's errors; a sentence, with the original chained."""
+
+    __slots__ = ("_host", "_target", "_verb")
+
+    def __init__(self, verb: str, target: str, host: str) -> None:
+        self._verb = verb
+        self._target = target
+        self._host = host
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, KubeError):
+            return
+        if isinstance(error, TimeoutError):
+            msg = f"{self._verb} {self._target}: {self._host} did not answer in time"
+            raise TimedOut(msg) from error
+        if isinstance(error, (aiohttp.ClientError, OSError)):
+            msg = f"{self._verb} {self._target}: {self._host} cannot be reached ({_why(error)})"
+            unknown = isinstance(getattr(error, "certificate_error", error), ssl.SSLCertVerificationError)
+            raise (CertificateUntrusted if unknown else Unreachable)(msg) from error
+
+
+def _why(error: Exception) -> str:
+    """What went wrong on the way, in words: the texts of aiohttp and the socket show objects and tuples."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"its proxy answered {error.status} {error.message}".rstrip()
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer broke off"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection without an answer"
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    via = "its proxy: " if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"{via}its certificate is not to be trusted: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return f"{via}no TLS connection: {(cause.reason or 'failed').replace('_', ' ').lower()}"
+    if isinstance(cause, socket.gaierror):
+        return f"{via}its name is not known"
+    if isinstance(cause, OSError) and cause.errno:
+        return f"{via}{os.strerror(cause.errno).lower()}"
+    if isinstance(cause, ConnectionError):
+        return f"{via}it closed the connection"
+    return f"{via}{str(cause).strip() or type(cause).__name__}"

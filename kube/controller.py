@@ -14,37 +14,43 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from typing import TypeAlias
 
-from restow.kube.backoff import Backoff
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, KubeError
-from restow.kube.failures import describe_failure
+from restow.kube.errors import ApiError, KubeError, describe_failure
 from restow.kube.resources import Resource
-from restow.kube.selection import Selection
-from restow.kube.sources import Key, KeyIndex, Source, key_of
-from restow.kube.watchevents import Item, Listed
-from restow.kube.watching import Interruption, watch
+from restow.kube.retry import Backoff
+from restow.kube.watch import Interruption, Key, Selection, key_of, watch
+from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
 from restow.kube.workqueue import RETRY_BACKOFF, QueueClosed, WorkQueue
 
-__all__ = ["Controller", "ControllerDetails", "Happening", "Result"]
+__all__ = [
+    "Controller",
+    "ControllerEvent",
+    "ControllerEventType",
+    "KeyIndex",
+    "ReconcileResult",
+    "Source",
+]
+
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ReconcileResult:
     """How a reconcile ended well; ``requeue_after`` are the seconds after which to look again without an event."""
 
     requeue_after: float | None = None
 
 
-class Happening(StrEnum):
-    """What a ``ControllerDetails`` tells."""
+class ControllerEventType(StrEnum):
+    """What a ``ControllerEvent`` tells."""
 
     RECONCILED = "reconciled"
     FAILED = "failed"
@@ -53,7 +59,7 @@ class Happening(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerDetails:
+class ControllerEvent:
     """One thing that happened, for metrics and readiness.
 
     Attributes:
@@ -70,7 +76,7 @@ class ControllerDetails:
     """
 
     controller: str
-    happening: Happening
+    happening: ControllerEventType
     queued: int = 0
     running: int = 0
     key: Key | None = None
@@ -81,7 +87,7 @@ class ControllerDetails:
     source: Selection | None = None
 
 
-def _ignore(_details: ControllerDetails) -> None:
+def _ignore(_details: ControllerEvent) -> None:
     pass
 
 
@@ -110,7 +116,7 @@ class Controller:
         self,
         cluster: Cluster,
         resource: Resource,
-        reconcile: Callable[[Key], Awaitable[Result]],
+        reconcile: Callable[[Key], Awaitable[ReconcileResult]],
         *,
         name: str = "",
         namespace: str | None = None,
@@ -121,7 +127,7 @@ class Controller:
         resync: float | None = None,
         grace: float = 4.0,
         backoff: Backoff = RETRY_BACKOFF,
-        hook: Callable[[ControllerDetails], None] = _ignore,
+        hook: Callable[[ControllerEvent], None] = _ignore,
         clock: Clock = SYSTEM_CLOCK,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -181,9 +187,9 @@ class Controller:
 
     async def _follow(self, source: Source, index: KeyIndex, queue: WorkQueue[Key]) -> None:
         def interrupted(interruption: Interruption) -> None:
-            details = ControllerDetails(
+            details = ControllerEvent(
                 self.name,
-                Happening.INTERRUPTED,
+                ControllerEventType.INTERRUPTED,
                 requeue_after=interruption.delay,
                 failures=interruption.failures,
                 error=interruption.error,
@@ -203,7 +209,7 @@ class Controller:
                 for key in index.apply(event):
                     queue.add(key)
                 if isinstance(event, Listed):
-                    self._tell(queue, ControllerDetails(self.name, Happening.LISTED, source=source.selection))
+                    self._tell(queue, ControllerEvent(self.name, ControllerEventType.LISTED, source=source.selection))
 
     def _keys_of(self, source: Source, item: Item) -> list[Key]:
         """One object that a source's function cannot read must not stop the controller."""
@@ -247,7 +253,9 @@ class Controller:
             if after is not None:
                 queue.add_after(key, after)
             seconds = self._clock.monotonic() - started
-            details = ControllerDetails(self.name, Happening.RECONCILED, key=key, seconds=seconds, requeue_after=after)
+            details = ControllerEvent(
+                self.name, ControllerEventType.RECONCILED, key=key, seconds=seconds, requeue_after=after
+            )
             self._tell(queue, details)
 
     def _failed(self, key: Key, queue: WorkQueue[Key], error: BaseException, started: float) -> None:
@@ -257,9 +265,9 @@ class Controller:
         level = logging.WARNING if isinstance(error, KubeError) else logging.ERROR
         reason = describe_failure(error)
         _log.log(level, "%s: %s failed (%d in a row), again in %.1f s: %s", self.name, key, failures, delay, reason)
-        details = ControllerDetails(
+        details = ControllerEvent(
             self.name,
-            Happening.FAILED,
+            ControllerEventType.FAILED,
             key=key,
             seconds=self._clock.monotonic() - started,
             requeue_after=delay,
@@ -268,7 +276,7 @@ class Controller:
         )
         self._tell(queue, details)
 
-    def _tell(self, queue: WorkQueue[Key], details: ControllerDetails) -> None:
+    def _tell(self, queue: WorkQueue[Key], details: ControllerEvent) -> None:
         try:
             self._hook(replace(details, queued=len(queue), running=queue.busy))
         except Exception as broken:  # noqa: BLE001 - foreign code
@@ -295,3 +303,54 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+KeysOf: TypeAlias = Callable[[Item], Iterable[Key]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Other objects whose events concern a controller's keys.
+
+    Attributes:
+        selection: what to watch.
+        keys_of: the keys that an object concerns; depends on nothing but the object.
+    """
+
+    selection: Selection
+    keys_of: KeysOf
+
+
+class KeyIndex:
+    """Which keys each object of one source stands for; memory is one small entry an object."""
+
+    def __init__(self, keys_of: KeysOf) -> None:
+        self._keys_of = keys_of
+        self._known: dict[Key, tuple[Key, ...]] = {}
+
+    def known_keys(self) -> list[Key]:
+        """Return all keys that some object stands for now."""
+        return _unique(key for keys in self._known.values() for key in keys)
+
+    def apply(self, event: WatchEvent) -> list[Key]:
+        """Take note of an event; return the keys that it concerns, each once."""
+        match event:
+            case Listed(items=items):
+                before, self._known = (
+                    self._known,
+                    {key_of(item): tuple(self._keys_of(item)) for item in items},
+                )
+                return _unique(key for known in (self._known, before) for keys in known.values() for key in keys)
+            case Added(item=item) | Modified(item=item):
+                own, now = key_of(item), tuple(self._keys_of(item))
+                before_it = self._known.get(own, ())
+                self._known[own] = now
+                return _unique((*now, *before_it))
+            case Deleted(item=item):
+                return _unique((*self._known.pop(key_of(item), ()), *self._keys_of(item)))
+            case Bookmark():
+                return []
+
+
+def _unique(keys: Iterable[Key]) -> list[Key]:
+    return list(dict.fromkeys(keys))

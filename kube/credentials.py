@@ -3,17 +3,18 @@
 kubernetes-asyncio understands the entries of a kubeconfig (``restow.kube.kubeconfig`` finds them), exec plugins, OIDC
 and the service account of a pod; only that half of it is used. It is imported here, lazily, since it costs 0.4 s and
 70 MB. What its loaders leave to the caller is done here: credentials that expire are loaded anew
-(``Connection.renew_at``), and the environment's proxies are chosen as kubectl does.
+(``ConnectionSettings.renew_at``), and the environment's proxies are chosen as kubectl does.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import logging
 import os
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -23,10 +24,11 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from restow.kube.errors import ConfigError
-from restow.kube.kubeconfig import choose
+from restow.kube.errors import ConfigError, CredentialsExpired
+from restow.kube.kubeconfig import choose_context
 
-__all__ = ["Connection", "load_connection"]
+__all__ = ["ConnectionSettings", "Credentials", "load_connection"]
+
 
 _DEFAULT_KUBECONFIG = "~/.kube/config"
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -38,7 +40,7 @@ _loading: ContextVar[bool] = ContextVar("restow_loads_credentials", default=Fals
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ConnectionSettings:
     """Everything needed to open a session: no secret of it ever shows in a ``repr``.
 
     Attributes:
@@ -74,8 +76,8 @@ async def load_connection(
     context: str | None = None,
     *,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    known: Connection | None = None,
-) -> Connection:
+    known: ConnectionSettings | None = None,
+) -> ConnectionSettings:
     """Load as kubectl does: the given file, else ``KUBECONFIG``, else ``~/.kube/config``, else the pod's account.
 
     Args:
@@ -119,11 +121,11 @@ def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool
 
 
 async def _from_kubeconfig(
-    files: Sequence[Path], context: str | None, now: Callable[[], datetime], known: Connection | None
-) -> Connection:
+    files: Sequence[Path], context: str | None, now: Callable[[], datetime], known: ConnectionSettings | None
+) -> ConnectionSettings:
     from kubernetes_asyncio import config as kube_config
 
-    chosen, settings = choose(files, context), _empty_configuration()
+    chosen, settings = choose_context(files, context), _empty_configuration()
     source = f"context {chosen.context!r} of kubeconfig {os.pathsep.join(map(str, files))!r}"
     try:
         with _raised_and_not_logged():
@@ -144,7 +146,7 @@ async def _from_kubeconfig(
     return replace(made, context=chosen.context, valid_until=expiry)
 
 
-def _from_pod(now: Callable[[], datetime], known: Connection | None) -> Connection:
+def _from_pod(now: Callable[[], datetime], known: ConnectionSettings | None) -> ConnectionSettings:
     from kubernetes_asyncio import config as kube_config
 
     settings = _empty_configuration()
@@ -166,15 +168,15 @@ def _empty_configuration() -> Any:
 
 
 def _connection(
-    settings: Any, source: str, known: Connection | None, *, namespace: str, renew_at: datetime | None
-) -> Connection:
+    settings: Any, source: str, known: ConnectionSettings | None, *, namespace: str, renew_at: datetime | None
+) -> ConnectionSettings:
     host = str(settings.host).rstrip("/")
     url = urlsplit(host)
     if url.scheme not in ("http", "https") or not url.hostname:
         msg = f"{source} has the server {host!r}: it must be a URL, https://HOST:PORT"
         raise ConfigError(msg)
     tls, digest = _tls(settings, source, known) if url.scheme == "https" else (None, b"")
-    return Connection(
+    return ConnectionSettings(
         host=host,
         tls=tls,
         server_hostname=settings.tls_server_name,
@@ -186,7 +188,7 @@ def _connection(
     )
 
 
-def _tls(settings: Any, source: str, known: Connection | None) -> tuple[ssl.SSLContext, bytes]:
+def _tls(settings: Any, source: str, known: ConnectionSettings | None) -> tuple[ssl.SSLContext, bytes]:
     """Return the context, and the digest of what it is made of; the known one if that is the same."""
     part, wrong = "certificate-authority", "it is not PEM"
     try:
@@ -276,3 +278,99 @@ def _is_not_ours(_record: logging.LogRecord) -> bool:
 def _first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
     return text[0][:300] if text else type(error).__name__
+
+
+_log = logging.getLogger(__name__)
+
+_PAUSE_WHILE_GOOD = timedelta(seconds=10)  # from an attempt that failed to the next one, while requests go through
+_PAUSE = timedelta(seconds=1)  # and when they do not: sixteen writers must not run a plugin one after the other
+_PATIENCE_WHILE_GOOD = 10.0  # seconds for a plugin that hangs, before requests go on without waiting for it
+_PATIENCE = 60.0
+
+
+class Credentials:
+    """How to reach the API server, and as whom, at this moment; shared by all tasks and sessions of one ``connect``."""
+
+    def __init__(
+        self,
+        connection: ConnectionSettings,
+        reload: Callable[[], Awaitable[ConnectionSettings]],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._held = connection
+        self._reload = reload
+        self._now = now
+        self._attempt: asyncio.Task[None] | None = None
+        self._begun = 0.0
+        self._failure: ConfigError | None = None
+        self._failed_at = now()
+        self._told = False
+
+    @property
+    def held(self) -> ConnectionSettings:
+        """What is at hand, due for renewal or not."""
+        return self._held
+
+    async def current(self) -> ConnectionSettings:
+        """Return what to send a request with, renewed if that is due.
+
+        Raises:
+            CredentialsExpired: they have ended, and no attempt to renew them has succeeded.
+        """
+        held = self._held
+        if held.renew_at is not None and self._now() >= held.renew_at:
+            await self._renew(held, good=held.valid_until is None or self._now() < held.valid_until)
+        return self._held
+
+    async def refused(self, used: ConnectionSettings) -> None:
+        """Renew what the API server did not accept, unless another task just did.
+
+        Raises:
+            CredentialsExpired: that failed.
+        """
+        if self._held is used:
+            await self._renew(used, good=False)
+
+    async def close(self) -> None:
+        """End an attempt that is under way."""
+        if self._attempt is not None and not self._attempt.done():
+            self._attempt.cancel()
+            await asyncio.wait({self._attempt})
+
+    async def _renew(self, held: ConnectionSettings, *, good: bool) -> None:
+        """Take part in an attempt, or begin one if none failed a moment ago."""
+        moment = asyncio.get_running_loop().time
+        if (self._attempt is None or self._attempt.done()) and not self._failed_just_now(good=good):
+            self._begun = moment()
+            self._attempt = asyncio.create_task(self._load())
+        attempt = self._attempt
+        if attempt is not None and not attempt.done():
+            until = self._begun + (_PATIENCE_WHILE_GOOD if good else _PATIENCE)
+            await asyncio.wait({attempt}, timeout=max(0.0, until - moment()))
+        if attempt is not None and attempt.done() and not attempt.cancelled() and (error := attempt.exception()):
+            raise error  # no failure of the configuration: an error of this program
+        if self._held is not held:
+            return
+        why: object = self._failure
+        if attempt is not None and not attempt.done():
+            why = f"an attempt that was begun {moment() - self._begun:.0f} s ago did not end yet"
+        if not good:
+            msg = f"the credentials for {held.host} are no longer good, and could not be renewed: {why}"
+            raise CredentialsExpired(msg) from self._failure
+        if not self._told:
+            self._told = True
+            _log.warning("the credentials for %s could not be renewed, and are used until they end: %s", held.host, why)
+
+    def _failed_just_now(self, *, good: bool) -> bool:
+        if self._failure is None:
+            return False
+        # A clock that was set back must not put the next attempt off for hours.
+        return abs(self._now() - self._failed_at) < (_PAUSE_WHILE_GOOD if good else _PAUSE)
+
+    async def _load(self) -> None:
+        try:
+            self._held = await self._reload()
+        except ConfigError as error:
+            self._failure, self._failed_at = error, self._now()
+        else:
+            self._failure, self._told = None, False

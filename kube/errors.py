@@ -26,8 +26,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import traceback
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,16 +41,17 @@ __all__ = [
     "ApiError",
     "BadReply",
     "BadRequest",
+    "CertificateUntrusted",
     "ConfigError",
     "Conflict",
     "CredentialsExpired",
-    "Doubtful",
     "Forbidden",
     "Gone",
     "Invalid",
     "KubeError",
     "MethodNotAllowed",
     "NotFound",
+    "OutcomeUnknown",
     "ServerError",
     "TimedOut",
     "TooDeep",
@@ -57,10 +60,11 @@ __all__ = [
     "Unauthorized",
     "Unreachable",
     "UnsupportedMediaType",
-    "Untrusted",
     "api_error",
+    "describe_failure",
     "read_json",
 ]
+
 
 _T = TypeVar("_T")
 
@@ -125,7 +129,7 @@ class TooDeep(BadReply):
     may_pass = False
 
 
-class Details(msgspec.Struct, frozen=True):
+class StatusDetails(msgspec.Struct, frozen=True):
     """``v1.Status.details``: which object the server speaks of."""
 
     name: str = ""
@@ -144,10 +148,10 @@ class _Status(msgspec.Struct, frozen=True):
     metadata: _StatusMeta | None = None
     message: str = ""
     reason: str = ""
-    details: Details | None = None
+    details: StatusDetails | None = None
 
 
-class Untrusted(Unreachable):
+class CertificateUntrusted(Unreachable):
     """The server's certificate is not to be trusted: the wrong CA, the wrong server, or one that has expired."""
 
     may_pass = False
@@ -173,13 +177,13 @@ class ApiError(KubeError):
         target: str,
         reason: str = "",
         message: str = "",
-        details: Details | None = None,
+        details: StatusDetails | None = None,
         retry_after: float | None = None,
     ) -> None:
         self.status = status
         self.reason = reason
         self.message = message
-        self.details = details or Details()
+        self.details = details or StatusDetails()
         self.verb = verb
         self.target = target
         self.retry_after = retry_after
@@ -230,7 +234,7 @@ class AlreadyExists(Conflict):
     """409 with reason ``AlreadyExists``."""
 
 
-class Doubtful(Conflict):
+class OutcomeUnknown(Conflict):
     """A write with a precondition got no answer that tells whether it was carried out: read again and judge.
 
     ``restow.kube.retry`` raises it, after the wait that is due, in place of the error itself. Whoever writes with a
@@ -366,7 +370,7 @@ def _read_status(body: bytes) -> _Status:
     return _Status(message=text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…")
 
 
-def _retry_after(headers: Mapping[str, str], details: Details | None) -> float | None:
+def _retry_after(headers: Mapping[str, str], details: StatusDetails | None) -> float | None:
     """Seconds to wait, from the header (a number, or a date against the answer's own Date) or the Status."""
     value = headers.get("Retry-After", "")
     if value.isdecimal():
@@ -401,3 +405,20 @@ def read_json(decoder: msgspec.json.Decoder[_T], text: bytes | msgspec.Raw, what
     except msgspec.MsgspecError as error:
         msg = f"{what}: {otherwise} ({error})"
         raise BadReply(msg) from error
+
+
+_FRAMES = 6  # the innermost ones
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return what a log may say of ``error``; of a group, what it may say of each error in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe_failure(one) for one in error.exceptions)
+    if isinstance(error, Invalid):
+        fields = ", ".join(f"{cause.get('field', '?')} ({cause.get('reason', '?')})" for cause in error.details.causes)
+        return f"{error.verb} {error.target}: refused as invalid (422){': ' if fields else ''}{fields}"
+    if isinstance(error, KubeError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)[-_FRAMES:]
+    way = " > ".join(f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames)
+    return f"{type(error).__name__} ({way})" if way else type(error).__name__

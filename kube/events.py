@@ -11,8 +11,7 @@ import msgspec
 
 from restow.kube.clock import micro_time
 from restow.kube.cluster import Cluster
-from restow.kube.errors import KubeError
-from restow.kube.failures import describe_failure
+from restow.kube.errors import KubeError, describe_failure
 from restow.kube.resources import EVENTS
 
 __all__ = ["event_body", "write_event"]

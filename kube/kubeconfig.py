@@ -19,7 +19,7 @@ import yaml
 
 from restow.kube.errors import ConfigError
 
-__all__ = ["Chosen", "choose"]
+__all__ = ["KubeContext", "choose_context"]
 
 _PATHS = {
     "clusters": ("certificate-authority",),
@@ -29,7 +29,7 @@ _IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class KubeContext:
     """One context of the merged files, with its namespace (or ``default``), cluster and user; paths are whole."""
 
     context: str
@@ -51,7 +51,7 @@ class Chosen:
         return f"Chosen(context={self.context!r})"
 
 
-def choose(files: Sequence[Path], context: str | None = None) -> Chosen:
+def choose_context(files: Sequence[Path], context: str | None = None) -> KubeContext:
     """Read the files and return a context, by default the current one; the first file that sets something wins.
 
     Raises:
@@ -79,7 +79,7 @@ def choose(files: Sequence[Path], context: str | None = None) -> Chosen:
     if any(key in user for key in _IMPERSONATION):
         msg = f"user {entry['user']!r} of {where} impersonates another ('as'), which is not supported: choose another"
         raise ConfigError(msg)
-    return Chosen(name, str(entry.get("namespace") or "default"), cluster, user)
+    return KubeContext(name, str(entry.get("namespace") or "default"), cluster, user)
 
 
 def _read(file: Path) -> Mapping[str, Any]:

@@ -1,18 +1,4 @@
-"""One policy for requests that fail for a reason that passes: wait, send again, and give up after a budget of time.
-
-An API server that restarts, a leader election of etcd, a plugin for credentials that hiccups: each of them ends by
-itself, and nothing that has to be run again by hand may come of it. ``Patient`` is a ``Cluster`` that waits them out:
-
-- Waited for are no answer at all, 429, 5xx, and answers that cannot be read; ``Retry-After`` is obeyed. A 401, or
-  credentials that cannot be renewed, are waited for once the API server has accepted the credentials before; so is a
-  403 of the authorizer for a moment after an outage, since an API server that was just started has not read its RBAC
-  rules yet. What would fail in the same way for ever is not waited for.
-- Reads are sent again, and so is a create: an ``AlreadyExists`` after it is the caller's to judge.
-- A write with a precondition is not sent again blindly. Where no answer tells whether it was carried out, the caller
-  gets ``Doubtful``, a conflict, once the wait is over: it reads again, which waits out the outage, and judges.
-
-Where objects are listed and written many at a time, tables of their own decide for each error (``bare``).
-"""
+"""One policy for requests that fail for a passing reason: wait, send again, and give up after a budget of time."""
 
 from __future__ import annotations
 
@@ -27,15 +13,14 @@ from typing import Protocol
 
 import msgspec
 
-from restow.kube.backoff import Backoff
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import (
     ApiError,
     ConfigError,
     CredentialsExpired,
-    Doubtful,
     Forbidden,
     KubeError,
+    OutcomeUnknown,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -44,18 +29,50 @@ from restow.kube.errors import (
 )
 from restow.kube.resources import Resource
 
-__all__ = ["LOOK_S", "Patient", "Stop", "bare", "patient"]
+__all__ = ["READ_PATIENCE_S", "Backoff", "RetryingCluster", "Stop", "with_retries", "without_retries"]
+
+
+_MOST_DOUBLINGS = 63  # keeps the power finite, however long something has been failing
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays in seconds: ``first`` after the first failure, ``factor`` times more after each further one.
+
+    Raises:
+        ValueError: it is given delays that do not grow from a positive first to a cap.
+    """
+
+    first: float
+    most: float
+    factor: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.first <= self.most and self.factor >= 1):
+            msg = f"{self}: needs 0 < first <= most and factor >= 1"
+            raise ValueError(msg)
+
+    def delay(self, failures: int, chance: float) -> float:
+        """Return the seconds to wait after ``failures`` failures in a row; 0 after none.
+
+        ``chance`` is a random number from [0, 1): the delay lies between half of its size and all of it.
+        """
+        if failures <= 0:
+            return 0.0
+        whole = min(self.most, self.first * self.factor ** min(failures - 1, _MOST_DOUBLINGS))
+        return whole * (0.5 + 0.5 * chance)
+
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 30.0
+READ_PATIENCE_S = 30.0
 """Seconds that a request is tried again for where somebody waits for the answer, and nothing is lost without one."""
 
 _BACKOFF = Backoff(first=0.5, most=15.0)
 _LONGEST_ASKED_FOR = 60.0  # of what a server asks for by Retry-After
 _STARTING_S = 30.0  # after an outage, in which a 403 may be that of a server that has not read its RBAC rules yet
 _FORBIDDEN = 6  # tries against that
-_SHORTEST_TOLD = 2.0  # seconds of a wait that is worth a word
+_SHORTEST_LOGGED = 2.0  # seconds of a wait that is worth a word
 _is_json = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -69,20 +86,20 @@ class Stop(Protocol):
         ...
 
 
-class _Never:
+class _NeverStop:
     """Nobody asks; long waits are told in the log."""
 
     def __bool__(self) -> bool:
         return False
 
     async def sleep(self, seconds: float, what: str = "") -> None:
-        if seconds >= _SHORTEST_TOLD:
+        if seconds >= _SHORTEST_LOGGED:
             _log.warning("waiting %.0f s %s", seconds, what)
         await asyncio.sleep(seconds)
 
 
 @dataclass(slots=True)
-class _Spell:
+class _FailureStreak:
     """Failures in a row, and the time they took."""
 
     since: float
@@ -95,7 +112,7 @@ class _Spell:
 
 
 @dataclass(slots=True)
-class _Known:
+class _ServerState:
     """What the answers so far tell of the server, whatever they were about."""
 
     accepted: bool = False
@@ -103,7 +120,7 @@ class _Known:
     shaken_until: float = float("-inf")
 
 
-class Patient:
+class RetryingCluster:
     """A ``Cluster`` whose requests are sent again while their errors may pass; see the module.
 
     Args:
@@ -119,17 +136,17 @@ class Patient:
         cluster: Cluster,
         stop: Stop | None = None,
         *,
-        patience_s: float = LOOK_S,
+        patience_s: float = READ_PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
-        self._known: _Known = cluster._known if isinstance(cluster, Patient) else _Known()  # noqa: SLF001 - its own class
-        self.bare: Cluster = cluster.bare if isinstance(cluster, Patient) else cluster
+        self._known: _ServerState = cluster._known if isinstance(cluster, RetryingCluster) else _ServerState()  # noqa: SLF001 - its own class
+        self.bare: Cluster = cluster.bare if isinstance(cluster, RetryingCluster) else cluster
         self.patience_s = patience_s
-        self._stop = stop if stop is not None else _Never()
+        self._stop = stop if stop is not None else _NeverStop()
         self._clock = clock
         self._chance = chance or random.Random()
-        self._doubts: dict[str, _Spell] = {}
+        self._doubts: dict[str, _FailureStreak] = {}
 
     @property
     def host(self) -> str:
@@ -164,11 +181,11 @@ class Patient:
     @asynccontextmanager
     async def at(
         self, host: str = "", server_name: str = "", *, patience_s: float | None = None
-    ) -> AsyncIterator[Patient]:
+    ) -> AsyncIterator[RetryingCluster]:
         """As ``Cluster.at``; ``patience_s``: less patience with another server, which may well be out of reach."""
         patience_s = self.patience_s if patience_s is None else min(patience_s, self.patience_s)
         async with self.bare.at(host, server_name) as opened:
-            yield Patient(opened, self._stop, patience_s=patience_s, clock=self._clock, chance=self._chance)
+            yield RetryingCluster(opened, self._stop, patience_s=patience_s, clock=self._clock, chance=self._chance)
 
     async def list_page(
         self,
@@ -256,17 +273,17 @@ class Patient:
         params: Mapping[str, str],
         metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Cluster.watch``: ``restow.kube.watching`` begins watches again by its own rules."""
+        """As ``Cluster.watch``: ``restow.kube.watch`` begins watches again by its own rules."""
         return self.bare.watch(resource, namespace, params=params, metadata_only=metadata_only)
 
     async def _again(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
         """Send until there is an answer that counts."""
-        spell: _Spell | None = None
+        spell: _FailureStreak | None = None
         while True:
             try:
                 return self._answered(what, await send())
             except KubeError as error:
-                spell = spell or _Spell(self._clock())
+                spell = spell or _FailureStreak(self._clock())
                 if not await self._wait(spell, error, what):
                     raise
 
@@ -276,14 +293,14 @@ class Patient:
             try:
                 reply = self._answered(what, await send())
             except KubeError as error:
-                spell = self._doubts.setdefault(what, _Spell(self._clock()))
+                spell = self._doubts.setdefault(what, _FailureStreak(self._clock()))
                 if not await self._wait(spell, error, what):
                     self._doubts.pop(what, None)
                     raise
                 if not isinstance(error, (TooManyRequests, Unauthorized, Forbidden, CredentialsExpired)):
                     message = f"no answer tells whether it was carried out ({error.said})"
                     verb, _, target = what.partition(" ")
-                    raise Doubtful(status=409, verb=verb, target=target, message=message) from error
+                    raise OutcomeUnknown(status=409, verb=verb, target=target, message=message) from error
             else:
                 self._doubts.pop(what, None)
                 return reply
@@ -294,7 +311,7 @@ class Patient:
         self._known.granted.add(what)
         return reply
 
-    async def _wait(self, spell: _Spell, error: KubeError, what: str) -> bool:
+    async def _wait(self, spell: _FailureStreak, error: KubeError, what: str) -> bool:
         """Wait until a request is to be sent again; whether it is."""
         now = self._clock()
         if isinstance(error, (Unreachable, ServerError)):
@@ -314,7 +331,7 @@ class Patient:
         spell.slept += wait
         return not self._stop
 
-    def _passes(self, spell: _Spell, error: KubeError, what: str) -> bool:
+    def _passes(self, spell: _FailureStreak, error: KubeError, what: str) -> bool:
         if isinstance(error, (Unauthorized, ConfigError)):
             return self._known.accepted
         if isinstance(error, Forbidden):
@@ -324,11 +341,11 @@ class Patient:
         return error.may_pass
 
 
-def patient(cluster: Cluster) -> Patient:
+def with_retries(cluster: Cluster) -> RetryingCluster:
     """Return the cluster as a patient one, with the patience of a look unless it has its own."""
-    return cluster if isinstance(cluster, Patient) else Patient(cluster)
+    return cluster if isinstance(cluster, RetryingCluster) else RetryingCluster(cluster)
 
 
-def bare(cluster: Cluster) -> Cluster:
+def without_retries(cluster: Cluster) -> Cluster:
     """Return the cluster without its patience, for whoever decides on each error by a table of its own."""
-    return cluster.bare if isinstance(cluster, Patient) else cluster
+    return cluster.bare if isinstance(cluster, RetryingCluster) else cluster

@@ -5,17 +5,57 @@ Subcommands are imported when they are called, not before: the API client alone 
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from typing import Final
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, ShellComplete
 
-from restow.escapes import visible
-from restow.exits import InputError
+from restow.cli.exits import InputError
+from restow.cli.printing import visible
 from restow.scripts import missing_library
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["COMMANDS", "kubectl", "kubectl_main", "main"]
+
+
+_FILES: Final = 0  # cobra's ShellCompDirectiveDefault: the shell's own completion of files
+_NO_FILES: Final = 4  # ShellCompDirectiveNoFileComp
+_FOLDERS: Final = 16  # ShellCompDirectiveFilterDirs
+
+
+class _Kubectl(ShellComplete):
+    """The protocol between kubectl and a plugin: words as arguments, candidates on stdout."""
+
+    name = "kubectl"
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        help_text = " ".join(item.help.split()) if item.help else ""
+        return f"{item.value}\t{help_text}" if help_text else item.value
+
+
+def kubectl(words: Sequence[str]) -> str:
+    """Answer kubectl: what may stand in place of the last of the plugin's words (empty where none was begun)."""
+    *before, incomplete = words or [""]
+    shell = _Kubectl(main, {}, "restow", "")
+    found = shell.get_completions(list(before), incomplete)
+    plain = [shell.format_completion(item) for item in found if item.type == "plain"]
+    directive = _NO_FILES
+    if any(item.type == "file" for item in found):
+        directive = _FILES
+    elif any(item.type == "dir" for item in found):
+        directive = _FOLDERS
+    return "".join(f"{line}\n" for line in [*plain, f":{directive}"])
+
+
+def kubectl_main() -> None:
+    """Be ``kubectl_complete-restow``."""
+    from restow.cli.printing import print_text
+
+    print_text(kubectl(sys.argv[1:]))
+
 
 COMMANDS = {
     "plan": "Show what a migration would do, by looking only.",

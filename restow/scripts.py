@@ -46,7 +46,7 @@ def restow() -> None:
 def kubectl_complete() -> None:
     """Run ``kubectl_complete-restow``, which offers nothing without the extra ``cli``."""
     try:
-        from restow.completion import kubectl_main
+        from restow.main import kubectl_main
     except ModuleNotFoundError:
         return
     kubectl_main()

@@ -32,7 +32,7 @@ class Target:
 
 TARGETS = {
     "overrides": Target(
-        ["cloudprofile/overrides.py", "cloudprofile/lifecycle.py"],
+        ["cloudprofile/profiles/rendering.py", "cloudprofile/versions/lifecycle.py"],
         [
             "tests/cloudprofile/test_overrides.py",
             "tests/cloudprofile/test_lifecycle.py",
@@ -40,7 +40,7 @@ TARGETS = {
         ],
     ),
     "prune": Target(
-        ["migrator/prune.py", "migrator/proof.py", "migrator/storedversions.py"],
+        ["migrator/run/prune.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
         [
             "tests/migrator/test_prune.py",
             "tests/migrator/test_proof.py",
@@ -48,10 +48,10 @@ TARGETS = {
             "tests/migrator/test_readiness.py",
         ],
     ),
-    "outcome": Target(["migrator/outcome.py"], ["tests/migrator/test_outcome.py"]),
-    "decide": Target(["migrator/decide.py"], ["tests/migrator/test_decide.py"]),
+    "outcome": Target(["migrator/decide/outcome.py"], ["tests/migrator/test_outcome.py"]),
+    "decide": Target(["migrator/decide/decision.py"], ["tests/migrator/decide/test_decision.py"]),
     "entries": Target(
-        ["migrator/managedfields/*.py"], ["tests/migrator/managedfields", "tests/migrator/test_decide.py"]
+        ["migrator/managedfields/*.py"], ["tests/migrator/managedfields", "tests/migrator/decide/test_decision.py"]
     ),
     "stash": Target(
         ["conversion/stash.py", "conversion/compile/lens.py"],

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from restow.controlplane.certificates import CertificateAuthority
+from restow.controlplane.users import ControlPlaneAuthority
 
 __all__ = ["Certificate", "Webhook", "certificate", "floor", "restow"]
 
@@ -44,7 +44,7 @@ class Webhook:
 
 def certificate(folder: Path) -> Certificate:
     """Make a certificate for localhost in ``folder``; its key is ECDSA, as restow's own are."""
-    authority = CertificateAuthority.create()
+    authority = ControlPlaneAuthority.create()
     leaf = authority.issue_server(["localhost", "127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
     cert, key = folder / "tls.crt", folder / "tls.key"
     cert.write_bytes(leaf.certificate)

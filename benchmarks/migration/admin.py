@@ -14,7 +14,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from restow.controlplane import User
+from restow.controlplane import ClusterUser
 
 __all__ = ["APPLY", "JSON", "MERGE", "Admin", "RequestFailedError"]
 
@@ -43,7 +43,7 @@ class Admin:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, user: User) -> AsyncIterator[Self]:
+    async def of(cls, user: ClusterUser) -> AsyncIterator[Self]:
         """Open a session as this user."""
         connector = aiohttp.TCPConnector(ssl=user.ssl_context())
         async with aiohttp.ClientSession(user.server, connector=connector) as session:

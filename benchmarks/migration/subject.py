@@ -24,7 +24,7 @@ from benchmarks.migration.admin import APPLY, MERGE, Admin
 from benchmarks.migration.manifests import APPLIERS, GROUP, VERSIONS, Json, Variant, applied_by, crd, versions
 from benchmarks.migration.waiting import until
 from restow.controlplane import ControlPlane
-from restow.migrator.proof import ANNOTATION
+from restow.migrator.decide.proof import ANNOTATION
 
 __all__ = ["Entries", "Herd", "Subject", "WrongStateError"]
 

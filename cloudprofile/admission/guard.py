@@ -1,35 +1,38 @@
-"""What every step has in common: it is asked about its own kind, and refuses what it cannot decide, with the reason.
+"""What every step has in common: it handles its own kind, checks the shape first, and refuses what it cannot decide.
 
 An update that leaves the spec as it is, a migration or a label, is admitted before anything of it is decoded. Of any
-other one the shape comes before the rules. What is nested deeper than anything in the schemas is refused: one such
-object would keep the operator from reading a list of its kind.
+other one the shape comes before the rules: mutating admission comes before the API server's own validation, so a step
+meets whatever a client sent: a version that YAML took for a number, a text where a list belongs. The finding names the
+place and the type, as the server's would. Lists are limited here as well, since some rules take a time that grows
+faster than a list. What is nested deeper than anything in the schemas is refused: one such object would keep the
+operator from reading a list of its kind.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
+from itertools import islice
+from typing import Any, Final
 
-from restow.cloudprofile.admission.answers import ALLOWED, answer, is_judged, subject
-from restow.cloudprofile.admission.shape import shape_findings
-from restow.cloudprofile.findings import Finding, invalid
-from restow.cloudprofile.lifecycle import InvalidTime
-from restow.cloudprofile.resources import GROUP
-from restow.cloudprofile.semver import InvalidVersion
-from restow.cloudprofile.versionrange import InvalidRange
-from restow.conversion.admission import AdmissionRequest, Verdict
+from restow.cloudprofile.admission.responses import ALLOWED, answer, is_judged, subject
+from restow.cloudprofile.findings import ValidationFinding, invalid
+from restow.cloudprofile.objects import GROUP
+from restow.cloudprofile.versions.lifecycle import InvalidTime
+from restow.cloudprofile.versions.semver import InvalidRange, InvalidVersion
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server import AdmissionStep
-from restow.conversion.server.turns import aside
+from restow.conversion.server.timeslices import offload
 from restow.conversion.shallow import DEEPEST
-from restow.crds import Schema
-from restow.kube.errors import KubeError, TooManyRequests
-from restow.kube.failures import describe_failure
+from restow.crds import Schema, type_problems
+from restow.crds.paths import ROOT, field_path, item_path
+from restow.kube.errors import KubeError, TooManyRequests, describe_failure
 
-__all__ = ["Guarded"]
+__all__ = ["GuardedStep", "shape_findings"]
 
 
-class Guarded:
+class GuardedStep:
     """A step that is asked about the creations and updates of one kind at one version, and fails closed.
 
     Args:
@@ -55,20 +58,20 @@ class Guarded:
         self._schema = schema
         self._pauses = pauses
 
-    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the step's verdict, or a refusal that says what it lacked."""
         if not is_judged(request):
             return ALLOWED
         if (request.kind.group, request.kind.kind, request.kind.version) != (GROUP, self._kind, self._version):
-            return Verdict(
+            return AdmissionResponse(
                 allowed=False,
                 message=f"this step judges {self._kind} of {GROUP}/{self._version} and was asked about "
                 f"{request.kind.kind} of {request.kind.group}/{request.kind.version}: its webhook's rules are wrong",
                 code=HTTPStatus.BAD_REQUEST,
             )
-        if await aside(request.size, request.keeps, "spec"):
+        if await offload(request.size, request.keeps, "spec"):
             return ALLOWED
-        if wrong := await aside(request.size, self._wrong, request):
+        if wrong := await offload(request.size, self._wrong, request):
             return answer(request, wrong)
         try:
             return await self._decided(request)
@@ -77,7 +80,7 @@ class Guarded:
         except (InvalidRange, InvalidTime, InvalidVersion) as error:
             return self._refused(request, f"the profile that it uses has a part that cannot be read: {error}")
 
-    def _wrong(self, request: AdmissionRequest) -> tuple[Finding, ...]:
+    def _wrong(self, request: AdmissionRequest) -> tuple[ValidationFinding, ...]:
         if request.is_cut:
             return (invalid("object", f"is nested more than {DEEPEST} levels deep, which the operator does not read"),)
         if self._schema is None:
@@ -87,7 +90,7 @@ class Guarded:
             return wrong
         return shape_findings(request.old_object, self._schema, stored=True)
 
-    async def _decided(self, request: AdmissionRequest) -> Verdict:
+    async def _decided(self, request: AdmissionRequest) -> AdmissionResponse:
         for pause in self._pauses:
             try:
                 return await self._step(request)
@@ -97,6 +100,38 @@ class Guarded:
                 await asyncio.sleep(pause)
         return await self._step(request)
 
-    def _refused(self, request: AdmissionRequest, why: str) -> Verdict:
+    def _refused(self, request: AdmissionRequest, why: str) -> AdmissionResponse:
         message = f'{self._kind} "{subject(request)}" cannot be judged: {why}'
-        return Verdict(allowed=False, message=message, code=HTTPStatus.SERVICE_UNAVAILABLE)
+        return AdmissionResponse(allowed=False, message=message, code=HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+_MOST: Final = 20
+
+
+def shape_findings(obj: Any, schema: Schema, *, stored: bool = False) -> tuple[ValidationFinding, ...]:
+    """Return what of an object has another shape than the schema says, the first twenty places.
+
+    ``stored`` says that it is the object as it is stored, which the client did not send.
+    """
+    where = " in the object as it is stored" if stored else ""
+    if long := tuple(islice(_too_long(obj, schema, ROOT, where), _MOST)):
+        return long
+    problems = islice(type_problems(obj, schema), _MOST)
+    return tuple(invalid(problem.field or "object", f"{problem.detail}{where}") for problem in problems)
+
+
+def _too_long(value: Any, schema: Schema, path: str, where: str) -> Iterator[ValidationFinding]:
+    """Find lists with more items than their schema allows, whatever else is wrong."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            field = schema.field(name) if isinstance(child, dict | list) else None
+            if field is not None:
+                yield from _too_long(child, field, field_path(path, name), where)
+    elif isinstance(value, list) and (items := schema.items) is not None:
+        most = schema.node.get("maxItems")
+        if most is not None and len(value) > most:
+            yield invalid(path.removeprefix("."), f"has {len(value)} items, at most {most} are allowed{where}")
+            return
+        for index, child in enumerate(value):
+            if isinstance(child, dict | list):
+                yield from _too_long(child, items, item_path(path, index), where)

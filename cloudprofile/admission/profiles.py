@@ -1,40 +1,65 @@
-"""The validating steps of CloudProfiles and NamespacedCloudProfiles: read who is concerned, then judge.
+"""The steps of CloudProfiles and NamespacedCloudProfiles: read who is concerned, then judge; warn clients of v1beta1.
 
 Reads are live: a cache may not know of a Shoot that was admitted a moment ago, and whether a version is in use is what
 these steps are for. An update that leaves the spec as it is is admitted before anything is read, so that migrations,
-finalizers and labels never depend on it.
+finalizers and labels never depend on it. Whether the sender of a request holds a custom verb, the API server answers to
+a SubjectAccessReview.
+
+``WarnOldClient`` tells clients of v1beta1 what their edit does not do, and what it changes besides; it refuses nothing.
+What is worth a warning, ``restow.cloudprofile.conversions`` knows. The step has to see what the client wrote, as it
+wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps: once one of
+those has patched the object, it has been to the hub and back, and shows the classification that is, not the one that
+was sent.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
 
-from restow.cloudprofile.admission.accessreview import review_verb
-from restow.cloudprofile.admission.answers import ALLOWED
-from restow.cloudprofile.admission.telling import Telling
-from restow.cloudprofile.departure import departing_parent_findings
-from restow.cloudprofile.parts import Object, is_deleting, spec_of
-from restow.cloudprofile.references import NAMESPACED_CLOUD_PROFILE, parent_of, reference_to
-from restow.cloudprofile.usage import children_of, find_profile, shoots_of, shoots_of_family
-from restow.cloudprofile.verbs import needed_verbs
-from restow.cloudprofile.verdicts import judge, judge_namespaced
-from restow.conversion.admission import AdmissionRequest, Verdict
-from restow.conversion.server.turns import aside
+import msgspec
+
+from restow.cloudprofile.admission.responses import ALLOWED, Responder, warned
+from restow.cloudprofile.conversions import edit_warnings
+from restow.cloudprofile.objects import (
+    NAMESPACED_CLOUD_PROFILE,
+    NAMESPACED_CLOUD_PROFILES,
+    Object,
+    is_deleting,
+    parent_of,
+    reference_to,
+    spec_of,
+)
+from restow.cloudprofile.profiles.admission import judge, judge_namespaced, needed_verbs
+from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
+from restow.cloudprofile.shoots.profile import deleting_parent_findings
+from restow.conversion import Graph
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
+from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
+from restow.kube.resources import Resource
 
-__all__ = ["ValidateCloudProfile", "ValidateNamespacedCloudProfile"]
+__all__ = [
+    "ValidateCloudProfile",
+    "ValidateNamespacedCloudProfile",
+    "WarnOldClient",
+    "review_body",
+    "review_verb",
+]
 
 
 class ValidateCloudProfile:
     """Judges CloudProfiles."""
 
-    def __init__(self, cluster: Cluster, now: Callable[[], datetime], telling: Telling) -> None:
+    def __init__(self, cluster: Cluster, now: Callable[[], datetime], responder: Responder) -> None:
         self._cluster = cluster
         self._now = now
-        self._telling = telling
+        self._responder = responder
 
-    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict.
 
         Raises:
@@ -49,19 +74,19 @@ class ValidateCloudProfile:
             children = await children_of(self._cluster, request.name)
             shoots = await shoots_of_family(self._cluster, request.name, children)
         now = self._now()
-        found = await aside(request.size, judge, new, old, children=children, shoots=shoots, now=now)
-        return self._telling.answer(request, found.findings, map(str, found.cautions))
+        found = await offload(request.size, judge, new, old, children=children, shoots=shoots, now=now)
+        return self._responder.answer(request, found.findings, map(str, found.warnings))
 
 
 class ValidateNamespacedCloudProfile:
     """Judges NamespacedCloudProfiles, and whether their author holds the custom verbs that the change needs."""
 
-    def __init__(self, cluster: Cluster, now: Callable[[], datetime], telling: Telling) -> None:
+    def __init__(self, cluster: Cluster, now: Callable[[], datetime], responder: Responder) -> None:
         self._cluster = cluster
         self._now = now
-        self._telling = telling
+        self._responder = responder
 
-    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict.
 
         Raises:
@@ -79,10 +104,84 @@ class ValidateNamespacedCloudProfile:
         if old is not None and not is_deleting(new):
             shoots = await shoots_of(self._cluster, reference_to(NAMESPACED_CLOUD_PROFILE, old))
         now = self._now()
-        found = await aside(request.size, judge_namespaced, new, old, parent=parent, shoots=shoots, now=now)
-        findings = (*found.findings, *departing_parent_findings(new, old, parent))
-        return self._telling.answer(request, findings, map(str, found.cautions))
+        found = await offload(request.size, judge_namespaced, new, old, parent=parent, shoots=shoots, now=now)
+        findings = (*found.findings, *deleting_parent_findings(new, old, parent))
+        return self._responder.answer(request, findings, map(str, found.warnings))
 
 
 def _keeps_spec(new: Object, old: Object | None) -> bool:
     return old is not None and spec_of(new) == spec_of(old)
+
+
+_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+_encode = msgspec.json.Encoder().encode
+
+
+class _SubjectAccessReviewStatus(msgspec.Struct, frozen=True):
+    allowed: bool
+
+
+class _SubjectAccessReview(msgspec.Struct, frozen=True):
+    status: _SubjectAccessReviewStatus
+
+
+_decoder = msgspec.json.Decoder(_SubjectAccessReview)
+
+
+def review_body(request: AdmissionRequest, verb: str) -> dict[str, Any]:
+    """Return the SubjectAccessReview that asks for a verb on the NamespacedCloudProfile of a request."""
+    user = request.user_info
+    attributes = {
+        "group": NAMESPACED_CLOUD_PROFILES.group,
+        "version": NAMESPACED_CLOUD_PROFILES.version,
+        "resource": NAMESPACED_CLOUD_PROFILES.plural,
+        "namespace": request.namespace,
+        "name": request.name,
+        "verb": verb,
+    }
+    asked = {"user": user.username, "groups": user.groups, "uid": user.uid, "extra": user.extra}
+    return {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {**{name: value for name, value in asked.items() if value}, "resourceAttributes": attributes},
+    }
+
+
+async def review_verb(cluster: Cluster, request: AdmissionRequest, verb: str) -> AdmissionResponse:
+    """Refuse a request whose user does not hold a verb.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    reply = await cluster.create(_REVIEWS, _encode(review_body(request, verb)))
+    if reply.decode(_decoder).status.allowed:
+        return ALLOWED
+    place = f'in the namespace "{request.namespace}"'
+    message = (
+        f"User {json.dumps(request.user_info.username)} cannot {request.operation.lower()} NamespacedCloudProfile "
+        f"{json.dumps(request.name)} like this: changing spec.{_field(verb)} needs the verb {json.dumps(verb)} on "
+        f"{NAMESPACED_CLOUD_PROFILES.full_name} {place}"
+    )
+    return AdmissionResponse(allowed=False, message=message, code=HTTPStatus.FORBIDDEN)
+
+
+def _field(verb: str) -> str:
+    return verb.removeprefix("modify-spec-")
+
+
+class WarnOldClient:
+    """Warns; ``graph`` converts the family."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
+        """Return the warnings.
+
+        Raises:
+            ConversionError: an object cannot be converted.
+        """
+        new, old = request.object or {}, request.old_object
+        if old is None or spec_of(new) == spec_of(old):
+            return ALLOWED
+        return warned(ALLOWED, await offload(request.size, edit_warnings, self._graph, old, new))

@@ -9,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from restow.cloudprofile.admission.answers import ALLOWED, answer
-from restow.cloudprofile.departure import departing_profile_findings
-from restow.cloudprofile.offers import offering
-from restow.cloudprofile.parts import Object, is_deleting, spec_of
-from restow.cloudprofile.references import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference, profile_of
-from restow.cloudprofile.shootadmission import complete_shoot, shoot_findings
-from restow.cloudprofile.shootprofile import Profiles, disagreement_findings, sync_reference
-from restow.cloudprofile.shootwarnings import shoot_cautions
-from restow.cloudprofile.usage import find_profile
-from restow.conversion.admission import AdmissionRequest, Verdict, json_patch
-from restow.conversion.server.turns import aside
+from restow.cloudprofile.admission.responses import ALLOWED, answer
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    NAMESPACED_CLOUD_PROFILE,
+    Object,
+    ProfileReference,
+    is_deleting,
+    profile_of,
+    spec_of,
+)
+from restow.cloudprofile.queries import find_profile
+from restow.cloudprofile.shoots.admission import complete_shoot, shoot_findings, shoot_warnings
+from restow.cloudprofile.shoots.profile import (
+    ShootProfiles,
+    deleting_profile_findings,
+    disagreement_findings,
+    offering,
+    sync_reference,
+)
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
+from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 
 __all__ = ["CompleteShoot", "SyncShootReference", "ValidateShoot"]
@@ -32,7 +42,7 @@ class CompleteShoot:
         self._cluster = cluster
         self._now = now
 
-    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the patch.
 
         Raises:
@@ -42,23 +52,23 @@ class CompleteShoot:
         if _is_settled(shoot, old):
             return ALLOWED
         profiles = await _profiles(self._cluster, shoot)
-        completed = await aside(request.size, complete_shoot, shoot, old, profiles, self._now())
+        completed = await offload(request.size, complete_shoot, shoot, old, profiles, self._now())
         if completed.findings:
             return answer(request, completed.findings)
-        return await aside(request.size, _patched, shoot, completed.shoot)
+        return await offload(request.size, _patched, shoot, completed.shoot)
 
 
 class SyncShootReference:
     """Defaults ``cloudProfile`` and the deprecated ``cloudProfileName`` from each other, at v1beta1, which has both."""
 
-    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the patch."""
         shoot, old = request.object or {}, request.old_object
         if _is_settled(shoot, old):
             return ALLOWED
         if contradictions := disagreement_findings(shoot, old):
             return answer(request, contradictions)
-        return await aside(request.size, _patched, shoot, sync_reference(shoot, old))
+        return await offload(request.size, _patched, shoot, sync_reference(shoot, old))
 
 
 class ValidateShoot:
@@ -68,7 +78,7 @@ class ValidateShoot:
         self._cluster = cluster
         self._now = now
 
-    async def __call__(self, request: AdmissionRequest, /) -> Verdict:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the verdict.
 
         Raises:
@@ -80,15 +90,15 @@ class ValidateShoot:
             return ALLOWED
         now = self._now()
         profiles = await _profiles(self._cluster, shoot, *([] if old is None else [old]))
-        wrong = await aside(request.size, shoot_findings, shoot, old, profiles, now)
-        found = (*wrong, *departing_profile_findings(shoot, old, profiles))
+        wrong = await offload(request.size, shoot_findings, shoot, old, profiles, now)
+        found = (*wrong, *deleting_profile_findings(shoot, old, profiles))
         reference = profile_of(shoot)
         offer = profiles.offer(reference) if reference else None
-        return answer(request, found, () if offer is None else map(str, shoot_cautions(shoot, old, offer, now)))
+        return answer(request, found, () if offer is None else map(str, shoot_warnings(shoot, old, offer, now)))
 
 
-def _patched(shoot: Object, wanted: Object) -> Verdict:
-    return Verdict(patch=tuple(json_patch(dict(shoot), dict(wanted))))
+def _patched(shoot: Object, wanted: Object) -> AdmissionResponse:
+    return AdmissionResponse(patch=tuple(json_patch(dict(shoot), dict(wanted))))
 
 
 def _is_settled(shoot: Object, old: Object | None) -> bool:
@@ -101,7 +111,7 @@ def _placed(request: AdmissionRequest, shoot: Object) -> dict[str, object]:
     return {**shoot, "metadata": {"namespace": request.namespace, **(shoot.get("metadata") or {})}}
 
 
-async def _profiles(cluster: Cluster, *shoots: Object) -> Profiles:
+async def _profiles(cluster: Cluster, *shoots: Object) -> ShootProfiles:
     """Read the profiles that Shoots use, and offer them with their defaults."""
     found: dict[ProfileReference, Object] = {}
     for reference in dict.fromkeys(filter(None, map(profile_of, shoots))):

@@ -1,8 +1,8 @@
 """The controllers of the CloudProfile family.
 
-Public: ``run`` and its ``Options``; everything else is implementation.
+Public: ``run`` and its ``ControllerOptions``; everything else is implementation.
 """
 
-from restow.cloudprofile.controllers.running import Options, run
+from restow.cloudprofile.controllers.manager import ControllerOptions, run
 
-__all__ = ["Options", "run"]
+__all__ = ["ControllerOptions", "run"]

@@ -10,22 +10,18 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from restow.cloudprofile.controllers.landscape import Landscape
-from restow.cloudprofile.controllers.recorder import Recorder
-from restow.cloudprofile.controllers.writing import patch
-from restow.cloudprofile.lifecycle import next_transition_of
-from restow.cloudprofile.maintenancereport import Event
-from restow.cloudprofile.managementconfig import VersionManagement
-from restow.cloudprofile.mergepatch import merge_patch
-from restow.cloudprofile.parts import is_deleting, spec_of
-from restow.cloudprofile.references import CLOUD_PROFILE
-from restow.cloudprofile.resources import CLOUD_PROFILES
-from restow.cloudprofile.versionmanagement import Management, manage
+from restow.cloudprofile.controllers.index import ProfileIndex
+from restow.cloudprofile.controllers.writes import EventRecorder, patch
+from restow.cloudprofile.management.config import VersionManagement
+from restow.cloudprofile.management.rules import ManagementResult, manage
+from restow.cloudprofile.objects import CLOUD_PROFILE, CLOUD_PROFILES, ObjectEvent, is_deleting, merge_patch, spec_of
+from restow.cloudprofile.versions.lifecycle import next_transition_of
 from restow.kube.cluster import Cluster
-from restow.kube.controller import Result
-from restow.kube.sources import Key
+from restow.kube.controller import ReconcileResult
+from restow.kube.watch import Key
 
 __all__ = ["ManagedVersions"]
+
 
 _log = logging.getLogger(__name__)
 
@@ -36,8 +32,8 @@ class ManagedVersions:
     Args:
         config: the policy.
         applies: whether to write the spec, rather than to propose.
-        mirror: where to write.
-        landscape: what the mirror knows.
+        informer: where to write.
+        index: what the informer knows.
         recorder: for events.
         now: the time.
     """
@@ -47,52 +43,54 @@ class ManagedVersions:
         config: VersionManagement,
         *,
         applies: bool,
-        mirror: Cluster,
-        landscape: Landscape,
-        recorder: Recorder,
+        informer: Cluster,
+        index: ProfileIndex,
+        recorder: EventRecorder,
         now: Callable[[], datetime],
     ) -> None:
         self._config = config
         self._applies = applies
-        self._mirror = mirror
-        self._landscape = landscape
+        self._informer = informer
+        self._index = index
         self._recorder = recorder
         self._now = now
 
-    async def reconcile(self, key: Key) -> Result:
+    async def reconcile(self, key: Key) -> ReconcileResult:
         """Manage one CloudProfile.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
             ValueError: validation would refuse the profile.
         """
-        profile = self._landscape.profiles.get(key)
+        profile = self._index.profiles.get(key)
         if profile is None or is_deleting(profile):
-            self._recorder.unsay(key)
-            return Result()
+            self._recorder.forget(key)
+            return ReconcileResult()
         now = self._now()
         spec = spec_of(profile)
         managed = manage(spec, self._config, now)
         if not managed.changes:
-            self._recorder.unsay(key)
+            self._recorder.forget(key)
         elif self._applies:
-            await patch(self._mirror, CLOUD_PROFILES, profile, {"spec": merge_patch(spec, managed.spec)})
+            await patch(self._informer, CLOUD_PROFILES, profile, {"spec": merge_patch(spec, managed.spec)})
             await self._recorder.write(_event("VersionsManaged", managed), CLOUD_PROFILE, profile)
             _report(key, "changed", managed)
         else:
             # The dates move on with the clock; as long as the same versions change for the same reasons it is old news.
             meaning = tuple((change.field, change.version, change.why) for change in managed.changes)
             event = _event("VersionManagementProposed", managed)
-            if await self._recorder.say(event, CLOUD_PROFILE, profile, key, meaning):
+            if await self._recorder.record(event, CLOUD_PROFILE, profile, key, meaning):
                 _report(key, "proposed", managed)
         following = next_transition_of(managed.spec if self._applies else spec, now)
-        return Result() if following is None else Result(requeue_after=(following - now).total_seconds())
+        return (
+            ReconcileResult() if following is None else ReconcileResult(requeue_after=(following - now).total_seconds())
+        )
 
 
-def _event(reason: str, managed: Management) -> Event:
-    return Event("Normal", reason, "; ".join(map(str, managed.changes)))
+def _event(reason: str, managed: ManagementResult) -> ObjectEvent:
+    return ObjectEvent("Normal", reason, "; ".join(map(str, managed.changes)))
 
 
-def _report(key: Key, what: str, managed: Management) -> None:
+def _report(key: Key, what: str, managed: ManagementResult) -> None:
     for change in managed.changes:
         _log.info("CloudProfile %s: %s: %s", key, what, change)

@@ -1,9 +1,9 @@
 """What a client of v1beta1 should hear of its edit: where a lifecycle says more than the old fields can. Pure.
 
-Conversion decides alone what an edit means (``restow.cloudprofile.conversions.edits``), and can say nothing about it; a
-step of admission can. It has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as it was
-sent: at v1beta2 a classification that was not taken over has left no trace, nor has it after the step that restores the
-stash. So it is a mutating step that changes nothing, in front of that one.
+Conversion alone decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and cannot report it; a
+step of admission can. That step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
+it was sent: at v1beta2 a classification that was not taken over has left no trace, nor has it after the step that
+restores the stash. So it is a mutating step that changes nothing, and comes before that one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from restow.cloudprofile.conversions.edits import starts_after
-from restow.cloudprofile.conversions.fields import CLASSIFICATION, EXPIRATION, LIFECYCLE, name_of, stages_of
-from restow.cloudprofile.parts import Object, by_version, image_versions, kubernetes_versions, machine_images, spec_of
+from restow.cloudprofile.conversions.lifecycle import (
+    CLASSIFICATION,
+    EXPIRATION,
+    LIFECYCLE,
+    name_of,
+    stages_of,
+    starts_after,
+)
+from restow.cloudprofile.objects import Object, by_version, image_versions, kubernetes_versions, machine_images, spec_of
 from restow.conversion import Graph
 
 __all__ = ["edit_warnings"]
+
 
 _OLD: Final = "core.gardener.cloud/v1beta1"
 _HUB: Final = "core.gardener.cloud/v1beta2"

@@ -6,15 +6,30 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import ARCHITECTURE, ARCHITECTURES, Definitions, flavor_architectures
-from restow.cloudprofile.findings import Finding, Remark, duplicate, forbidden, invalid, not_supported, required
-from restow.cloudprofile.names import part_name_fault
-from restow.cloudprofile.parts import Object, image_versions
-from restow.cloudprofile.semver import InvalidVersion, parse
-from restow.cloudprofile.tolerant import number_of
+from restow.cloudprofile.findings import (
+    Remark,
+    ValidationFinding,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from restow.cloudprofile.objects import Object, image_versions
+from restow.cloudprofile.validation.formats import part_name_fault
 from restow.cloudprofile.validation.versions import expirable, supported_once
-from restow.cloudprofile.versionrange import InvalidRange, parse_range
+from restow.cloudprofile.versions.lifecycle import number_or_none
+from restow.cloudprofile.versions.semver import InvalidRange, InvalidVersion, parse, parse_range
 
-__all__ = ["UPDATE_STRATEGIES", "complete_image", "complete_images", "complete_version", "image_version", "images_in"]
+__all__ = [
+    "UPDATE_STRATEGIES",
+    "complete_image",
+    "complete_images",
+    "complete_version",
+    "image_version",
+    "images_in",
+]
+
 
 UPDATE_STRATEGIES = ("major", "minor", "patch")
 _CONTAINER_RUNTIMES_INTERFACES = ("containerd",)
@@ -39,9 +54,9 @@ def complete_image(image: Object, definitions: Definitions, path: str, now: date
         yield from complete_version(version, image, definitions, f"{path}.versions[{index}]", now)
 
 
-def images_in(images: Sequence[Object], definitions: Definitions, path: str) -> Iterator[Finding]:
+def images_in(images: Sequence[Object], definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
     """Validate what is there of images, which may be overrides: names, numbers, strategies, capabilities."""
-    if any(number_of(version) is None for image in images for version in image_versions(image)):
+    if any(number_or_none(version) is None for image in images for version in image_versions(image)):
         yield invalid(path, "failed to determine the latest machine image versions: all must be semantic versions")
     names: set[str] = set()
     versions: set[tuple[str, str]] = set()
@@ -64,11 +79,11 @@ def images_in(images: Sequence[Object], definitions: Definitions, path: str) -> 
             yield from image_version(version, definitions, f"{below}.versions[{place}]")
 
 
-def image_version(version: Object, definitions: Definitions, path: str) -> Iterator[Finding]:
+def image_version(version: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
     """Validate what is there of one image version."""
     if not version.get("version"):
         yield required(f"{path}.version", "must provide a version")
-    if number_of(version) is None:
+    if number_or_none(version) is None:
         yield invalid(
             f"{path}.version",
             "could not parse version. Use a semantic version. An image without one is mapped to it in the "
@@ -102,7 +117,7 @@ def complete_version(
             yield forbidden(f"{path}.capabilityFlavors", "must not provide capabilities without global definition")
 
 
-def _container_runtime_interfaces(interfaces: Sequence[Object], path: str) -> Iterator[Finding]:
+def _container_runtime_interfaces(interfaces: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     if not interfaces:
         yield required(path, "must provide at least one supported container runtime")
     names = [interface.get("name") or "" for interface in interfaces]
@@ -115,7 +130,7 @@ def _container_runtime_interfaces(interfaces: Sequence[Object], path: str) -> It
         yield from _container_runtimes(interface.get("containerRuntimes") or (), f"{below}.containerRuntimes")
 
 
-def _container_runtimes(runtimes: Sequence[Object], path: str) -> Iterator[Finding]:
+def _container_runtimes(runtimes: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     types = [runtime.get("type") or "" for runtime in runtimes]
     for index, name in enumerate(types):
         below = f"{path}[{index}].type"
@@ -125,7 +140,7 @@ def _container_runtimes(runtimes: Sequence[Object], path: str) -> Iterator[Findi
             yield duplicate(below, name)
 
 
-def _flavors(version: Object, definitions: Definitions, path: str) -> Iterator[Finding]:
+def _flavors(version: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
     yield from _architectures(version, definitions, path)
     if not definitions:
         return
@@ -140,7 +155,7 @@ def _flavors(version: Object, definitions: Definitions, path: str) -> Iterator[F
                     yield not_supported(f"{below}.{capability}[{place}]", definitions[capability])
 
 
-def _architectures(version: Object, definitions: Definitions, path: str) -> Iterator[Finding]:
+def _architectures(version: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
     supported: Sequence[str] = ARCHITECTURES
     written = version.get("architectures") or ()
     if definitions:
@@ -166,7 +181,9 @@ def _architectures(version: Object, definitions: Definitions, path: str) -> Iter
             yield not_supported(f"{path}.architectures[{index}]", supported)
 
 
-def _one_architecture_each(flavors: Sequence[Object], supported: Sequence[str], path: str) -> Iterator[Finding]:
+def _one_architecture_each(
+    flavors: Sequence[Object], supported: Sequence[str], path: str
+) -> Iterator[ValidationFinding]:
     for index, flavor in enumerate(flavors):
         below, named = f"{path}[{index}].{ARCHITECTURE}", flavor.get(ARCHITECTURE) or ()
         if not named and len(supported) > 1:

@@ -6,19 +6,24 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.findings import (
-    Caution,
-    Finding,
     Remark,
+    ValidationFinding,
+    ValidationWarning,
     duplicate,
     forbidden,
     invalid,
     not_supported,
     required,
 )
-from restow.cloudprofile.lifecycle import Classification, InvalidTime, parse_time
-from restow.cloudprofile.parts import Object, by_version
-from restow.cloudprofile.semver import InvalidVersion, parse, parse_kubernetes
-from restow.cloudprofile.tolerant import classification_of, number_of
+from restow.cloudprofile.objects import Object, by_version
+from restow.cloudprofile.versions.lifecycle import (
+    Classification,
+    InvalidTime,
+    classification_or_none,
+    number_or_none,
+    parse_time,
+)
+from restow.cloudprofile.versions.semver import InvalidVersion, parse, parse_kubernetes
 
 __all__ = [
     "expirable",
@@ -28,12 +33,13 @@ __all__ = [
     "turned_unavailable",
 ]
 
+
 _WRITTEN = tuple(Classification)[1:]  # unavailable is derived, never written
 
 
 def kubernetes(versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
     """Validate the Kubernetes versions of a CloudProfile or of a rendered one; ``path`` is that of the list."""
-    numbers = [number_of(version) for version in versions]
+    numbers = [number_or_none(version) for version in versions]
     if not versions:
         yield required(path, "must provide at least one Kubernetes version")
     if not versions or None in numbers:
@@ -45,7 +51,7 @@ def kubernetes(versions: Sequence[Object], path: str, now: datetime) -> Iterator
         yield from supported_once(version, versions, f"{path}[{index}]", now)
 
 
-def kubernetes_versions_in(versions: Sequence[Object], path: str) -> Iterator[Finding]:
+def kubernetes_versions_in(versions: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     """Validate each Kubernetes version of a list, which a NamespacedCloudProfile's overrides are as well."""
     seen = set()
     for index, version in enumerate(versions):
@@ -61,19 +67,19 @@ def kubernetes_versions_in(versions: Sequence[Object], path: str) -> Iterator[Fi
         yield from expirable(version, below)
 
 
-def _latest(versions: Sequence[Object], path: str) -> Iterator[Caution]:
+def _latest(versions: Sequence[Object], path: str) -> Iterator[ValidationWarning]:
     """Warn where the latest version ends: Gardener refuses that, yet the examples of GEP-25 and GEP-32 do it."""
     index, version = max(enumerate(versions), key=lambda item: parse(item[1]["version"]))
     last = (version.get("lifecycle") or [{}])[-1]
     if version.get("expirationDate") or last.get("classification") == Classification.EXPIRED:
-        yield Caution(
+        yield ValidationWarning(
             f"{path}[{index}]",
             f"the latest Kubernetes version {version['version']} has an expiration: once it has expired there is "
             "no version left to update to",
         )
 
 
-def expirable(version: Object, path: str) -> Iterator[Finding]:
+def expirable(version: Object, path: str) -> Iterator[ValidationFinding]:
     """Validate the classification, expiration date and lifecycle of one version of Kubernetes or of an image."""
     lifecycle = version.get("lifecycle") or ()
     classification, expiration = version.get("classification"), version.get("expirationDate")
@@ -90,7 +96,7 @@ def expirable(version: Object, path: str) -> Iterator[Finding]:
     yield from _start_times(lifecycle, f"{path}.lifecycle")
 
 
-def _classifications(lifecycle: Sequence[Object], path: str) -> Iterator[Finding]:
+def _classifications(lifecycle: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     names = [stage.get("classification") or "" for stage in lifecycle]
     for index, name in enumerate(names):
         below = f"{path}[{index}].classification"
@@ -107,7 +113,7 @@ def _classifications(lifecycle: Sequence[Object], path: str) -> Iterator[Finding
             )
 
 
-def _start_times(lifecycle: Sequence[Object], path: str) -> Iterator[Finding]:
+def _start_times(lifecycle: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
     previous = None
     for index, stage in enumerate(lifecycle):
         below, written = f"{path}[{index}]", stage.get("startTime")
@@ -125,7 +131,7 @@ def _start_times(lifecycle: Sequence[Object], path: str) -> Iterator[Finding]:
         previous = start
 
 
-def _time(written: str | None, path: str) -> Iterator[Finding]:
+def _time(written: str | None, path: str) -> Iterator[ValidationFinding]:
     if written is not None:
         try:
             parse_time(written)
@@ -139,18 +145,18 @@ def supported_once(version: Object, versions: Sequence[Object], path: str, now: 
     Gardener refuses two where the one says so in the plain field ``classification`` (a version without any is only
     supported for want of a word); of lifecycles that overlap it accepts both, which is warned of.
     """
-    number = number_of(version)
-    if number is None or classification_of(version, now) is not Classification.SUPPORTED:
+    number = number_or_none(version)
+    if number is None or classification_or_none(version, now) is not Classification.SUPPORTED:
         return
     for other in versions:
-        other_number = number_of(other)
+        other_number = number_or_none(other)
         if other_number is None or other_number.line != number.line or other_number == number:
             continue
         if version.get("classification") is not None:
             if _ever_said_supported(other):
                 yield forbidden(path, _SUPPORTED_TWICE.format(version=version["version"], other=other["version"]))
         elif other_number > number and _says_supported(version) and _says_supported_at(other, now):
-            yield Caution(
+            yield ValidationWarning(
                 path,
                 f"version {version['version']} is supported beside {other['version']}: one version of a minor "
                 "should be, let the lower one be deprecated when the higher one begins to be supported",
@@ -168,21 +174,23 @@ def _says_supported(version: Object) -> bool:
 
 
 def _says_supported_at(version: Object, now: datetime) -> bool:
-    return _says_supported(version) and classification_of(version, now) is Classification.SUPPORTED
+    return _says_supported(version) and classification_or_none(version, now) is Classification.SUPPORTED
 
 
 def _ever_said_supported(version: Object) -> bool:
     return version.get("classification") == Classification.SUPPORTED or _says_supported(version)
 
 
-def turned_unavailable(new: Sequence[Object], old: Sequence[Object], path: str, now: datetime) -> Iterator[Finding]:
+def turned_unavailable(
+    new: Sequence[Object], old: Sequence[Object], path: str, now: datetime
+) -> Iterator[ValidationFinding]:
     """Hold versions against those that they replace: what has been available does not become unavailable."""
     before = by_version(old)
     for index, version in enumerate(new):
         replaced = before.get(version.get("version") or "")
-        if replaced is None or classification_of(version, now) is not Classification.UNAVAILABLE:
+        if replaced is None or classification_or_none(version, now) is not Classification.UNAVAILABLE:
             continue
-        if classification_of(replaced, now) is not Classification.UNAVAILABLE:
+        if classification_or_none(replaced, now) is not Classification.UNAVAILABLE:
             yield forbidden(
                 f"{path}[{index}]",
                 "a version cannot be turned unavailable if it was already moved into a later lifecycle stage",

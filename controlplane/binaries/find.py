@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from restow.controlplane.binaries.archive import fetch_archive
 from restow.controlplane.binaries.build import build
 from restow.controlplane.binaries.cache import executable, locked
-from restow.controlplane.binaries.names import BINARIES
-from restow.controlplane.binaries.search import Search, Source
-from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
+from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
+from restow.controlplane.binaries.search import BINARIES, BinarySearch, BinarySource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +25,7 @@ _ADVICE = (
 
 
 async def find_binaries(
-    names: Iterable[str], search: Search | None = None, progress: Callable[[str], None] | None = None
+    names: Iterable[str], search: BinarySearch | None = None, progress: Callable[[str], None] | None = None
 ) -> dict[str, Path]:
     """Return the path of each named binary, getting those that are not there yet.
 
@@ -37,7 +36,7 @@ async def find_binaries(
         ControlPlaneError: the environment names a file that does not exist.
     """
     names = tuple(dict.fromkeys(names))
-    search = Search.from_environment() if search is None else search
+    search = BinarySearch.from_environment() if search is None else search
     progress = _print_progress if progress is None else progress
     if unknown := [name for name in names if name not in BINARIES]:
         message = f"There is no binary named {', '.join(unknown)}; there are {', '.join(BINARIES)}."
@@ -53,7 +52,7 @@ async def find_binaries(
     return {name: found[name] for name in names}
 
 
-def _at_hand(name: str, search: Search) -> Path | None:
+def _at_hand(name: str, search: BinarySearch) -> Path | None:
     """Look where envtest looks, then in the cache."""
     variable = BINARIES[name].environment
     if named := search.environment.get(variable):
@@ -67,7 +66,7 @@ def _at_hand(name: str, search: Search) -> Path | None:
     return next((folder / name for folder in folders if executable(folder / name)), None)
 
 
-async def _get(names: list[str], search: Search, progress: Callable[[str], None]) -> dict[str, Path]:
+async def _get(names: list[str], search: BinarySearch, progress: Callable[[str], None]) -> dict[str, Path]:
     failures: list[str] = []
 
     def waiting() -> None:
@@ -78,7 +77,7 @@ async def _get(names: list[str], search: Search, progress: Callable[[str], None]
             missing = [name for name in names if not executable(search.folder / name)]
             if not missing:
                 break
-            way = fetch_archive if source is Source.ARCHIVE else build
+            way = fetch_archive if source is BinarySource.ARCHIVE else build
             try:
                 await way(missing, search, progress)
             except BinariesUnavailableError as error:
@@ -90,7 +89,7 @@ async def _get(names: list[str], search: Search, progress: Callable[[str], None]
     return {name: search.folder / name for name in names}
 
 
-def _explain(missing: list[str], search: Search, failures: list[str]) -> str:
+def _explain(missing: list[str], search: BinarySearch, failures: list[str]) -> str:
     variables = ", ".join(BINARIES[name].environment for name in missing)
     lines = [
         f"No way led to {', '.join(missing)} of Kubernetes {search.version}:",

@@ -1,29 +1,42 @@
-"""Where binaries may come from: one frozen description, read from the environment once."""
+"""Which binaries there are, at which pinned versions, and where they may come from."""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Self
 
-from restow.controlplane.binaries.pins import kubernetes_version
-from restow.controlplane.errors import ControlPlaneError
+from restow.controlplane.binaries.errors import ControlPlaneError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PUBLISHED_INDEX", "Search", "Source"]
+__all__ = [
+    "BINARIES",
+    "DEFAULT_MINOR",
+    "PUBLISHED_INDEX",
+    "Binary",
+    "BinarySearch",
+    "BinarySource",
+    "go_module",
+    "kubernetes_version",
+    "minors",
+    "pinned_version",
+]
+
 
 PUBLISHED_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 """The index of envtest archives that controller-tools publishes; setup-envtest reads the same."""
 _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-class Source(Enum):
+class BinarySource(Enum):
     """A way to get binaries that are neither named nor cached."""
 
     ARCHIVE = "archive"
@@ -31,7 +44,7 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class BinarySearch:
     """What ``find_binaries`` may use."""
 
     cache: Path
@@ -40,7 +53,7 @@ class Search:
     """The Kubernetes version without "v"."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Looked at for ``TEST_ASSET_*`` and ``KUBEBUILDER_ASSETS``."""
-    sources: tuple[Source, ...] = (Source.ARCHIVE, Source.BUILD)
+    sources: tuple[BinarySource, ...] = (BinarySource.ARCHIVE, BinarySource.BUILD)
     """The ways to try, in this order."""
     offline: bool = False
     """Use no network: no archive, and a build only from what is in Go's module cache."""
@@ -84,9 +97,9 @@ def this_platform() -> tuple[str, str]:
     return sys.platform, _ARCHITECTURES.get(machine, machine)
 
 
-def _sources(text: str) -> tuple[Source, ...]:
+def _sources(text: str) -> tuple[BinarySource, ...]:
     try:
-        return (Source(text),) if text else tuple(Source)
+        return (BinarySource(text),) if text else tuple(BinarySource)
     except ValueError as error:
         message = f"RESTOW_CONTROLPLANE_SOURCE is {text!r}; it can be archive or build."
         raise ControlPlaneError(message) from error
@@ -99,3 +112,96 @@ def _truth(name: str, text: str) -> bool:
         return True
     message = f"{name} is {text!r}; it can be true or false."
     raise ControlPlaneError(message)
+
+
+DEFAULT_MINOR: Final = "1.36"
+"""The Kubernetes minor where nobody asks for another."""
+
+_FOLDER: Final = Path(__file__).parent / "kubernetes-minors"
+_MINOR: Final = re.compile(r"\d+\.\d+")
+_RELEASE: Final = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
+
+
+def minors() -> tuple[str, ...]:
+    """Return the minors that can be built, oldest first."""
+    found = (folder.name for folder in _FOLDER.iterdir() if _MINOR.fullmatch(folder.name))
+    return tuple(sorted(found, key=lambda minor: [int(part) for part in minor.split(".")]))
+
+
+def go_module(version: str) -> Path:
+    """Return the go.mod of a version's minor (``1.35``, ``1.35.8``); the go.sum stands beside it.
+
+    Raises:
+        ControlPlaneError: that minor is not pinned here.
+    """
+    minor = ".".join(version.split(".")[:2])
+    if minor not in minors():
+        message = f"Kubernetes {minor} is not pinned here; there are {', '.join(minors())}."
+        raise ControlPlaneError(message)
+    return _FOLDER / minor / "go.mod"
+
+
+def pinned_version(minor: str = DEFAULT_MINOR) -> str:
+    """Return the Kubernetes release, without "v", that a minor's go.mod pins."""
+    file = go_module(minor)
+    match = re.search(r"^\s*k8s\.io/kubernetes v(\S+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    if match is None:
+        message = f"{file} pins no k8s.io/kubernetes; the installation of restow is damaged."
+        raise ControlPlaneError(message)
+    return match[1]
+
+
+def kubernetes_version(text: str) -> str:
+    """Return the release that a text asks for: nothing, a minor (``1.35``), or a release (``1.35.8``), with or without
+    "v".
+
+    A release need not be the pinned one: an archive may have it.
+
+    Raises:
+        ControlPlaneError: it is anything else.
+    """
+    asked = text.strip().removeprefix("v")
+    if not asked:
+        return pinned_version()
+    if _MINOR.fullmatch(asked):
+        return pinned_version(asked)
+    if _RELEASE.fullmatch(asked):
+        return asked
+    message = f"{text!r} is no Kubernetes version; give a minor ({', '.join(minors())}) or a release (1.35.8)."
+    raise ControlPlaneError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """One binary."""
+
+    name: str
+    environment: str
+    """The environment variable that names the file (envtest's; kube-controller-manager's is ours)."""
+    package: str
+    """The Go package that it is built from."""
+    in_archive: bool
+    """Whether the published envtest archive has it."""
+
+
+BINARIES: Mapping[str, Binary] = MappingProxyType(
+    {
+        binary.name: binary
+        for binary in (
+            Binary("etcd", "TEST_ASSET_ETCD", "go.etcd.io/etcd/server/v3", in_archive=True),
+            Binary(
+                "kube-apiserver",
+                "TEST_ASSET_KUBE_APISERVER",
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                in_archive=True,
+            ),
+            Binary("kubectl", "TEST_ASSET_KUBECTL", "k8s.io/kubernetes/cmd/kubectl", in_archive=True),
+            Binary(
+                "kube-controller-manager",
+                "TEST_ASSET_KUBE_CONTROLLER_MANAGER",
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+                in_archive=False,
+            ),
+        )
+    }
+)

@@ -1,7 +1,15 @@
-"""Compiles the way from one version to another into one function, whatever lies between.
+"""Compiles the rules between two versions into one function.
 
 A route is one leg (spoke to hub, hub to spoke) or two (spoke to spoke); the stash is read before the first and written
-after the last. The generated text is kept (``Route.source``) for reading.
+after the last. The generated text is kept (`Route.source`) for reading. The code of one scope (the root, a list item,
+a map value) has this order:
+
+1. the objects on claimed paths are copied, shallowly; everything else is shared with the input;
+2. claimed fields are taken out of the copies, and so are undeclared ones that are in the way of what will be put;
+3. every rule computes and puts its fields, with what the stash kept of this version's own;
+4. what is only implied is put into the objects that are there;
+5. the copies are tied together;
+6. what the way back would not bring is lost, and goes to the stash.
 
 Pure.
 """
@@ -12,21 +20,126 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from restow.conversion.compile import entries, lists
-from restow.conversion.compile.frame import NOTHING_KEPT
-from restow.conversion.compile.keyed import found, indexed
-from restow.conversion.compile.lens import dig, failure, tree
-from restow.conversion.compile.scope import write_scope
-from restow.conversion.compile.stage import FROM_ROOT, Stage, paths, read_steps
-from restow.conversion.compile.writer import Writer
+from restow.conversion.compile import stashentries as entries
+from restow.conversion.compile import stashentries as lists
+from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
+from restow.conversion.compile.collections import CollectionBuilder
+from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
+from restow.conversion.compile.lens import dig, failure, found, indexed, tree
+from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.errors import RuleFailed
-from restow.conversion.path import parse, pointer
-from restow.conversion.rules.model import Direction, Lens, Rule, Scope
+from restow.conversion.fieldpath import parse, pointer
+from restow.conversion.rules.model import (
+    FROM_ROOT,
+    Constant,
+    Default,
+    Direction,
+    Lens,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    claimed_paths,
+    read_steps,
+)
 from restow.conversion.stash import Stash, seal, unseal
 from restow.conversion.values import ABSENT, Json, same
 from restow.crds import Schema
 
-__all__ = ["CompiledLeg", "Leg", "Route", "compile_leg", "join_route"]
+__all__ = [
+    "CompiledLeg",
+    "Leg",
+    "Route",
+    "compile_leg",
+    "join_route",
+    "write_scope",
+]
+
+
+_ORDER: Final[tuple[type[Rule], ...]] = (Move, Lens, ScopedRules, Private, Constant, Default)
+
+
+def write_scope(
+    stage: LegBuilder,
+    rules: Sequence[Rule],
+    *,
+    old: str,
+    kept: str,
+    source_schema: Schema | None,
+    target_schema: Schema | None,
+) -> tuple[str, str]:
+    """Write the code that converts the object in the variable ``old``; return the variables of the result and the loss.
+
+    ``kept`` is the variable of what the stash has for this object, or ``NOTHING_KEPT``.
+    """
+    frame = ScopeBuilder(
+        stage=stage,
+        root=_tree(stage, rules, old),
+        kept=kept,
+        lost=stage.writer.fresh("lost"),
+        source_schema=source_schema,
+        target_schema=target_schema,
+    )
+    presence = ObjectPresence(frame)
+    objects, leaves = ParentObjects(frame, presence), LeafFields(frame, presence)
+    implied, undeclared = ImpliedFields(frame, presence, leaves), UndeclaredFields(frame, presence, leaves)
+    frame.writer(f"{frame.root.new} = {{**{old}}}")
+    frame.writer(f"{frame.lost} = None")
+    objects.copy(frame.root)
+    _take(frame, frame.root)
+    undeclared.clear(frame.root)
+    implied.observe(rules)
+    write: dict[type[Rule], Callable[[Any], None]] = {
+        Move: leaves.write_move,
+        Lens: leaves.write_lens,
+        ScopedRules: lambda rule: CollectionBuilder.of(frame, rule, presence, write_scope).write(),
+        Private: leaves.write_private,
+        Constant: implied.write_constant,
+        Default: implied.write_default,
+    }
+    for rule in sorted(rules, key=lambda rule: _ORDER.index(type(rule))):
+        write[type(rule)](rule)
+    undeclared.restore()
+    implied.write_rest()
+    objects.tie(frame.root)
+    for lose in frame.later:
+        lose()
+    implied.lose()
+    return frame.root.new, frame.lost
+
+
+def _tree(stage: LegBuilder, rules: Sequence[Rule], old: str) -> PathNode:
+    root = PathNode(())
+    root.old, root.new = old, stage.writer.fresh("new")
+    for rule in rules:
+        for index, path in enumerate(claimed_paths(rule, stage.source_side)):
+            root.reach(path).take = (rule, index)
+        for index, path in enumerate(claimed_paths(rule, stage.target_side)):
+            root.reach(path).put = (rule, index)
+    return root
+
+
+def _take(frame: ScopeBuilder, node: PathNode) -> None:
+    """Write that claimed fields are taken out of the copies."""
+    takes = [child for child in node.children.values() if child.take]
+    for child in takes:
+        child.value = frame.writer.fresh("v", child.name)
+    if takes and node is not frame.root:
+        with frame.writer.block(f"if {node.new} is None:"):
+            frame.writer(" = ".join(child.value for child in takes) + " = A")
+        with frame.writer.block("else:"):
+            _take_each(frame, node, takes)
+    else:
+        _take_each(frame, node, takes)
+    for child in node.objects:
+        if child.take is None:
+            _take(frame, child)
+
+
+def _take_each(frame: ScopeBuilder, node: PathNode, takes: Sequence[PathNode]) -> None:
+    for child in takes:
+        verb = "get" if child.in_place else "pop"
+        frame.writer(f"{child.value} = {node.new}.{verb}({child.name!r}, A)")
 
 
 def _index(items: Sequence[Any], item: Any) -> int:
@@ -106,11 +219,11 @@ class Route:
 
 def compile_leg(leg: Leg) -> CompiledLeg:
     """Write and compile the code of a leg."""
-    writer = Writer(dict(_GLOBALS))
+    writer = SourceWriter(dict(_GLOBALS))
     writer(f"# {leg.source} -> {leg.target}")
     for arguments, kept in ("(obj)", NOTHING_KEPT), ("_with_stash(obj, kept)", "kept"):
         with writer.block(f"def convert{arguments}:"):
-            stage = Stage(writer, leg.direction, "obj")
+            stage = LegBuilder(writer, leg.direction, "obj")
             schemas = {"source_schema": leg.source_schema, "target_schema": leg.target_schema}
             new, lost = write_scope(stage, leg.rules, old="obj", kept=kept, **schemas)
             writer(f"return {new}, {lost}")
@@ -170,20 +283,20 @@ def _put_away(stash: Stash | None, version: str, lost: Json) -> Stash:
 
 def _touched(rules: Sequence[Rule]) -> set[str]:
     """Return the top-level fields that rules of the root scope look into."""
-    names = {path[0] for rule in rules for side in ("spoke", "hub") for path in paths(rule, side)}
+    names = {path[0] for rule in rules for side in ("spoke", "hub") for path in claimed_paths(rule, side)}
     return names | {read_steps(text)[0][0] for text in _root_reads(rules)} | _own_reads(rules)
 
 
 def _own_reads(rules: Sequence[Rule]) -> set[str]:
-    reads = (text for rule in rules if isinstance(rule, Lens | Scope) for text in rule.reads)
+    reads = (text for rule in rules if isinstance(rule, Lens | ScopedRules) for text in rule.reads)
     return {parse(text)[0] for text in reads if not text.startswith(FROM_ROOT)}
 
 
 def _root_reads(rules: Sequence[Rule]) -> set[str]:
     reads: set[str] = set()
     for rule in rules:
-        if isinstance(rule, Lens | Scope):
+        if isinstance(rule, Lens | ScopedRules):
             reads |= {text for text in rule.reads if text.startswith(FROM_ROOT)}
-        if isinstance(rule, Scope):
+        if isinstance(rule, ScopedRules):
             reads |= _root_reads(rule.rules)
     return reads

@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from restow.conversion.definition.compat import compare_types, is_guaranteed
-from restow.conversion.definition.findings import Findings
-from restow.conversion.definition.made import check_made
-from restow.conversion.definition.mapped import check_mapped
-from restow.conversion.path import Path, parse, shown, starts_with
-from restow.conversion.rules.model import Rule, Side
+from restow.conversion.definition.compatibility import check_mapped, compare_types, is_guaranteed
+from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.rules.model import Lens, Move, Rule, ScopedRules, Side
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 
-__all__ = ["check_coverage"]
+__all__ = ["check_coverage", "check_made"]
+
 
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -45,7 +44,7 @@ class _Claims:
         return any(starts_with(claim, path) and claim != path for claim in self.rules)
 
 
-def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: Findings) -> None:
+def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
     """Report everything in two schemas that the rules do not account for; without rules they must be alike."""
     if spoke.is_root or compare_types(spoke, hub, (), (), findings):
         claims: dict[Side, _Claims] = {"spoke": _Claims.of(rules, "spoke"), "hub": _Claims.of(rules, "hub")}
@@ -55,7 +54,7 @@ def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: 
 @dataclass(slots=True)
 class _Coverage:
     claims: dict[Side, _Claims]
-    findings: Findings
+    findings: DiagnosticCollector
 
     def check(self, rules: Sequence[Rule], roots: dict[Side, Schema]) -> None:
         for side, root in roots.items():
@@ -139,3 +138,42 @@ class _Coverage:
 def _both() -> Iterator[tuple[Side, Side]]:
     yield "spoke", "hub"
     yield "hub", "spoke"
+
+
+def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report required objects that an object of the other version may not fill."""
+    sides: tuple[tuple[Side, Schema, Side, Schema], ...] = (("spoke", spoke, "hub", hub), ("hub", hub, "spoke", spoke))
+    for side, schema, other, source in sides:
+        claims = [parse(text) for rule in rules for text in rule.claims(side)]
+        for made in dict.fromkeys(path[:length] for path in claims for length in range(1, len(path))):
+            if schema_at(source, made) is None and _is_required(schema, made):
+                fillers = [rule for rule in rules if any(starts_with(parse(text), made) for text in rule.claims(side))]
+                if not any(_is_sure(rule, other, source, made[:-1]) for rule in fillers):
+                    problem = f"is required, but an object of {findings.version(other)} may have nothing to put into it"
+                    findings.add(side, made, problem, "Make it optional, or require there what is moved into it")
+
+
+def _is_required(schema: Schema, path: Path) -> bool:
+    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
+    return around is not None and field is not None and path[-1] in around.required and not field.has_default
+
+
+def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
+    """Say whether a rule has something to give whenever the object at ``around`` is there."""
+    if not isinstance(rule, Move | Lens | ScopedRules):
+        return False
+    paths = [parse(text) for text in rule.claims(side)]
+    return any(all(_is_always(schema, path[:length]) for length in _beyond(path, around)) for path in paths)
+
+
+def _beyond(path: Path, around: Path) -> range:
+    """Return the lengths of those beginnings of ``path`` that are no beginnings of ``around``."""
+    common = 0
+    while common < min(len(path) - 1, len(around)) and path[common] == around[common]:
+        common += 1
+    return range(common + 1, len(path) + 1)
+
+
+def _is_always(schema: Schema, path: Path) -> bool:
+    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
+    return around is not None and (path[-1] in around.required or (field is not None and field.has_default))

@@ -12,8 +12,8 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from restow.conversion.path import Path, parse
-from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, Scope
+from restow.conversion.fieldpath import Path, parse
+from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules
 
 __all__ = ["derived_hub"]
 
@@ -44,7 +44,7 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
 
 def _always_says(rule: Rule) -> bool:
     """Say whether a rule gives the hub a value whenever the spoke has one."""
-    return isinstance(rule, Move | Default | Scope) or (
+    return isinstance(rule, Move | Default | ScopedRules) or (
         isinstance(rule, Lens) and (rule.tables is not None or rule.singleton == "hub")
     )
 
@@ -63,13 +63,13 @@ def _image(rule: Rule, source: Node | None) -> Node:
             return {"type": "array", "items": source}
         case Lens() if rule.singleton == "spoke":
             return dict(source.get("items") or _ANY)
-        case Scope():
+        case ScopedRules():
             return _scope_image(rule, source)
         case _:
             return dict(_ANY)
 
 
-def _scope_image(rule: Scope, source: Node) -> Node:
+def _scope_image(rule: ScopedRules, source: Node) -> Node:
     if rule.container == "object":
         return _lifted(source, rule.rules)
     below = "items" if rule.container == "list" else "additionalProperties"

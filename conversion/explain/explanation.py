@@ -1,4 +1,4 @@
-"""Explains a whole conversion: the legs over the hub one after the other, told as one.
+"""Explains a whole conversion: the legs over the hub as one, and the defaults that the API server adds on a write.
 
 Pure.
 """
@@ -13,27 +13,48 @@ from typing import Any, Final
 from restow.conversion.compile.route import Leg
 from restow.conversion.errors import ObjectError
 from restow.conversion.explain.model import (
-    Ending,
+    DefaultedField,
     Explanation,
-    Fate,
-    How,
-    Leaf,
-    Link,
-    Links,
-    Origin,
+    FieldLink,
+    FieldLinks,
+    LeafEnding,
+    LeafOrigin,
+    OriginKind,
+    ResultLeaf,
+    SourceLeaf,
     Steps,
     leaves,
     value_at,
 )
-from restow.conversion.explain.server import defaulted
 from restow.conversion.explain.trace import Trace, trace
 from restow.conversion.graph import Graph, KindGraph
 from restow.conversion.rules.model import Direction
 from restow.conversion.stash import Stash, parse_stash, unseal
 from restow.conversion.values import Json, same
-from restow.crds import pruned_paths
+from restow.crds import Schema, pruned_paths
+from restow.crds.paths import ROOT, field_path, items_path, values_path
 
-__all__ = ["explain"]
+__all__ = ["defaulted", "explain"]
+
+
+def defaulted(value: Any, schema: Schema | None, path: str = ROOT) -> Iterator[DefaultedField]:
+    """Yield the fields that get a default, each place once; only the uppermost of nested ones."""
+    if schema is None:
+        return
+    if isinstance(value, list):
+        for item in value:
+            yield from defaulted(item, schema.items, items_path(path))
+    elif isinstance(value, dict):
+        declared = schema.properties
+        for name, inner in declared.items():
+            if inner.has_default and (name not in value or (value[name] is None and not inner.nullable)):
+                yield DefaultedField(field_path(path, name), inner.default)
+        for name, child in value.items():
+            if name in declared:
+                yield from defaulted(child, declared[name], field_path(path, name))
+            else:
+                yield from defaulted(child, schema.values, values_path(path))
+
 
 #: The objects that may have been made for the stash annotation alone, and are as they were before when it goes.
 _ROOM: Final[tuple[Steps, ...]] = (("metadata",), ("metadata", "annotations"))
@@ -53,10 +74,10 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
     kind, target = graph.kind(group, obj["kind"]), api_version.rpartition("/")[2]
     route = tuple(dict.fromkeys((source, kind.hub, target)))
     found, now = Trace(), obj
-    legs: list[dict[Steps, Link]] = []
+    legs: list[dict[Steps, FieldLink]] = []
     for leg in _legs(kind, route):
         step = _walk(kind, leg, now)
-        found = step.trace if leg.source == source else _after(found, step.trace, Links(tuple(legs)))
+        found = step.trace if leg.source == source else _after(found, step.trace, FieldLinks(tuple(legs)))
         legs.append(step.trace.links)
         now = step.result
     schema = kind.schema(target)
@@ -70,7 +91,7 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
         stash_after=_decoded(result, kind.stash_key),
         pruned=() if schema is None else pruned_paths(result, schema),
         defaulted=tuple({each.path: each for each in defaulted(result, schema)}.values()),
-        links=Links(tuple(legs)),
+        links=FieldLinks(tuple(legs)),
     )
 
 
@@ -120,64 +141,76 @@ def _decoded(obj: Json, key: str) -> Json | None:
     return {"kept": stash.kept} | ({"dropped": stash.dropped} if stash.dropped else {})
 
 
-def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[Leaf]:
+def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[ResultLeaf]:
     """Yield the leaves of the real result, with the annotation that was sealed after all legs."""
     for place, value in leaves(result):
         if place == ("apiVersion",):
-            origin = Origin(How.VERSION)
+            origin = LeafOrigin(OriginKind.VERSION)
         elif place == ("metadata", "annotations", kind.stash_key) and not same(_annotation(obj, kind.stash_key), value):
-            origin = Origin(How.ANNOTATION, tuple(fate.place for fate in found.fates if fate.ending is Ending.STASHED))
+            origin = LeafOrigin(
+                OriginKind.ANNOTATION, tuple(fate.place for fate in found.fates if fate.ending is LeafEnding.STASHED)
+            )
         else:
             # Step by step the stash is sealed at the hub too, where it may run out of room: only it can bring more.
-            origin = found.origins.get(place, Origin(How.STASH))
+            origin = found.origins.get(place, LeafOrigin(OriginKind.STASH))
             if place in _ROOM and value != value_at(obj, place):
-                origin = Origin(How.EMPTIED, (place,))
-        yield Leaf(place, value, origin)
+                origin = LeafOrigin(OriginKind.EMPTIED, (place,))
+        yield ResultLeaf(place, value, origin)
 
 
-def _after(first: Trace, second: Trace, before: Links) -> Trace:
+def _after(first: Trace, second: Trace, before: FieldLinks) -> Trace:
     """Return two legs as one: what the second one says of the hub, in terms of the source."""
     origins = {place: _behind(origin, first, before, place) for place, origin in second.origins.items()}
     fates = [*first.fates]
     for fate in second.fates:
-        behind = first.origins.get(fate.place, Origin(How.STASH))
-        fates += [Fate(place, fate.ending, fate.rule, fate.where, fate.reason) for place in behind.sources]
+        behind = first.origins.get(fate.place, LeafOrigin(OriginKind.STASH))
+        fates += [SourceLeaf(place, fate.ending, fate.rule, fate.where, fate.reason) for place in behind.sources]
     return Trace(origins, second.links, fates)
 
 
-def _behind(origin: Origin, first: Trace, before: Links, place: Steps) -> Origin:
+def _behind(origin: LeafOrigin, first: Trace, before: FieldLinks, place: Steps) -> LeafOrigin:
     sources: list[Steps] = []
     rules: list[str] = []
-    hows: list[How] = []
+    hows: list[OriginKind] = []
     for source in origin.sources:
         for behind in _origins_at(source, first, before):
             sources += behind.sources
             rules += behind.rules
             hows.append(behind.how)
     unique = tuple(dict.fromkeys(sources))
-    return Origin(_combined(origin.how, hows, unique, place), unique, tuple(dict.fromkeys((*rules, *origin.rules))))
+    return LeafOrigin(_combined(origin.how, hows, unique, place), unique, tuple(dict.fromkeys((*rules, *origin.rules))))
 
 
-def _origins_at(source: Steps, first: Trace, before: Links) -> Iterator[Origin]:
+def _origins_at(source: Steps, first: Trace, before: FieldLinks) -> Iterator[LeafOrigin]:
     """Yield the origins of a field of the hub, or of the leaves in it; a field carried as a whole stays one."""
     if source in first.origins:
         yield first.origins[source]
         return
     inner = [origin for place, origin in first.origins.items() if place[: len(source)] == source]
-    if inner and all(origin.how in (How.COPIED, How.MOVED) for origin in inner):
+    if inner and all(origin.how in (OriginKind.COPIED, OriginKind.MOVED) for origin in inner):
         came_from = before.source(source)
         if came_from is not None:
-            yield Origin(How.COPIED if came_from == source else How.MOVED, (came_from,), inner[0].rules)
+            yield LeafOrigin(
+                OriginKind.COPIED if came_from == source else OriginKind.MOVED, (came_from,), inner[0].rules
+            )
             return
     yield from inner
 
 
-_WEIGHT = (How.COPIED, How.MOVED, How.EMPTIED, How.CONSTANT, How.DEFAULT, How.COMPUTED, How.STASH)
+_WEIGHT = (
+    OriginKind.COPIED,
+    OriginKind.MOVED,
+    OriginKind.EMPTIED,
+    OriginKind.CONSTANT,
+    OriginKind.DEFAULT,
+    OriginKind.COMPUTED,
+    OriginKind.STASH,
+)
 
 
-def _combined(how: How, behind: list[How], sources: tuple[Steps, ...], place: Steps) -> How:
+def _combined(how: OriginKind, behind: list[OriginKind], sources: tuple[Steps, ...], place: Steps) -> OriginKind:
     if not behind:
         return how
-    if how in (How.COPIED, How.MOVED) and set(behind) <= {How.COPIED, How.MOVED}:
-        return How.COPIED if sources == (place,) else How.MOVED
+    if how in (OriginKind.COPIED, OriginKind.MOVED) and set(behind) <= {OriginKind.COPIED, OriginKind.MOVED}:
+        return OriginKind.COPIED if sources == (place,) else OriginKind.MOVED
     return max((how, *behind), key=_WEIGHT.index)

@@ -13,19 +13,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from restow.conversion.path import pointer
+from restow.conversion.fieldpath import pointer
 from restow.conversion.values import ABSENT, Json
 
 __all__ = [
-    "Defaulted",
-    "Ending",
+    "DefaultedField",
     "Explanation",
-    "Fate",
-    "How",
-    "Leaf",
-    "Link",
-    "Links",
-    "Origin",
+    "FieldLink",
+    "FieldLinks",
+    "LeafEnding",
+    "LeafOrigin",
+    "OriginKind",
+    "ResultLeaf",
+    "SourceLeaf",
     "Steps",
     "leaves",
     "value_at",
@@ -34,7 +34,7 @@ __all__ = [
 Steps = tuple[str | int, ...]
 
 
-class How(StrEnum):
+class OriginKind(StrEnum):
     """How a leaf of the result came about."""
 
     COPIED = "copied"
@@ -57,7 +57,7 @@ class How(StrEnum):
     """The stash annotation itself; sources are the leaves that it keeps."""
 
 
-class Ending(StrEnum):
+class LeafEnding(StrEnum):
     """What became of a leaf of the source that is not simply in the result."""
 
     DROPPED = "dropped"
@@ -71,21 +71,21 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LeafOrigin:
     """Where a leaf came from: the fields of the source it was made of, and the rules in the order they acted."""
 
-    how: How
+    how: OriginKind
     sources: tuple[Steps, ...] = ()
     rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ResultLeaf:
     """One leaf of the result and its origin."""
 
     place: Steps
     value: Any
-    origin: Origin
+    origin: LeafOrigin
 
     @property
     def pointer(self) -> str:
@@ -94,14 +94,14 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class SourceLeaf:
     """What became of a leaf of the source.
 
     ``where`` is the stash entry (``v1 .spec.weight``), ``reason`` the author's.
     """
 
     place: Steps
-    ending: Ending
+    ending: LeafEnding
     rule: str
     where: str = ""
     reason: str = ""
@@ -113,7 +113,7 @@ class Fate:
 
 
 @dataclass(frozen=True, slots=True)
-class Defaulted:
+class DefaultedField:
     """A field that the API server adds because the target's schema has a default for it."""
 
     path: str
@@ -121,7 +121,7 @@ class Defaulted:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class FieldLink:
     """The field of the source that a field of the result stands for; None if none does.
 
     ``opaque``: a function made the value, so items of lists in it need not correspond by position.
@@ -132,13 +132,13 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class FieldLinks:
     """Which field of the source a field of the result stands for; fields without a link kept their place.
 
     One mapping for each leg of the route, in the order of the legs.
     """
 
-    legs: tuple[Mapping[Steps, Link], ...] = ()
+    legs: tuple[Mapping[Steps, FieldLink], ...] = ()
 
     def source(self, place: Steps) -> Steps | None:
         """Return the field of the source for a field of the result; it need not exist. None if there is none."""
@@ -172,13 +172,13 @@ class Explanation:
     route: tuple[str, ...]
     source: Json = field(repr=False)
     result: Json = field(repr=False)
-    leaves: tuple[Leaf, ...]
-    fates: tuple[Fate, ...]
+    leaves: tuple[ResultLeaf, ...]
+    fates: tuple[SourceLeaf, ...]
     stash_before: Json | None
     stash_after: Json | None
     pruned: tuple[str, ...]
-    defaulted: tuple[Defaulted, ...]
-    links: Links = field(repr=False)
+    defaulted: tuple[DefaultedField, ...]
+    links: FieldLinks = field(repr=False)
 
 
 def leaves(value: Any, place: Steps = ()) -> Iterator[tuple[Steps, Any]]:

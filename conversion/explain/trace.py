@@ -12,15 +12,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from restow.conversion.compile.entries import Kept
-from restow.conversion.compile.keyed import placed
-from restow.conversion.compile.lens import dig
+from restow.conversion.compile.lens import dig, placed
 from restow.conversion.compile.route import Leg
-from restow.conversion.compile.stage import FROM_ROOT, paths, read_steps
-from restow.conversion.explain.model import Ending, Fate, How, Link, Origin, Steps, leaves, value_at
-from restow.conversion.explain.parts import Part, Sides, parts
-from restow.conversion.path import Path, parse, shown, starts_with
-from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, Scope, Side
+from restow.conversion.compile.stashentries import Kept
+from restow.conversion.explain.correspondence import ContainerPair, ItemPair, item_pairs
+from restow.conversion.explain.model import (
+    FieldLink,
+    LeafEnding,
+    LeafOrigin,
+    OriginKind,
+    SourceLeaf,
+    Steps,
+    leaves,
+    value_at,
+)
+from restow.conversion.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.rules.model import (
+    FROM_ROOT,
+    Constant,
+    Default,
+    Direction,
+    Lens,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    Side,
+    claimed_paths,
+    read_steps,
+)
 from restow.conversion.values import ABSENT, Json, same
 from restow.crds import Schema
 from restow.crds.schema import schema_at
@@ -37,9 +57,9 @@ _MARKS: Final = {"list": "[]", "map": "{}", "object": ""}
 class Trace:
     """What was found out about one leg: origins by leaf of the result, links by field, and the sources' fates."""
 
-    origins: dict[Steps, Origin] = field(default_factory=dict)
-    links: dict[Steps, Link] = field(default_factory=dict)
-    fates: list[Fate] = field(default_factory=list)
+    origins: dict[Steps, LeafOrigin] = field(default_factory=dict)
+    links: dict[Steps, FieldLink] = field(default_factory=dict)
+    fates: list[SourceLeaf] = field(default_factory=list)
 
 
 def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost: Kept) -> Trace:
@@ -79,7 +99,9 @@ class _Scope:
 
     def __post_init__(self) -> None:
         sides: tuple[Side, Side] = ("spoke", "hub") if self.direction == "up" else ("hub", "spoke")
-        self.takes, self.puts = ({path: rule for rule in self.rules for path in paths(rule, side)} for side in sides)
+        self.takes, self.puts = (
+            {path: rule for rule in self.rules for path in claimed_paths(rule, side)} for side in sides
+        )
 
     def label(self, rule: Rule) -> str:
         """Name a rule, and the rules that it stands in."""
@@ -104,13 +126,15 @@ class _Scope:
         addresses = (shown(path[:size]) for size in range(1, len(path) + 1))
         return next((address for address in addresses if self.lost and address in self.lost), None)
 
-    def sides(self, rule: Scope) -> Sides:
+    def sides(self, rule: ScopedRules) -> ContainerPair:
         """Return the container that a rule enters, in both versions."""
         (take,), (put,) = (
             tuple(path for path, owner in claims.items() if owner is rule) for claims in (self.takes, self.puts)
         )
         source, target = dig(self.source, take), dig(self.target, put)
-        return Sides(self.direction, source, target, take, put, self.kept, self.lost, schema_at(self.schema, put))
+        return ContainerPair(
+            self.direction, source, target, take, put, self.kept, self.lost, schema_at(self.schema, put)
+        )
 
 
 @dataclass(slots=True)
@@ -143,44 +167,44 @@ class _Tracer:
         if source is not ABSENT and same(source, value):
             self._carried(scope.to + path, value, scope.at + path, scope.around)
         elif value == {} and isinstance(source, dict):
-            self._made(scope.to + path, value, Origin(How.EMPTIED, (scope.at + path,)))
+            self._made(scope.to + path, value, LeafOrigin(OriginKind.EMPTIED, (scope.at + path,)))
         else:
-            self._made(scope.to + path, value, Origin(How.STASH))
+            self._made(scope.to + path, value, LeafOrigin(OriginKind.STASH))
 
     def _put(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
         label, sources = scope.label(rule), tuple(scope.at + each for each in scope.taken(rule))
         place, source = scope.to + path, sources[0] if sources else None
-        self.found.links[place] = Link(source, opaque=isinstance(rule, Lens))
+        self.found.links[place] = FieldLink(source, opaque=isinstance(rule, Lens))
         without_stash = same(dig(scope.plain, path), value)
         match rule:
-            case Scope():
+            case ScopedRules():
                 self._repeated(scope, rule, place, value)
             case Lens():
-                how = How.COMPUTED if without_stash else How.STASH
-                self._made(place, value, Origin(how, (*sources, *_reads(scope, rule, self.root)), (label,)))
+                how = OriginKind.COMPUTED if without_stash else OriginKind.STASH
+                self._made(place, value, LeafOrigin(how, (*sources, *_reads(scope, rule, self.root)), (label,)))
             case Constant() if without_stash:
-                self._made(place, value, Origin(How.CONSTANT, (), (label,)))
+                self._made(place, value, LeafOrigin(OriginKind.CONSTANT, (), (label,)))
             case Default() if without_stash and source is None:
-                self._made(place, value, Origin(How.DEFAULT, (), (label,)))
+                self._made(place, value, LeafOrigin(OriginKind.DEFAULT, (), (label,)))
             case Move() | Default() if without_stash and source is not None:
                 self._carried(place, value, source, label)
             case _:
-                self._made(place, value, Origin(How.STASH, sources, (label,)))
+                self._made(place, value, LeafOrigin(OriginKind.STASH, sources, (label,)))
 
-    def _repeated(self, scope: _Scope, rule: Scope, place: Steps, value: Any) -> None:
+    def _repeated(self, scope: _Scope, rule: ScopedRules, place: Steps, value: Any) -> None:
         label, sides = scope.label(rule), scope.sides(rule)
         came_from = scope.at + sides.source_path
         if sides.source is ABSENT:
-            self._made(place, value, Origin(How.STASH, (), (label,)))
+            self._made(place, value, LeafOrigin(OriginKind.STASH, (), (label,)))
         elif not isinstance(sides.source, list if rule.container == "list" else dict):
             self._carried(place, value, came_from, label)
         else:
             if not value:
                 self._made(place, value, _left(sides.source, place, came_from, label))
-            for part in parts(rule, sides, lambda item: _hides(scope, rule, item, self.root)):
+            for part in item_pairs(rule, sides, lambda item: _hides(scope, rule, item, self.root)):
                 self._part(scope, rule, sides, part)
 
-    def _part(self, scope: _Scope, rule: Scope, sides: Sides, part: Part) -> None:
+    def _part(self, scope: _Scope, rule: ScopedRules, sides: ContainerPair, part: ItemPair) -> None:
         label = scope.label(rule)
         at_part, to_part = scope.at + sides.source_path, scope.to + sides.target_path
         if part.target is None:
@@ -191,12 +215,12 @@ class _Tracer:
         to_part += part.target
         value = value_at(sides.target, part.target)
         if part.source is None:
-            self.found.links[to_part] = Link(None)
-            self._made(to_part, value, Origin(How.STASH, (), (label,)))
+            self.found.links[to_part] = FieldLink(None)
+            self._made(to_part, value, LeafOrigin(OriginKind.STASH, (), (label,)))
             return
         at_part += part.source
         source = value_at(sides.source, part.source)
-        self.found.links[to_part] = Link(at_part)
+        self.found.links[to_part] = FieldLink(at_part)
         if not isinstance(source, dict) or not isinstance(value, dict):
             self._carried(to_part, value, at_part, label)
             return
@@ -226,12 +250,12 @@ class _Tracer:
 
     def _carried(self, place: Steps, value: Any, source: Steps, label: str) -> None:
         """The same value, from another place or the same one."""
-        how = How.COPIED if place == source else How.MOVED
+        how = OriginKind.COPIED if place == source else OriginKind.MOVED
         for leaf, _ in leaves(value):
-            rules = (label,) if label and how is How.MOVED else ()
-            self.found.origins[place + leaf] = Origin(how, (source + leaf,), rules)
+            rules = (label,) if label and how is OriginKind.MOVED else ()
+            self.found.origins[place + leaf] = LeafOrigin(how, (source + leaf,), rules)
 
-    def _made(self, place: Steps, value: Any, origin: Origin) -> None:
+    def _made(self, place: Steps, value: Any, origin: LeafOrigin) -> None:
         """A value all of whose leaves came about in one way."""
         for leaf, _ in leaves(value, place):
             self.found.origins[leaf] = origin
@@ -255,10 +279,10 @@ class _Tracer:
         label, address = scope.label(rule), shown(path)
         place = scope.at + path
         match rule:
-            case Scope() | Move():
+            case ScopedRules() | Move():
                 return
             case Private() if rule.acknowledge is not None:
-                self._ends(place, value, Ending.DROPPED, label, reason=rule.acknowledge)
+                self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.acknowledge)
             case Private():
                 self._stashed(scope, path, value, label, address)
             case Lens():
@@ -268,30 +292,36 @@ class _Tracer:
             case _ if scope.lost and address in scope.lost:
                 self._stashed(scope, path, value, label, address)
             case Constant():
-                self._ends(place, value, Ending.IMPLIED, label)
+                self._ends(place, value, LeafEnding.IMPLIED, label)
             case Default():
                 (put,) = (claim for claim, owner in scope.puts.items() if owner is rule)
                 if dig(scope.target, put) is ABSENT:
-                    self._ends(place, value, Ending.IMPLIED, label)
+                    self._ends(place, value, LeafEnding.IMPLIED, label)
 
     def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
         where = f"{self.version} {scope.kept_at}{address}"
         is_kept = scope.lost is not None and address in scope.lost
-        self._ends(scope.at + path, value, Ending.STASHED if is_kept else Ending.LOST, label, where=where)
+        self._ends(scope.at + path, value, LeafEnding.STASHED if is_kept else LeafEnding.LOST, label, where=where)
 
-    def _ends(self, place: Steps, value: Any, ending: Ending, label: str, *, where: str = "", reason: str = "") -> None:
+    def _ends(
+        self, place: Steps, value: Any, ending: LeafEnding, label: str, *, where: str = "", reason: str = ""
+    ) -> None:
         for leaf, _ in leaves(value, place):
-            self.found.fates.append(Fate(leaf, ending, label, where, reason))
+            self.found.fates.append(SourceLeaf(leaf, ending, label, where, reason))
 
 
-def _left(source: Any, place: Steps, came_from: Steps, label: str) -> Origin:
+def _left(source: Any, place: Steps, came_from: Steps, label: str) -> LeafOrigin:
     """Return the origin of a container that holds nothing."""
     if source:
-        return Origin(How.EMPTIED, (came_from,), (label,))
-    return Origin(How.COPIED if place == came_from else How.MOVED, (came_from,), () if place == came_from else (label,))
+        return LeafOrigin(OriginKind.EMPTIED, (came_from,), (label,))
+    return LeafOrigin(
+        OriginKind.COPIED if place == came_from else OriginKind.MOVED,
+        (came_from,),
+        () if place == came_from else (label,),
+    )
 
 
-def _hides(scope: _Scope, rule: Scope, item: Any, root: Json) -> bool:
+def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
     if rule.hide is None or scope.direction == "up":
         return False
     items = _standing_in(scope, rule, item)
@@ -302,7 +332,7 @@ def _hides(scope: _Scope, rule: Scope, item: Any, root: Json) -> bool:
     return bool(rule.hide(item, *reads))
 
 
-def _standing_in(scope: _Scope, rule: Scope, item: Any) -> Items:
+def _standing_in(scope: _Scope, rule: ScopedRules, item: Any) -> Items:
     return (*scope.items, (item, rule.keys or ())) if rule.container == "list" else scope.items
 
 

@@ -9,30 +9,38 @@ ruamel.yaml at the best of ten settings for each file, which otherwise indents, 
 
 Public:
 - ``convert_manifest``: a text, converted, with the outcome of every object in it; ``Targets`` says what is wanted;
-- ``read``: the documents of a text (``Document``), as kubectl reads them;
+- ``read``: the documents of a text (``YamlDocument``), as kubectl reads them;
 - ``write_yaml``: data as YAML that kubectl reads as just that;
 - ``NotYaml``: the text is neither YAML nor JSON, for instance a template.
 
 Nothing here does I/O.
 """
 
+from restow.conversion.manifests.convert import (
+    LAST_APPLIED,
+    Converted,
+    NoTargetVersion,
+    Note,
+    ObjectOutcome,
+    Status,
+    Targets,
+    convert_manifest,
+    objects_of,
+)
+from restow.conversion.manifests.document import YamlDocument
 from restow.conversion.manifests.edit import write_yaml
-from restow.conversion.manifests.manifest import Converted, Note, convert_manifest
-from restow.conversion.manifests.nodes import Document
-from restow.conversion.manifests.objects import LAST_APPLIED, Outcome, Status, objects_of
 from restow.conversion.manifests.reader import NotYaml, read
-from restow.conversion.manifests.targets import NoTarget, Targets
 
 __all__ = [
     "LAST_APPLIED",
     "Converted",
-    "Document",
-    "NoTarget",
+    "NoTargetVersion",
     "NotYaml",
     "Note",
-    "Outcome",
+    "ObjectOutcome",
     "Status",
     "Targets",
+    "YamlDocument",
     "convert_manifest",
     "objects_of",
     "read",

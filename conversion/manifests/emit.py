@@ -1,7 +1,4 @@
-"""Writes values that were not in a document before, in its style.
-
-A value has a ``head``, which stands on the line of its key or dash, and a ``body`` of whole lines below it. Either may
-be empty. Texts are quoted where any YAML reader could take them for something else.
+"""How a document is written, so that what is added to it looks like the rest.
 
 Pure.
 """
@@ -10,15 +7,103 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
-from restow.conversion.manifests.scalars import Unsayable, resolve
-from restow.conversion.manifests.style import Style
+from restow.conversion.manifests.document import YamlAlias, YamlMapping, YamlNode, YamlScalar, YamlSequence, is_block
+from restow.conversion.manifests.reader import Unsayable, resolve
 
-__all__ = ["Written", "field", "flow", "item", "lines", "scalar", "value"]
+__all__ = [
+    "Style",
+    "Written",
+    "field",
+    "flow",
+    "item",
+    "lines",
+    "scalar",
+    "style_of",
+    "value",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The indentation of nested objects (``step``) and of lists in objects (``offset``), in columns; the line break.
+
+    ``quote`` is what texts that need quotes have around them, if it can say them. ``json``: the document is JSON.
+    """
+
+    step: int = 2
+    offset: int = 0
+    newline: str = "\n"
+    quote: str = "'"
+    json: bool = False
+
+
+def style_of(text: str, root: YamlNode) -> Style:
+    """Return the style that most of a document has."""
+    steps, offsets = Counter[int](), Counter[int]()
+    for outer, inner in _nested(root):
+        if isinstance(outer, YamlMapping):
+            (steps if isinstance(inner, YamlMapping) else offsets)[inner.column - outer.column] += 1
+    part = text[root.start : root.end]
+    breaks = part.count("\n")
+    quotes = Counter(_quotes(root))
+    is_json = _is_json(root)
+    if is_json and breaks and isinstance(root, YamlMapping) and root.entries:
+        steps[root.column] += 1
+    return Style(
+        step=_most(steps, 2),
+        offset=_most(offsets, 0),
+        newline="\r\n" if breaks and part.count("\r\n") * 2 > breaks else "\n",
+        quote='"' if quotes['"'] > quotes["'"] else "'",
+        json=is_json,
+    )
+
+
+def _nested(node: YamlNode) -> Iterator[tuple[YamlMapping | YamlSequence, YamlMapping | YamlSequence]]:
+    children = _children(node)
+    for child in children:
+        if is_block(child):
+            assert isinstance(node, YamlMapping | YamlSequence)
+            yield node, child
+        yield from _nested(child)
+
+
+def _children(node: YamlNode) -> list[YamlNode]:
+    if isinstance(node, YamlMapping):
+        return [entry.value for entry in node.entries]
+    return node.items if isinstance(node, YamlSequence) else []
+
+
+def _quotes(node: YamlNode) -> Iterator[str]:
+    """Yield the quotes around the texts of a document."""
+    if isinstance(node, YamlScalar):
+        yield node.style
+    for child in _children(node):
+        yield from _quotes(child)
+
+
+def _most(found: Counter[int], otherwise: int) -> int:
+    usual = [(count, -size) for size, count in found.items() if size >= 0]
+    return -max(usual)[1] if usual else otherwise
+
+
+def _is_json(node: YamlNode) -> bool:
+    """Say whether everything is written as in JSON: flow style throughout, and double quotes around all texts."""
+    if isinstance(node, YamlAlias) or node.anchor is not None or node.tag is not None:
+        return False
+    if isinstance(node, YamlScalar):
+        return node.style == '"' or (not node.style and not isinstance(node.value, str))
+    if isinstance(node, YamlMapping) and not all(_is_json(entry.key) for entry in node.entries):
+        return False
+    assert isinstance(node, YamlMapping | YamlSequence)
+    return node.flow and all(map(_is_json, _children(node)))
+
 
 _Dumper: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDE: Final = 2**30

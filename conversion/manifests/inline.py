@@ -1,40 +1,144 @@
-"""Writes values that stand on the line of their key: scalars, aliases, and collections in flow style.
+"""What all parts of an edit share: the text, how it is laid out, what stands for what, and which anchors exist by now.
 
-Pure.
+Pure, but for the anchors that it is told of: values are written in the order of the new text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 from restow.conversion.explain.model import Steps, value_at
 from restow.conversion.manifests import emit
-from restow.conversion.manifests.draft import Draft
-from restow.conversion.manifests.nodes import Alias, Collection, Mapping, Node, Scalar
+from restow.conversion.manifests.document import (
+    Collection,
+    Layout,
+    YamlAlias,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+    data,
+    merged,
+)
+from restow.conversion.manifests.emit import Style
+from restow.conversion.manifests.match import Matches
 from restow.conversion.manifests.reader import skip_blank
+from restow.conversion.values import ABSENT, same
 
-__all__ = ["inline"]
+__all__ = ["Draft", "inline"]
 
 
-def inline(draft: Draft, node: Node, old: Any, new: Any, place: Steps, *, flow: bool) -> str:
+_NOWHERE: Final[Steps] = ("", -1)
+
+
+@dataclass(slots=True)
+class Draft:
+    """One document under edit. ``text`` is all of its stream and ends with a line break."""
+
+    text: str
+    style: Style
+    layout: Layout
+    matches: Matches
+    has_aliases: bool
+    emitted: dict[str, Any] = field(default_factory=dict)
+
+    def stays(self, node: YamlNode, old: Any, new: Any) -> bool:
+        """Say whether a value can be copied as it stands: it is the same, and so are those that its aliases mean."""
+        return same(old, new) and (not self.has_aliases or self._aliases_hold(node))
+
+    def can_say(self, alias: YamlAlias, value: Any) -> bool:
+        """Say whether an alias, as it stands, means ``value`` in the new text."""
+        return alias.name in self.emitted and same(self.emitted[alias.name], value)
+
+    def note(self, node: YamlNode) -> None:
+        """Take note of the anchors of what is copied as it stands."""
+        if self.has_aliases:
+            for inner in _all(node):
+                self.define(inner, None if inner.anchor is None else data(inner))
+
+    def define(self, node: YamlNode, value: Any) -> None:
+        """Take note of what a node's anchor, if it has one, means from here on."""
+        if node.anchor is not None:
+            self.emitted[node.anchor] = value
+
+    def fits(self, node: YamlNode, new: Any) -> TypeGuard[Collection]:
+        """Say whether a collection can be edited into ``new``: both are of a kind, and neither is empty."""
+        if isinstance(node, YamlMapping):
+            return isinstance(new, dict) and bool(new) and bool(node.entries) and not node.odd
+        return isinstance(node, YamlSequence) and isinstance(new, list) and bool(new) and bool(node.items)
+
+    def before(self, place: Steps) -> Steps:
+        """Return the old place of a new value; nowhere if it is new."""
+        return self.matches.before.get(place, _NOWHERE)
+
+    def fields(self, node: YamlMapping, new: dict[str, Any]) -> tuple[list[str], bool]:
+        """Return the fields to be written out for a mapping, and whether its merge keys stay and bring the others."""
+        sources = [entry.value for entry in node.entries if entry.merges]
+        brought = merged(node)
+        if not sources or not brought.keys() <= new.keys() or not all(map(self._aliases_hold, sources)):
+            return list(new), False
+        own = {entry.name for entry in node.entries}
+        return [name for name in new if name in own or not same(brought.get(name, ABSENT), new[name])], True
+
+    def slots(self, node: YamlMapping, names: list[str], place: Steps) -> list[list[str]]:
+        """Return for each old field the new ones to be written at its place, its own first; the rest comes last."""
+        around = self.before(place)
+        index = {(*around, entry.name): at for at, entry in enumerate(node.entries) if not entry.merges}
+        slots: list[list[str]] = [[] for _ in node.entries]
+        for name in names:
+            below = (*place, name)
+            here = index.get(self.before(below))
+            if here is not None:
+                slots[here].insert(0, name)
+                continue
+            near = self.before(below) if below in self.matches.before else self.matches.beside.get(below, _NOWHERE)
+            slots[index.get(near[: len(around) + 1], -1)].append(name)
+        return slots
+
+    def broken(self, lines: str) -> str:
+        """Return new lines with the line breaks of the document."""
+        return lines if self.style.newline == "\n" else lines.replace("\n", self.style.newline)
+
+    def _aliases_hold(self, node: YamlNode) -> bool:
+        inner = list(_all(node))
+        own = {id(each) for each in inner}
+        return all(
+            id(each.target) in own or self.can_say(each, data(each.target))
+            for each in inner
+            if isinstance(each, YamlAlias)
+        )
+
+
+def _all(node: YamlNode) -> Iterator[YamlNode]:
+    """Yield a node and all in it, what merge keys refer to included."""
+    yield node
+    if isinstance(node, YamlMapping):
+        for entry in node.entries:
+            yield from _all(entry.value)
+    elif isinstance(node, YamlSequence):
+        for item in node.items:
+            yield from _all(item)
+
+
+def inline(draft: Draft, node: YamlNode, old: Any, new: Any, place: Steps, *, flow: bool) -> str:
     """Return the new text of a value, anchor included. ``flow`` says that it stands in a collection in flow style."""
     if draft.stays(node, old, new):
         draft.note(node)
         return draft.text[node.start : node.end]
-    if isinstance(node, Alias) and draft.can_say(node, new):
+    if isinstance(node, YamlAlias) and draft.can_say(node, new):
         return draft.text[node.start : node.end]
     anchor = "" if node.anchor is None else f"&{node.anchor} "
-    if isinstance(node, Mapping) and draft.fits(node, new):
+    if isinstance(node, YamlMapping) and draft.fits(node, new):
         written = _Flow(draft, node, place).mapping(old, new)
     elif draft.fits(node, new):
         written = _Flow(draft, node, place).sequence(old, new)
     elif isinstance(new, dict | list) or draft.style.json:
         written = emit.flow(new, draft.style, indent=_indent(draft, node.start) if flow else None)
     else:
-        quote = node.style if isinstance(node, Scalar) and node.style in ("'", '"') else ""
+        quote = node.style if isinstance(node, YamlScalar) and node.style in ("'", '"') else ""
         written = emit.scalar(new, draft.style, flow=flow, quote=quote)
     draft.define(node, new)
     return anchor + written
@@ -45,8 +149,8 @@ class _Part:
     """A field or item in flow style."""
 
     name: str | int
-    key: Scalar | None
-    node: Node
+    key: YamlScalar | None
+    node: YamlNode
     start: int
     end: int
     merges: bool = False
@@ -60,7 +164,7 @@ class _Flow:
 
     def mapping(self, old: Any, new: Any) -> str:
         """Write an object."""
-        assert isinstance(self.node, Mapping)
+        assert isinstance(self.node, YamlMapping)
         names, keeps_merges = self.draft.fields(self.node, new)
         slots = self.draft.slots(self.node, names, self.place)
         parts = list(self._parts())
@@ -95,7 +199,7 @@ class _Flow:
         return self._joined(parts, written)
 
     def _parts(self) -> Iterator[_Part]:
-        if not isinstance(self.node, Mapping):
+        if not isinstance(self.node, YamlMapping):
             for number, item in enumerate(self.node.items):
                 yield _Part(number, None, item, item.start, item.end)
             return

@@ -1,23 +1,85 @@
-"""Which field before stands for which field after: by the conversion's links, by its place, or by what it is.
+"""Which item of a list before stands for which item after, where no rule says so: by what they are.
+
+Equal items first, then objects that agree in most of what they say, then the rest in order.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from restow.conversion.explain.model import Steps, value_at
-from restow.conversion.manifests.align import align
-from restow.conversion.manifests.nodes import Mapping, Node, Sequence
+from restow.conversion.manifests.document import YamlMapping, YamlNode, YamlSequence
+from restow.conversion.values import canonical, same
 
-__all__ = ["Matches", "Tracing", "match", "places"]
+__all__ = [
+    "Matches",
+    "Tracing",
+    "align",
+    "match",
+    "places",
+]
+
+
+#: Pairs to compare at most; beyond, what is left is paired in order.
+_MOST_PAIRS: Final = 20_000
+
+
+def align(old: Sequence[Any], new: Sequence[Any], *, taken: Collection[int] = ()) -> list[int | None]:
+    """Return for each new item the index of its old one, None if there is none; each old one, but ``taken``, once."""
+    free = [index for index in range(len(old)) if index not in taken]
+    found: list[int | None] = [None] * len(new)
+    by_text: dict[bytes, deque[int]] = defaultdict(deque)
+    for index in free:
+        by_text[canonical(old[index])].append(index)
+    for position, item in enumerate(new):
+        same_ones = by_text.get(canonical(item))
+        if same_ones:
+            found[position] = same_ones.popleft()
+    free = [index for index in free if index not in set(found)]
+    left = [position for position, index in enumerate(found) if index is None]
+    for position, index in _alike(old, new, free, left):
+        found[position] = index
+        free.remove(index)
+        left.remove(position)
+    if len(free) == len(left):
+        for position, index in zip(left, free, strict=True):
+            found[position] = index
+    return found
+
+
+def _alike(old: Sequence[Any], new: Sequence[Any], free: Sequence[int], left: Sequence[int]) -> list[tuple[int, int]]:
+    if len(free) * len(left) > _MOST_PAIRS:
+        return []
+    scored = sorted(
+        (-_likeness(old[index], new[position]), abs(index - position), position, index)
+        for index in free
+        for position in left
+    )
+    positions: set[int] = set()
+    indices: set[int] = set()
+    pairs = []
+    for score, _, position, index in scored:
+        if score < 0 and position not in positions and index not in indices:
+            positions.add(position)
+            indices.add(index)
+            pairs.append((position, index))
+    return pairs
+
+
+def _likeness(old: Any, new: Any) -> float:
+    """Return the share of fields that two objects have in common."""
+    if not isinstance(old, dict) or not isinstance(new, dict) or not old or not new:
+        return 0.0
+    return sum(name in new and same(value, new[name]) for name, value in old.items()) / max(len(old), len(new))
 
 
 class Tracing(Protocol):
-    """What ``restow.conversion.explain.Links`` can tell."""
+    """What ``restow.conversion.explain.FieldLinks`` can tell."""
 
     def trace(self, place: Steps) -> tuple[Steps, bool] | None:
         """Return the place before, and whether positions in lists are to be trusted; None if there was none."""
@@ -46,19 +108,19 @@ class Matches:
         self.after[old] = new
 
 
-def places(node: Node, place: Steps = ()) -> Iterator[tuple[Steps, Node]]:
+def places(node: YamlNode, place: Steps = ()) -> Iterator[tuple[Steps, YamlNode]]:
     """Yield all values that are written out in a document, with their places: not what aliases and merges bring."""
     yield place, node
-    if isinstance(node, Mapping):
+    if isinstance(node, YamlMapping):
         for entry in node.entries:
             if not entry.merges:
                 yield from places(entry.value, (*place, entry.name))
-    elif isinstance(node, Sequence):
+    elif isinstance(node, YamlSequence):
         for index, item in enumerate(node.items):
             yield from places(item, (*place, index))
 
 
-def match(nodes: dict[Steps, Node], old: Any, new: Any, links: Tracing) -> Matches:
+def match(nodes: dict[Steps, YamlNode], old: Any, new: Any, links: Tracing) -> Matches:
     """Match a document's ``nodes``, whose data is ``old``, with the data that it is to have."""
     found = Matches()
     found.pair((), ())
@@ -70,7 +132,7 @@ def match(nodes: dict[Steps, Node], old: Any, new: Any, links: Tracing) -> Match
 
 @dataclass(slots=True)
 class _Matcher:
-    nodes: dict[Steps, Node]
+    nodes: dict[Steps, YamlNode]
     links: Tracing
     found: Matches
 
@@ -120,7 +182,7 @@ class _Matcher:
             if traced is not None and traced[1] and traced[0] in self.nodes and isinstance(traced[0][-1], int):
                 self.found.pair((*place, number), traced[0])
         source = self.found.before.get(place)
-        if source is None or not isinstance(self.nodes.get(source), Sequence):
+        if source is None or not isinstance(self.nodes.get(source), YamlSequence):
             return
         open_ones = [number for number in range(len(new)) if self._is_open((*place, number))]
         if not open_ones:

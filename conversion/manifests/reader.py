@@ -1,13 +1,13 @@
-"""Reads YAML (and JSON, which is YAML) into nodes that know their places.
+"""Reads YAML and JSON into nodes that know their places, with scalars as kubectl reads them.
 
-libyaml's parser does the reading where it is there, and kubectl's is a port of it: what one of them refuses, the other
-one does. What is good YAML but no JSON is no error here: the document says so, and can still be passed on as it is.
-
-Pure.
+That is neither YAML 1.1 nor 1.2. JSON that no YAML parser takes (several values in a row, escaped surrogate pairs, very
+long keys) is read as JSON text.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,10 +15,126 @@ from typing import Any, Final
 
 import yaml
 
-from restow.conversion.manifests.nodes import Alias, Document, Entry, Mapping, Node, Scalar, Sequence, merged_names
-from restow.conversion.manifests.scalars import Unsayable, key_text, resolve
+from restow.conversion.manifests.document import (
+    YamlAlias,
+    YamlDocument,
+    YamlEntry,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    YamlSequence,
+    merged_names,
+)
 
-__all__ = ["NotYaml", "read", "skip_blank"]
+__all__ = [
+    "JsonText",
+    "NotYaml",
+    "Unsayable",
+    "key_text",
+    "read",
+    "read_json",
+    "resolve",
+    "skip_blank",
+    "write_json",
+]
+
+
+_TAGS: Final = "tag:yaml.org,2002:"
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+_NO_NUMBER: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]*))")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_DATE: Final = re.compile(r"[0-9]{4}-")
+_INT64, _UINT64 = 2**63, 2**64
+
+
+class Unsayable(ValueError):
+    """YAML that has no JSON: the message says what it is, never its value."""
+
+
+def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
+    """Return the JSON value of a scalar; ``plain`` is one without quotes.
+
+    Raises:
+        Unsayable: JSON cannot say it.
+    """
+    if tag is not None and tag != "!":
+        return _tagged(text, tag)
+    return _plain(text) if plain and tag is None else text
+
+
+def key_text(value: Any) -> str:
+    """Return the name of a field whose key is this value.
+
+    Raises:
+        Unsayable: it is given null and collections.
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    raise Unsayable("a key that is no text")
+
+
+def _tagged(text: str, tag: str) -> Any:
+    name = tag.removeprefix(_TAGS)
+    if name in ("str", "timestamp"):
+        return text
+    value = _plain(text)
+    fits = {
+        "null": value is None,
+        "bool": isinstance(value, bool),
+        "int": isinstance(value, int) and not isinstance(value, bool),
+        "float": isinstance(value, int | float) and not isinstance(value, bool),
+    }
+    if not fits.get(name, False):
+        raise Unsayable(f"a scalar with the tag {tag[:100]}")
+    return value
+
+
+def _plain(text: str) -> Any:
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if _NO_NUMBER.fullmatch(text):
+        raise Unsayable("a number that JSON does not have")
+    if text[0] == ".":
+        return _float(text)
+    if _DATE.match(text):
+        return text
+    return _number(text)
+
+
+def _number(text: str) -> Any:
+    digits = text.replace("_", "")
+    found = _INTEGER.fullmatch(digits)
+    if found is None:
+        return _float(digits, otherwise=text)
+    sign, hexadecimal, octal, binary, decimal = found.groups()
+    size = next(
+        int(each, base)
+        for each, base in ((hexadecimal, 16), (octal, 8), (binary, 2), (decimal, 10))
+        if each is not None
+    )
+    value = -size if sign == "-" else size
+    if -_INT64 <= value < _INT64 or (not sign and value < _UINT64):
+        return value
+    return _float(digits, otherwise=text)
+
+
+def _float(text: str, *, otherwise: str | None = None) -> Any:
+    if not _FLOAT.fullmatch(text) or math.isinf(float(text)):
+        return text if otherwise is None else otherwise
+    value = float(text)
+    return int(value) if value.is_integer() and -_INT64 <= value < _INT64 else value
+
 
 _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -39,7 +155,7 @@ class NotYaml(ValueError):
         super().__init__(f"line {line}: {problem}")
 
 
-def read(text: str) -> list[Document]:
+def read(text: str) -> list[YamlDocument]:
     """Return the documents of a text without byte order mark.
 
     Raises:
@@ -62,15 +178,15 @@ def skip_blank(text: str, position: int) -> int:
     return position if found is None else found.end()
 
 
-def _documents(text: str) -> Iterator[Document]:
+def _documents(text: str) -> Iterator[YamlDocument]:
     events: Iterator[Any] = iter(yaml.parse(text, Loader=_Loader))
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
             composer = _Composer(text, events)
             first = next(events)
             root = composer.node(first)
-            is_empty = isinstance(root, Scalar) and root.start == root.end
-            yield Document(None if is_empty else root, _begin(event), first.start_mark.line + 1, composer.problem)
+            is_empty = isinstance(root, YamlScalar) and root.start == root.end
+            yield YamlDocument(None if is_empty else root, _begin(event), first.start_mark.line + 1, composer.problem)
 
 
 @dataclass(slots=True)
@@ -80,12 +196,12 @@ class _Composer:
     text: str
     events: Iterator[Any]
     problem: str = ""
-    _anchors: dict[str, Node] = field(default_factory=dict)
+    _anchors: dict[str, YamlNode] = field(default_factory=dict)
     _open: set[str] = field(default_factory=set)
     _sizes: dict[int, int] = field(default_factory=dict)
     _values: int = 0
 
-    def node(self, event: Any) -> Node:
+    def node(self, event: Any) -> YamlNode:
         start, end = _begin(event), _end(event)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event.anchor or "", start, end)
@@ -100,23 +216,23 @@ class _Composer:
         self._open.discard(event.anchor)
         return self._known(found, self._values - before)
 
-    def _known(self, node: Node, size: int) -> Node:
+    def _known(self, node: YamlNode, size: int) -> YamlNode:
         self._values += 1
         if node.anchor is not None:
             self._anchors[node.anchor] = node
             self._sizes[id(node)] = size + 1
         return node
 
-    def _alias(self, name: str, start: int, end: int) -> Node:
+    def _alias(self, name: str, start: int, end: int) -> YamlNode:
         target = self._anchors.get(name)
         if target is None or name in self._open:
             raise NotYaml(_line(self.text, start), "an alias without an anchor before it")
         self._values += self._sizes[id(target)]
         if self._values > _MOST_VALUES:
             raise NotYaml(_line(self.text, start), "its aliases stand for more values than anybody could mean")
-        return Alias(start, start, end, None, None, name, target)
+        return YamlAlias(start, start, end, None, None, name, target)
 
-    def _scalar(self, event: Any, start: int, end: int) -> Node:
+    def _scalar(self, event: Any, start: int, end: int) -> YamlNode:
         style = event.style or ""
         inner = min(self._behind_properties(event), end)
         if style in ("|", ">"):
@@ -126,7 +242,7 @@ class _Composer:
             value = resolve(event.value, plain=not style, tag=event.tag)
         except Unsayable as error:
             self._refuse(start, str(error))
-        return self._known(Scalar(start, inner, end, event.anchor, event.tag, value, style), 0)
+        return self._known(YamlScalar(start, inner, end, event.anchor, event.tag, value, style), 0)
 
     def _block_end(self, inner: int, end: int) -> int:
         """Return the end of a block scalar: blank lines behind it belong to it only if it keeps them (``|+``)."""
@@ -136,10 +252,10 @@ class _Composer:
             return inner + len(body.removesuffix("\n").removesuffix("\r"))
         return inner + len(body.rstrip(" \t\r\n" if body.count("\n") else "\r\n"))
 
-    def _mapping(self, event: Any) -> Mapping:
+    def _mapping(self, event: Any) -> YamlMapping:
         start = _begin(event)
         inner = self._behind_properties(event)
-        found = Mapping(start, inner, inner, event.anchor, event.tag, bool(event.flow_style), 0)
+        found = YamlMapping(start, inner, inner, event.anchor, event.tag, bool(event.flow_style), 0)
         names: set[str] = set()
         position = inner
         while not isinstance(inside := next(self.events), yaml.MappingEndEvent):
@@ -160,30 +276,30 @@ class _Composer:
             found.column = self._column(found.entries[0].key.start)
         return found
 
-    def _entry(self, key: Node, value: Node) -> Entry:
-        if not isinstance(key, Scalar):
+    def _entry(self, key: YamlNode, value: YamlNode) -> YamlEntry:
+        if not isinstance(key, YamlScalar):
             self._refuse(key.start, "a key that is no text")
-            return Entry(Scalar(key.start, key.start, key.end, None, None, "", ""), f"\0{key.start}", value)
+            return YamlEntry(YamlScalar(key.start, key.start, key.end, None, None, "", ""), f"\0{key.start}", value)
         if key.value == _MERGE and not key.style and key.tag is None:
-            return Entry(key, _MERGE, value, merges=self._can_merge(value))
+            return YamlEntry(key, _MERGE, value, merges=self._can_merge(value))
         try:
             name = key_text(key.value)
         except Unsayable as error:
             self._refuse(key.start, str(error))
             name = f"\0{key.start}"
-        return Entry(key, name, value)
+        return YamlEntry(key, name, value)
 
-    def _can_merge(self, value: Node) -> bool:
-        node = value.target if isinstance(value, Alias) else value
-        if isinstance(node, Mapping) or (isinstance(node, Sequence) and all(map(self._can_merge, node.items))):
+    def _can_merge(self, value: YamlNode) -> bool:
+        node = value.target if isinstance(value, YamlAlias) else value
+        if isinstance(node, YamlMapping) or (isinstance(node, YamlSequence) and all(map(self._can_merge, node.items))):
             return True
         self._refuse(value.start, "a merge key with something else than objects")
         return False
 
-    def _sequence(self, event: Any) -> Sequence:
+    def _sequence(self, event: Any) -> YamlSequence:
         start = _begin(event)
         inner = self._behind_properties(event)
-        found = Sequence(start, inner, inner, event.anchor, event.tag, bool(event.flow_style), 0)
+        found = YamlSequence(start, inner, inner, event.anchor, event.tag, bool(event.flow_style), 0)
         position = inner
         while not isinstance(inside := next(self.events), yaml.SequenceEndEvent):
             item = self.node(inside)
@@ -204,9 +320,11 @@ class _Composer:
             position = position if found is None else skip_blank(self.text, found.end())
         return position
 
-    def _is_explicit(self, position: int, key: Node, *, flow: bool) -> bool:
+    def _is_explicit(self, position: int, key: YamlNode, *, flow: bool) -> bool:
         if flow:
-            return "?" in self.text[position : key.start].partition("#")[0] or isinstance(key, Mapping | Sequence)
+            return "?" in self.text[position : key.start].partition("#")[0] or isinstance(
+                key, YamlMapping | YamlSequence
+            )
         return self.text[skip_blank(self.text, position)] == "?" and key.start > skip_blank(self.text, position)
 
     def _column(self, position: int) -> int:
@@ -229,3 +347,53 @@ def _end(event: Any) -> int:
 
 def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
+
+
+_JSON_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_INDENT: Final = re.compile(r"[{\[]\r?\n([ \t]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """One value and where it stands."""
+
+    start: int
+    end: int
+    line: int
+    value: Any
+
+
+def read_json(text: str) -> list[JsonText] | None:
+    """Return the values of a text; None if it is no JSON."""
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    found: list[JsonText] = []
+    position = _behind_blank(text, 0)
+    try:
+        while position < len(text):
+            value, end = decoder.raw_decode(text, position)
+            found.append(JsonText(position, end, text.count("\n", 0, position) + 1, value))
+            position = _behind_blank(text, end)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def write_json(value: Any, like: str) -> str:
+    """Return a value as JSON, indented like another text."""
+    indent = _INDENT.search(like)
+    written = json.dumps(
+        value,
+        ensure_ascii=like.isascii(),
+        indent=None if indent is None else indent[1],
+        separators=None if indent is not None or ": " in like else (",", ":"),
+    )
+    return written.replace("\n", "\r\n") if "\r\n" in like else written
+
+
+def _behind_blank(text: str, position: int) -> int:
+    found = _JSON_BLANK.match(text, position)
+    return position if found is None else found.end()
+
+
+def _refuse(_constant: str) -> Any:
+    raise ValueError

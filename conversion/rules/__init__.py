@@ -11,10 +11,23 @@ null, and never touch what they do not claim.
     each, each_value, inside    rules inside of list items, map values, one object
 """
 
-from restow.conversion.rules.fields import constant, default, drop, enum, move, rename, stash, unwrap, wrap
-from restow.conversion.rules.functions import functions, pair
+from restow.conversion.rules.constructors import (
+    constant,
+    default,
+    drop,
+    each,
+    each_value,
+    enum,
+    functions,
+    inside,
+    move,
+    pair,
+    rename,
+    stash,
+    unwrap,
+    wrap,
+)
 from restow.conversion.rules.model import Rule
-from restow.conversion.rules.scopes import each, each_value, inside
 
 __all__ = [
     "Rule",

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+from restow.conversion.fieldpath import Path, parse
 
 __all__ = [
+    "FROM_ROOT",
     "Constant",
     "Default",
     "Direction",
@@ -24,9 +27,13 @@ __all__ = [
     "Packing",
     "Private",
     "Rule",
-    "Scope",
+    "ScopedRules",
     "Side",
+    "claimed_paths",
+    "key_names",
+    "read_steps",
 ]
+
 
 Side = Literal["spoke", "hub"]
 Direction = Literal["up", "down"]
@@ -122,7 +129,7 @@ class Private(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope(Rule):
+class ScopedRules(Rule):
     """Rules inside of every item of a list, every value of a map, or one object."""
 
     container: Literal["list", "map", "object"]
@@ -131,3 +138,35 @@ class Scope(Rule):
     hide: Function | None = None
     merge: Function | None = None
     reads: tuple[str, ...] = ()
+
+
+#: How a read from the root of the object, not of the scope, begins.
+FROM_ROOT: Final = "$."
+
+
+#: In such a read: the item that has the keys of the item that the rule stands in.
+_SAME_KEYS: Final = "[]"
+
+
+def claimed_paths(rule: Rule, side: Side) -> tuple[Path, ...]:
+    """Return the parsed claims of a rule."""
+    return tuple(parse(text) for text in rule.claims(side))
+
+
+def read_steps(text: str) -> tuple[Path, ...]:
+    """Return the paths of a read from the root: to a list, from its item on, and so on.
+
+    Raises:
+        PathError: the text is no path.
+    """
+    first, *others = text.removeprefix(FROM_ROOT).split(_SAME_KEYS)
+    return (parse(first), *(parse(other) if other else () for other in others))
+
+
+def key_names(scope: ScopedRules, side: Side) -> tuple[str, ...]:
+    """Return the fields that identify an item, by their names on that side: only a rename may touch them."""
+    keys = scope.keys or ()
+    if side == "hub":
+        return keys
+    renamed = {parse(rule.hub[0])[-1]: parse(rule.spoke[0])[-1] for rule in scope.rules if rule.name == "rename"}
+    return tuple(renamed.get(key, key) for key in keys)

@@ -19,8 +19,7 @@ from aiohttp import web
 from aiohttp.hdrs import CONTENT_ENCODING, EXPECT
 from aiohttp.web_protocol import RequestPayloadError
 
-from restow.conversion.server.limits import Limits
-from restow.conversion.server.refusals import Refusal
+from restow.conversion.server.limits import Limits, Refusal
 from restow.kube.clock import Clock
 
 __all__ = ["Bodies"]

@@ -26,12 +26,12 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from restow.conversion.server.complaints import Complaints
-from restow.conversion.server.counts import Counts
 from restow.conversion.server.limits import Limits
+from restow.conversion.server.metrics import ServerMetrics
+from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.kube.clock import Clock
 
-__all__ = ["BUFFER", "Connection", "Connections"]
+__all__ = ["BUFFER", "ClientConnection", "ClientConnections"]
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -74,7 +74,7 @@ _RESTING: Final = (_Doing.NEW, _Doing.IDLE)
 _REQUESTED: Final = (_Doing.BODY, _Doing.REQUEST, _Doing.ANSWER)
 
 
-class Connection(web.RequestHandler):
+class ClientConnection(web.RequestHandler):
     """One connection: what it is doing, and since when."""
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Connection(web.RequestHandler):
         *("doing", "since"),
     )
 
-    def __init__(self, connections: Connections, **settings: Any) -> None:
+    def __init__(self, connections: ClientConnections, **settings: Any) -> None:
         super().__init__(connections, **settings)
         self._home = connections
         self._socket: asyncio.Transport | None = None
@@ -214,7 +214,7 @@ class _Tls(SSLProtocol):
 
     max_size = 16 * 1024  # what is read of OpenSSL at once, which gives no more than one record
 
-    def __init__(self, connection: Connection, context: ssl.SSLContext, buffer: bytearray) -> None:
+    def __init__(self, connection: ClientConnection, context: ssl.SSLContext, buffer: bytearray) -> None:
         super().__init__(
             asyncio.get_running_loop(),
             connection,
@@ -237,17 +237,19 @@ class _Tls(SSLProtocol):
         super().connection_lost(exc)
 
 
-class Connections(web.Server):
+class ClientConnections(web.Server):
     """Makes and watches the connections of one listening socket."""
 
-    def __init__(self, handler: Handler, limits: Limits, counts: Counts, clock: Clock, complaints: Complaints) -> None:
+    def __init__(
+        self, handler: Handler, limits: Limits, counts: ServerMetrics, clock: Clock, request_log: RateLimitedLog
+    ) -> None:
         super().__init__(self._watched, handler_cancellation=True)
         self.clock = clock
         self.limits = limits
-        self._complaints = complaints
+        self._request_log = request_log
         self._handler = handler
         self._counts = counts
-        self._queues: dict[_Doing, dict[Connection, None]] = {doing: {} for doing in _Doing}
+        self._queues: dict[_Doing, dict[ClientConnection, None]] = {doing: {} for doing in _Doing}
         self._bounds = (((_Doing.HANDSHAKE,), limits.handshakes), (_WAITING, limits.connections))
         self._buffer = bytearray(_RECEIVE)
         self._timer: asyncio.TimerHandle | None = None
@@ -255,7 +257,7 @@ class Connections(web.Server):
 
     def protocol(self, context: ssl.SSLContext | None) -> asyncio.BaseProtocol:
         """Make the protocol of a connection that was accepted."""
-        connection = Connection(
+        connection = ClientConnection(
             self,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=self.limits.idle_seconds,
@@ -273,10 +275,10 @@ class Connections(web.Server):
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Take a connection in that is ready for requests."""
         super().connection_made(handler, transport)
-        if isinstance(handler, Connection):
+        if isinstance(handler, ClientConnection):
             handler.begin(_Doing.NEW)
 
-    def move(self, connection: Connection, doing: _Doing) -> None:
+    def move(self, connection: ClientConnection, doing: _Doing) -> None:
         """Note what a connection does from now on, and end others if too many wait."""
         self._queues[connection.doing].pop(connection, None)
         connection.doing, connection.since = doing, self.clock.monotonic()
@@ -301,7 +303,7 @@ class Connections(web.Server):
         if self._timer is not None:
             self._timer.cancel()
         for connection in (*self._all(), *self.connections):
-            if isinstance(connection, Connection):
+            if isinstance(connection, ClientConnection):
                 connection.abort()
 
     def look(self, *, judged: bool = True) -> None:
@@ -310,16 +312,16 @@ class Connections(web.Server):
         for connection in self._all():
             if connection.is_too_slow(self.limits, now, judged=judged):
                 self._counts.add("restow_webhook_aborted_total", connection.doing.value)
-                self._complaints.tell("too-slow", connection.peer, connection.doing.value)
+                self._request_log.tell("too-slow", connection.peer, connection.doing.value)
                 connection.begin(_Doing.GONE)
                 connection.abort()
         self._make_room()
-        self._complaints.look()
+        self._request_log.look()
 
     def refused(self, why: str, peer: str = "", message: str = "") -> None:
         """Count, and tell, that a client is not served."""
         self._counts.add("restow_webhook_refused_total", why)
-        self._complaints.tell(why, peer, message)
+        self._request_log.tell(why, peer, message)
 
     def lacks_files(self, reason: str) -> None:
         """Make room where the process may open no more files."""
@@ -341,7 +343,7 @@ class Connections(web.Server):
                     connection.leave()
             await self.clock.sleep(_MOMENT)
 
-    def _all(self) -> list[Connection]:
+    def _all(self) -> list[ClientConnection]:
         return [each for queue in self._queues.values() for each in queue]
 
     def _make_room(self) -> None:
@@ -365,6 +367,6 @@ class Connections(web.Server):
 
     async def _watched(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, ClientConnection)
         connection.requested(request)
         return await self._handler(request)

@@ -1,17 +1,20 @@
-"""The serving certificate: read from files, and replaced while serving whenever the files hold a better one.
+"""The serving certificate, replaced while serving whenever its files hold a better one, and client certificates.
 
-A kubelet replaces a mounted secret at once (it swaps the symlink ``..data``), yet between reading the certificate and
+A kubelet replaces a mounted secret at once (it swaps the symlink `..data`), yet between reading the certificate and
 reading its key that may happen; others write over the files, and for a moment half of it is there. So files are only
 believed once two looks at them, a moment apart, saw the same, and what was loaded is what was seen; a pair that does
 not load, does not match or has expired is reported, and the one in use stays.
 
-A live ``SSLContext`` is never touched: ``load_cert_chain`` on it replaces the certificate before it has seen the key.
-Each pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new
-connections. Tickets are the live context's, so that sessions resume over a rotation.
+A live `SSLContext` is never touched: `load_cert_chain` on it replaces the certificate before it has seen the key. Each
+pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new connections.
+Tickets are the live context's, so that sessions resume over a rotation.
 
-With an authority for clients, a client that shows a certificate has it verified; whether it must show one is decided by
-what it asks for (``restow.conversion.server.clients``). Its file is followed like the others. A resumed session would
-keep what its client once proved, so there are none: TLS 1.3 without tickets.
+`Clients` says who may ask. With an authority for clients, the handshake verifies a certificate that is shown; whether
+one must be shown is decided by the path. An API server shows one to admission webhooks if it is configured to
+(`kubeConfigFile` of a WebhookAdmissionConfiguration: apiserver `pkg/admission/plugin/webhook/config`), and never to
+conversion webhooks (apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go` gives its client an empty
+kubeconfig). The authority's file is followed like the others. A resumed session would keep what its client once proved,
+so there are none: TLS 1.3 without tickets.
 """
 
 from __future__ import annotations
@@ -19,19 +22,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
 
 from cryptography import x509
 
-from restow.conversion.server.counts import Counts
+from restow.conversion.server.limits import Refusal
+from restow.conversion.server.metrics import ServerMetrics
 from restow.kube.clock import Clock
 
-__all__ = ["BadCertificate", "ServingCertificate"]
+__all__ = ["BadCertificate", "Clients", "ServingCertificate"]
+
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +80,7 @@ class ServingCertificate:
     """
 
     def __init__(
-        self, certificate: Path, key: Path, *, client_ca: Path | None = None, counts: Counts, clock: Clock
+        self, certificate: Path, key: Path, *, client_ca: Path | None = None, counts: ServerMetrics, clock: Clock
     ) -> None:
         self._certificate_file = certificate
         self._key_file = key
@@ -192,3 +199,36 @@ def _bytes(file: Path) -> bytes | None:
         return file.read_bytes()
     except OSError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Which requests need a client certificate.
+
+    Attributes:
+        admission: those of admission steps.
+        conversion: those of conversions: API servers show none, so only for those behind a proxy that does.
+        names: the common names that may ask; all that the authority signed if there are none.
+    """
+
+    admission: bool = False
+    conversion: bool = False
+    names: frozenset[str] = frozenset()
+
+    def check(self, kind: Literal["admission", "conversion"], certificate: Mapping[str, Any] | None) -> None:
+        """Raise Refusal unless the client may ask; ``certificate`` is what ``ssl`` says of a verified one, if any."""
+        if not (self.admission if kind == "admission" else self.conversion):
+            return
+        if not certificate:
+            message = (
+                f"this webhook answers {kind} requests only to clients with a certificate of the authority that "
+                "--client-ca names; see kubeConfigFile in docs/security.md"
+            )
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "no-certificate", message, hangs_up=True)
+        if self.names and self.names.isdisjoint(_common_names(certificate)):
+            message = "the name in the client's certificate is none of those that --client-name allows"
+            raise Refusal(HTTPStatus.FORBIDDEN, "wrong-certificate", message, hangs_up=True)
+
+
+def _common_names(certificate: Mapping[str, Any]) -> Iterable[str]:
+    return (value for part in certificate.get("subject", ()) for name, value in part if name == "commonName")

@@ -1,6 +1,6 @@
 """The webhook: which endpoint answers a request, and what is answered when none can.
 
-Nothing here listens: ``restow.conversion.server.serving`` does, for as many connections as there are.
+Nothing here listens: ``restow.conversion.server.run`` does, for as many connections as there are.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from typing import Final, Protocol, TypeVar
 from aiohttp import web
 
 from restow.conversion.graph import Graph
-from restow.conversion.server.admitting import AdmissionEndpoint, AdmissionStep, Lanes
+from restow.conversion.server.admission import AdmissionEndpoint, AdmissionStep, ReviewQueues
 from restow.conversion.server.bodies import Bodies
-from restow.conversion.server.clients import Clients
-from restow.conversion.server.complaints import Complaints
-from restow.conversion.server.connections import BUFFER, Connection
-from restow.conversion.server.converting import ConversionEndpoint
-from restow.conversion.server.counts import Counts
-from restow.conversion.server.limits import Limits
-from restow.conversion.server.refusals import Refusal
-from restow.conversion.server.turns import Turns
+from restow.conversion.server.connections import BUFFER, ClientConnection
+from restow.conversion.server.conversion import ConversionEndpoint
+from restow.conversion.server.limits import Limits, Refusal
+from restow.conversion.server.metrics import ServerMetrics
+from restow.conversion.server.ratelimitedlog import RateLimitedLog
+from restow.conversion.server.timeslices import TimeSlices
+from restow.conversion.server.tls import Clients
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 
-__all__ = ["Phase", "Webhook"]
+__all__ = ["ServerPhase", "WebhookServer"]
 
 Response = TypeVar("Response", bound=web.StreamResponse)
 
@@ -40,7 +39,7 @@ _ANYBODY: Final = Clients()
 _NO_STEPS: Final[Mapping[str, AdmissionStep]] = MappingProxyType({})
 
 
-class Phase(Enum):
+class ServerPhase(Enum):
     """Where in its life a webhook is. Only a SERVING one is ready; DRAINING it still serves, but for one request."""
 
     STARTING = "starting"
@@ -55,7 +54,7 @@ class _Endpoint(Protocol):
     async def answer(self, body: bytes | bytearray) -> bytes: ...
 
 
-class Webhook:
+class WebhookServer:
     """Conversions at ``/convert/<crd>``, validating steps at ``/admit/<name>``, mutating ones at ``/mutate/<name>``.
 
     It is STARTING, and answers 503 with Retry-After, until somebody sets its ``phase``: an embedding program whose
@@ -77,15 +76,15 @@ class Webhook:
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.phase = Phase.STARTING
+        self.phase = ServerPhase.STARTING
         self.limits = limits or Limits()
         self.clock = clock
-        self.counts = Counts()
+        self.counts = ServerMetrics()
         self._clients = clients
-        self.complaints = Complaints(clock)
+        self.request_log = RateLimitedLog(clock)
         self._bodies = Bodies(self.limits, clock, self._make_room)
-        self._turns = Turns(self.limits.slice_seconds)
-        self._lanes = Lanes()
+        self._time_slices = TimeSlices(self.limits.slice_seconds)
+        self._queues = ReviewQueues()
         self._endpoints: dict[str, _Endpoint] = {
             **{f"/convert/{crd}": self._converting(crd, graph) for crd, graph in conversions.items()},
             **{f"/admit/{name}": self._admitting(name, step, patches=False) for name, step in validating.items()},
@@ -108,13 +107,13 @@ class Webhook:
             return await self._answer(request)
         except Refusal as refusal:
             self.counts.add("restow_webhook_refused_total", refusal.why)
-            self.complaints.tell(refusal.why, request.remote or "", str(refusal))
+            self.request_log.tell(refusal.why, request.remote or "", str(refusal))
             return self._refuse(refusal)
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:  # noqa: BLE001 - a defect of ours; what it says might show a body
             self.counts.add("restow_webhook_refused_total", "defect")
-            self.complaints.add("defect", error=type(error).__name__, place=_place(error))
+            self.request_log.add("defect", error=type(error).__name__, place=_place(error))
             message = "the webhook failed because of a defect of its own; its log says where"
             return self._refuse(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "defect", message))
 
@@ -134,7 +133,7 @@ class Webhook:
     async def _send(self, request: web.BaseRequest, answer: memoryview) -> web.StreamResponse:
         """Write a large answer piece by piece: others have their turn in between, and the client's pace counts."""
         connection = request.protocol
-        if isinstance(connection, Connection):
+        if isinstance(connection, ClientConnection):
             connection.answering(len(answer))
         response = self._closing(web.StreamResponse(headers={**_HEADERS, "Content-Length": str(len(answer))}))
         await response.prepare(request)
@@ -148,15 +147,15 @@ class Webhook:
     def _make_room(self, request: web.BaseRequest) -> None:
         """End a request whose client is slow, because others need the room."""
         connection = request.protocol
-        doing = connection.doing.value if isinstance(connection, Connection) else "body"
+        doing = connection.doing.value if isinstance(connection, ClientConnection) else "body"
         self.counts.add("restow_webhook_aborted_total", doing)
-        self.complaints.tell("too-slow", request.remote or "", doing)
+        self.request_log.tell("too-slow", request.remote or "", doing)
         if request.transport is not None:
             request.transport.abort()
 
     def _closing(self, response: Response) -> Response:
         """Have a client that keeps connections open go elsewhere with its next request, unless this is the place."""
-        if self.phase is not Phase.SERVING:
+        if self.phase is not ServerPhase.SERVING:
             response.force_close()
         return response
 
@@ -169,7 +168,7 @@ class Webhook:
         if request.method != "POST":
             message = f"{path} takes POST only"
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", message, hangs_up=True)
-        if self.phase in (Phase.STARTING, Phase.STOPPING):
+        if self.phase in (ServerPhase.STARTING, ServerPhase.STOPPING):
             message = f"the webhook is {self.phase.value}; try again in a second"
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, self.phase.value, message, hangs_up=True)
         transport = request.transport
@@ -189,8 +188,8 @@ class Webhook:
             graph,
             limits=self.limits,
             counts=self.counts,
-            turns=self._turns,
-            complaints=self.complaints,
+            turns=self._time_slices,
+            request_log=self.request_log,
             clock=self.clock,
         )
 
@@ -200,9 +199,9 @@ class Webhook:
             step,
             patches=patches,
             limits=self.limits,
-            lanes=self._lanes,
+            queues=self._queues,
             counts=self.counts,
-            complaints=self.complaints,
+            request_log=self.request_log,
             clock=self.clock,
         )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from restow.conversion.graph import Graph
-from restow.conversion.review import convert_review
+from restow.conversion.reviews.conversion import convert_review
 from restow.conversion.testing.laws import LawBroken
 from restow.conversion.values import same
 

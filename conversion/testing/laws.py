@@ -1,33 +1,80 @@
-"""The laws of conversion, each a plain check of one object: ``Laws(graph.kind(…)).round_trip(obj, "v1beta1")``.
+"""The laws of conversion, each a plain check of one object: `Laws(graph.kind(…)).round_trip(obj, "v1beta1")`.
 
-A broken law raises ``LawBroken`` with what was seen; run under Hypothesis it shrinks to the smallest such object.
+A broken law raises `LawBroken` with what was seen; run under Hypothesis it shrinks to the smallest such object. A
+profiler watches each conversion for calls that a pure function cannot make (clocks, randomness, files, environment):
+converting twice in the same second would not tell a clock from a constant.
 """
 
 from __future__ import annotations
 
 import copy
+import gc
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 from restow.conversion.graph import KindGraph
 from restow.conversion.rules.model import Rule, Side
 from restow.conversion.stash import parse_stash
-from restow.conversion.testing.forgiven import (
+from restow.conversion.testing.exemptions import (
+    emptied_lists,
     forgiven,
     has_hub_drops,
+    has_joint,
     has_judgement,
+    is_joint,
     undeclared_losses,
 )
-from restow.conversion.testing.joint import emptied_lists, has_joint, is_joint
-from restow.conversion.testing.purity import impure_calls
-from restow.conversion.testing.support import empties, fields, shown_steps
+from restow.conversion.testing.fieldsets import empties, fields, shown_steps
 from restow.conversion.values import Json, canonical, same
 from restow.crds import pruned_paths
 from restow.crds.types import violations
 
-__all__ = ["LawBroken", "Laws"]
+__all__ = ["LawBroken", "Laws", "impure_calls"]
+
+
+_MODULES: Final = frozenset({"time", "_random", "random", "_socket", "posix", "nt", "secrets", "_uuid"})
+_CLOCKS: Final = frozenset({"now", "today", "utcnow"})
+_OPENERS: Final = frozenset({"open", "input", "print"})
+_PURE_TIME: Final = frozenset({"strptime", "gmtime", "mktime", "strftime", "fspath", "fsencode"})
+
+
+def impure_calls(function: Callable[[], Any]) -> set[str]:
+    """Call the function and return the names of what it called that depends on more than its arguments."""
+    seen: set[str] = set()
+
+    def watch(_frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call":
+            name = _impure(called)
+            if name:
+                seen.add(name)
+
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what finalizers and callbacks of the collector call is not the function's doing
+    sys.setprofile(watch)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+        if collects:
+            gc.enable()
+    return seen
+
+
+def _impure(called: Any) -> str | None:
+    name = getattr(called, "__name__", "")
+    module = getattr(called, "__module__", None) or ""
+    owner = getattr(called, "__self__", None)
+    if module in _MODULES and name not in _PURE_TIME:
+        return f"{module}.{name}"
+    if isinstance(owner, type) and owner.__module__ == "datetime" and name in _CLOCKS:
+        return f"datetime.{name}"
+    if type(owner).__module__ in ("_random", "random"):
+        return f"random.{name}"
+    return name if module in ("io", "_io", "builtins") and name in _OPENERS else None
 
 
 class LawBroken(AssertionError):

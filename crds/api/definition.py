@@ -1,8 +1,10 @@
-"""The CustomResourceDefinitions around the schemas: names, versions, columns, and how versions are converted.
+"""The CustomResourceDefinitions around the schemas, and how their manifests are written.
 
 Conversion is declared as strategy Webhook with restow's Service, and without a CA bundle, which only an installation
 knows. Where nothing answers, v1beta2 (the storage version) works, and every request at v1beta1 that would need a
-conversion fails and says so. Strategy None would be obeyed instead: stages would be pruned in silence.
+conversion fails and says so. With strategy None the API server would prune stages silently instead.
+
+A manifest is plain YAML without anchors, what matters of a node first, long texts folded.
 
 Pure.
 """
@@ -13,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from restow.crds.api.nodes import Node
+import yaml
+
+from restow.crds.api.nodes import API_VERSIONS, ApiVersion, Node
 from restow.crds.api.profiles import cloud_profile, namespaced_cloud_profile
 from restow.crds.api.shoots import shoot
-from restow.crds.api.uses import API_VERSIONS, ApiVersion
 
-__all__ = ["manifests"]
+__all__ = ["manifests", "written"]
+
 
 _GROUP: Final = "core.gardener.cloud"
 _STORAGE: Final[ApiVersion] = "v1beta2"
@@ -158,3 +162,62 @@ def _root(resource: _Resource, api: ApiVersion) -> Node:
             **resource.fields(api),
         },
     }
+
+
+_WIDTH: Final = 116
+_HEADER: Final = """\
+# Written by `python -m restow.crds.api` from crds/api: change it there.
+#
+# Conversion is declared as a webhook without a CA bundle, which only an installation knows: `restow operator` adds it.
+# Applied alone, this CRD works at v1beta2, and requests at v1beta1 fail once a conversion would be needed.
+# Never set the strategy to None while both versions are served: what only one of them can say would be lost.
+"""
+
+_FIRST: Final = ("description", "type", "format", "enum", "default", "required", "maxItems")
+_INSIDE: Final = ("items", "additionalProperties", "properties")
+
+
+def written(document: Mapping[str, Any]) -> str:
+    """Return the text of a manifest, the same for the same document."""
+    body = yaml.dump(_arranged(document), Dumper=_ManifestDumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
+    return f"{_HEADER}---\n{body}"
+
+
+def _arranged(value: Any) -> Any:
+    """Return a part of the document with every schema in it in order."""
+    if isinstance(value, list):
+        return [_arranged(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _node(each) if key == "openAPIV3Schema" else _arranged(each) for key, each in value.items()}
+
+
+def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a node with what it is first, then its bounds and rules, and last what is inside."""
+    first = [key for key in _FIRST if key in node]
+    bounds = sorted(key for key in node if key not in (*_FIRST, *_INSIDE))
+    arranged = {key: node[key] for key in (*first, *bounds)}
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            arranged[key] = _node(node[key])
+    if "properties" in node:
+        arranged["properties"] = {name: _node(each) for name, each in node["properties"].items()}
+    return arranged
+
+
+class _ManifestDumper(yaml.SafeDumper):
+    """Writes every node in full, and texts that are longer than a line folded."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        super().increase_indent(flow, False)
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = ">" if len(value) > 80 and " " in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_ManifestDumper.add_representer(str, _text)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from restow.crds.api.nodes import Node, keyed, moment, record, refused, rule, text
-from restow.crds.api.uses import ApiVersion, Use
+from restow.crds.api.nodes import ApiVersion, Node, Use, keyed, moment, record, refused, rule, text
 
 __all__ = ["CLASSIFICATIONS", "classified", "expirable"]
 

@@ -8,8 +8,20 @@ from __future__ import annotations
 from typing import Final
 
 from restow.crds.api.lifecycle import expirable
-from restow.crds.api.nodes import Node, anything, flag, keyed, listed, mapped, quantity, record, rule, text
-from restow.crds.api.uses import ApiVersion, Use
+from restow.crds.api.nodes import (
+    ApiVersion,
+    Node,
+    Use,
+    anything,
+    flag,
+    keyed,
+    listed,
+    mapped,
+    quantity,
+    record,
+    rule,
+    text,
+)
 
 __all__ = ["ARCHITECTURES", "capability_definitions", "machine_images", "machine_types", "plain_name", "volume_types"]
 

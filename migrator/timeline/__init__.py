@@ -9,21 +9,29 @@ the tests.
 Pure.
 """
 
-from restow.migrator.timeline.check import Finding, check
-from restow.migrator.timeline.observed import Observed, Place, observe
-from restow.migrator.timeline.policy import Policy, PolicyError, parse_policy
-from restow.migrator.timeline.schedule import Schedule, Step, schedule
-from restow.migrator.timeline.table import Column, columns, notes
+from restow.migrator.timeline.check import TimelineFinding, check
+from restow.migrator.timeline.policy import PolicyError, TimelinePolicy, parse_policy
+from restow.migrator.timeline.schedule import (
+    Column,
+    ObservedVersions,
+    TimelineStep,
+    VersionSchedule,
+    VersionState,
+    columns,
+    notes,
+    observe,
+    schedule,
+)
 
 __all__ = [
     "Column",
-    "Finding",
-    "Observed",
-    "Place",
-    "Policy",
+    "ObservedVersions",
     "PolicyError",
-    "Schedule",
-    "Step",
+    "TimelineFinding",
+    "TimelinePolicy",
+    "TimelineStep",
+    "VersionSchedule",
+    "VersionState",
     "check",
     "columns",
     "notes",

@@ -15,16 +15,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from restow.migrator.timeline.observed import Observed, Place
-from restow.migrator.timeline.schedule import Schedule
+from restow.migrator.timeline.schedule import ObservedVersions, VersionSchedule, VersionState
 
-__all__ = ["Finding", "check"]
+__all__ = ["TimelineFinding", "check"]
 
 Level = Literal["unsafe", "due", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TimelineFinding:
     """One finding.
 
     ``crd`` is empty for the plan itself, ``release`` its name, ``problem`` and ``fix`` are sentences.
@@ -38,7 +37,7 @@ class Finding:
     fix: str
 
 
-def check(schedule: Schedule, observed: Sequence[Observed] = ()) -> tuple[Finding, ...]:
+def check(schedule: VersionSchedule, observed: Sequence[ObservedVersions] = ()) -> tuple[TimelineFinding, ...]:
     """Return every finding, by CRD, release and version; of the plan itself where no CRD is given."""
     checked = [_Check(schedule, each) for each in observed] or [_Check(schedule, None)]
     return tuple(dict.fromkeys(finding for each in checked for finding in each.findings()))
@@ -46,16 +45,18 @@ def check(schedule: Schedule, observed: Sequence[Observed] = ()) -> tuple[Findin
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    schedule: Schedule
-    observed: Observed | None
+    schedule: VersionSchedule
+    observed: ObservedVersions | None
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[TimelineFinding]:
         """Yield the findings, release by release."""
         policy = self.schedule.policy
         if policy.migrator_since is None:
             first = policy.releases[0].name
             problem = "no release runs a migrator, so no version can ever be removed safely"
-            yield Finding("missing", self._crd, first, "", problem, "Ship one, and set migratorSince to its release")
+            yield TimelineFinding(
+                "missing", self._crd, first, "", problem, "Ship one, and set migratorSince to its release"
+            )
         for release in self._releases():
             yield from self._storage(release)
             for version in self._versions():
@@ -83,14 +84,14 @@ class _Check:
             name for name in names if self.observed.ever(name) or (self.schedule.release(name, "added") or 0) > first
         ]
 
-    def _place(self, version: str, release: int) -> Place:
+    def _place(self, version: str, release: int) -> VersionState:
         known = None if self.observed is None else self.observed.place(version, release)
         return self.schedule.place(version, release) if known is None else known
 
-    def _finding(self, level: Level, release: int, version: str, problem: str, fix: str) -> Finding:
-        return Finding(level, self._crd, self.schedule.name(release), version, problem, fix)
+    def _finding(self, level: Level, release: int, version: str, problem: str, fix: str) -> TimelineFinding:
+        return TimelineFinding(level, self._crd, self.schedule.name(release), version, problem, fix)
 
-    def _storage(self, release: int) -> Iterator[Finding]:
+    def _storage(self, release: int) -> Iterator[TimelineFinding]:
         unknown = set() if self.observed is None else {*self.observed.places[release]}
         known = [version.name for version in self.schedule.policy.versions]
         for name in sorted(unknown - {*known}):
@@ -109,7 +110,7 @@ class _Check:
             fix = f"Keep {before[0]}: what it alone can say would be lost or stashed at every write"
             yield self._finding("unsafe", release, now[0], problem, fix)
 
-    def _missing(self, version: str, release: int) -> Iterator[Finding]:
+    def _missing(self, version: str, release: int) -> Iterator[TimelineFinding]:
         expected, place = self.schedule.place(version, release), self._place(version, release)
         if not expected.there or place.there:
             return
@@ -118,7 +119,7 @@ class _Check:
             problem = f"{version} was to be added in {at} and is not there"
             yield self._finding("missing", release, version, problem, f"Add {version}, or correct the policy")
 
-    def _serving(self, version: str, release: int) -> Iterator[Finding]:
+    def _serving(self, version: str, release: int) -> Iterator[TimelineFinding]:
         place = self._place(version, release)
         due, promised = self.schedule.release(version, "unserved"), self.schedule.promised[version]
         if place.served and due is not None and release >= due:
@@ -136,7 +137,7 @@ class _Check:
     def _was_served(self, version: str, release: int) -> bool:
         return release >= 0 and self._place(version, release).served
 
-    def _removal(self, version: str, release: int) -> Iterator[Finding]:
+    def _removal(self, version: str, release: int) -> Iterator[TimelineFinding]:
         place, due = self._place(version, release), self.schedule.release(version, "removed")
         if place.there:
             if due is not None and release >= due and not place.served:
@@ -176,7 +177,7 @@ class _Check:
         served_lately = any(self._place(version, earlier).served for earlier in span)
         return not served_lately
 
-    def _stored(self, version: str, release: int) -> Iterator[Finding]:
+    def _stored(self, version: str, release: int) -> Iterator[TimelineFinding]:
         stored = () if self.observed is None else self.observed.stored.get(release, ())
         if version in stored and not self._place(version, release).storage:
             problem = f"{version} is in status.storedVersions and is not the storage version"

@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-__all__ = ["EARLIER", "Policy", "PolicyError", "ReleaseEntry", "VersionEntry", "parse_policy"]
+__all__ = ["EARLIER", "PolicyError", "ReleaseEntry", "TimelinePolicy", "VersionEntry", "parse_policy"]
 
 #: Instead of the name of a release: before the first one of the list.
 EARLIER: Final = "earlier"
@@ -59,7 +59,7 @@ class VersionEntry(_Model):
     successor: str | None = None
 
 
-class Policy(_Model):
+class TimelinePolicy(_Model):
     """See the module. Counts are releases."""
 
     upgrade_skew: int = Field(alias="upgradeSkew", ge=1)
@@ -116,14 +116,14 @@ class Policy(_Model):
         return self
 
 
-def parse_policy(document: Any) -> Policy:
+def parse_policy(document: Any) -> TimelinePolicy:
     """Return the policy of a decoded YAML or JSON document.
 
     Raises:
         PolicyError: the policy cannot be used; the error has every defect.
     """
     try:
-        return Policy.model_validate(document)
+        return TimelinePolicy.model_validate(document)
     except ValidationError as error:
         raise PolicyError("; ".join(_sentence(each) for each in error.errors())) from error
 

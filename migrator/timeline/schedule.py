@@ -1,33 +1,91 @@
-"""When each step of a version's life is due, as the policy has it.
-
-- It is stored from the release that adds it on (``storageAfterAdded`` releases later), until its successor is.
-- It is unserved ``servedAfterSuccessor`` releases after the one that adds its successor (Kubernetes deprecation
-  policy).
-- It is removed once nobody who upgrades from as far back as is supported can still have objects or managedFields
-  entries of it. Those go when a release with a migrator runs while the version is neither served nor stored; while it
-  may be served again (``bufferReleases``) clients may write new ones. From the first release after that on it is kept
-  for as many releases as an upgrade may skip (``upgradeSkew``).
-
-Pure.
+"""When each step of a version's life is due by the policy, what CRDs of a release or of a live cluster say of their
+versions, and both as a table: a row per release, a column per version, as the issue of Cluster API shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
-from restow.migrator.timeline.observed import ABSENT, Place
-from restow.migrator.timeline.policy import EARLIER, Policy, VersionEntry
+from restow.crds import Crd
+from restow.migrator.timeline.policy import EARLIER, TimelinePolicy, VersionEntry
 
-__all__ = ["Schedule", "Step", "schedule"]
+__all__ = [
+    "ABSENT",
+    "Column",
+    "ObservedVersions",
+    "TimelineStep",
+    "VersionSchedule",
+    "VersionState",
+    "columns",
+    "notes",
+    "observe",
+    "schedule",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionState:
+    """What a version is in one release. A version that is not there is neither served nor stored."""
+
+    there: bool = True
+    served: bool = False
+    storage: bool = False
+
+
+ABSENT: Final = VersionState(there=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedVersions:
+    """One CRD through the releases that are known of it.
+
+    Attributes:
+        places: by the release's place in the policy's list, then by version.
+        stored: likewise the versions of ``status.storedVersions``; empty for manifests.
+    """
+
+    crd: str
+    places: Mapping[int, Mapping[str, VersionState]]
+    stored: Mapping[int, tuple[str, ...]]
+
+    @property
+    def first(self) -> int:
+        """The first release that is known."""
+        return min(self.places)
+
+    def place(self, version: str, release: int) -> VersionState | None:
+        """Return what a version is in a release, None if the release is not known."""
+        known = self.places.get(release)
+        return None if known is None else known.get(version, ABSENT)
+
+    def ever(self, version: str) -> bool:
+        """Say whether any known release has the version."""
+        return any(version in places for places in self.places.values())
+
+
+def observe(crds: Iterable[tuple[int, Crd]]) -> tuple[ObservedVersions, ...]:
+    """Gather CRDs, each with its release's place in the policy's list, by their names."""
+    places: dict[str, dict[int, Mapping[str, VersionState]]] = {}
+    stored: dict[str, dict[int, tuple[str, ...]]] = {}
+    for release, crd in crds:
+        places.setdefault(crd.name, {})[release] = MappingProxyType(
+            {version.name: VersionState(served=version.served, storage=version.storage) for version in crd.versions}
+        )
+        stored.setdefault(crd.name, {})[release] = crd.stored_versions
+    return tuple(
+        ObservedVersions(name, MappingProxyType(found), MappingProxyType(stored[name]))
+        for name, found in sorted(places.items())
+    )
+
 
 What = Literal["added", "storage", "unserved", "removed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimelineStep:
     """A step of a version's life.
 
     ``release`` is its place in the policy's list: -1 before it, more than it has after.
@@ -39,14 +97,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class VersionSchedule:
     """The steps of every version, by version and step; a step that never comes is not there.
 
     ``promised`` has, by version, the first release in which it need not be served any more, None if there is none.
     """
 
-    policy: Policy
-    steps: Mapping[str, Mapping[What, Step]]
+    policy: TimelinePolicy
+    steps: Mapping[str, Mapping[What, TimelineStep]]
     promised: Mapping[str, int | None]
 
     def release(self, version: str, what: What) -> int | None:
@@ -62,7 +120,7 @@ class Schedule:
             return self.policy.releases[release].name
         return f"{release - len(self.policy.releases) + 1} after {self.policy.releases[-1].name}"
 
-    def place(self, version: str, release: int) -> Place:
+    def place(self, version: str, release: int) -> VersionState:
         """Return what a version is in a release."""
 
         def reached(what: What) -> bool:
@@ -73,13 +131,13 @@ class Schedule:
             return ABSENT
         later = [each.name for each in self.policy.versions[self._position(version) + 1 :]]
         superseded = any(at is not None and at <= release for at in (self.release(name, "storage") for name in later))
-        return Place(served=not reached("unserved"), storage=reached("storage") and not superseded)
+        return VersionState(served=not reached("unserved"), storage=reached("storage") and not superseded)
 
     def _position(self, version: str) -> int:
         return next(index for index, each in enumerate(self.policy.versions) if each.name == version)
 
 
-def schedule(policy: Policy) -> Schedule:
+def schedule(policy: TimelinePolicy) -> VersionSchedule:
     """Return the schedule of all versions."""
     added = {version.name: policy.index(version.added) for version in policy.versions}
     storage = {
@@ -88,7 +146,7 @@ def schedule(policy: Policy) -> Schedule:
         else policy.index(version.storage)
         for version in policy.versions
     }
-    steps: dict[str, Mapping[What, Step]] = {}
+    steps: dict[str, Mapping[What, TimelineStep]] = {}
     promised: dict[str, int | None] = {}
     for position, version in enumerate(policy.versions):
         name, successor = version.name, version.successor or _next(policy, position)
@@ -102,20 +160,69 @@ def schedule(policy: Policy) -> Schedule:
             "removed": removed,
         }
         steps[name] = MappingProxyType(
-            {what: Step(name, what, release) for what, release in at.items() if release is not None}
+            {what: TimelineStep(name, what, release) for what, release in at.items() if release is not None}
         )
-    return Schedule(policy, MappingProxyType(steps), MappingProxyType(promised))
+    return VersionSchedule(policy, MappingProxyType(steps), MappingProxyType(promised))
 
 
-def _next(policy: Policy, position: int) -> str | None:
+def _next(policy: TimelinePolicy, position: int) -> str | None:
     later = policy.versions[position + 1 :]
     return later[0].name if later else None
 
 
-def _removed(policy: Policy, version: VersionEntry, unserved: int | None, successor_stored: int | None) -> int | None:
+def _removed(
+    policy: TimelinePolicy, version: VersionEntry, unserved: int | None, successor_stored: int | None
+) -> int | None:
     if version.removed is not None:
         return policy.index(version.removed)
     if unserved is None or successor_stored is None or policy.migrator_since is None:
         return None
     clean = max(unserved + policy.buffer_releases, successor_stored, policy.index(policy.migrator_since))
     return clean + policy.kept
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its versions, and a cell for each release."""
+
+    versions: tuple[str, ...]
+    cells: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """How the column is headed."""
+        return " + ".join(self.versions)
+
+
+def columns(schedule: VersionSchedule, first: int = 0) -> tuple[Column, ...]:
+    """Return the columns of all versions that are there in any release from ``first`` on."""
+    releases = range(first, len(schedule.policy.releases))
+    found: dict[tuple[VersionState, ...], list[str]] = {}
+    for version in schedule.policy.versions:
+        places = tuple(schedule.place(version.name, release) for release in releases)
+        if any(place.there for place in places):
+            found.setdefault(places, []).append(version.name)
+    return tuple(Column(tuple(names), tuple(map(_cell, places))) for places, names in found.items())
+
+
+def notes(schedule: VersionSchedule, release: int) -> str:
+    """Return what happens in a release: versions added, unserved and removed, and the migrator's coming."""
+    policy = schedule.policy
+    happened = []
+    if policy.migrator_since is not None and policy.index(policy.migrator_since) == release:
+        happened.append("migrator added")
+    for what in ("added", "unserved", "removed"):
+        names = [version.name for version in policy.versions if schedule.release(version.name, what) == release]
+        if names:
+            happened.append(f"{_together(names)} {what}")
+    return ", ".join(happened)
+
+
+def _together(names: Sequence[str]) -> str:
+    return " + ".join(names)
+
+
+def _cell(place: VersionState) -> str:
+    if not place.there:
+        return ""
+    return f"Served: {'true' if place.served else 'false'}" + (", Storage" if place.storage else "")

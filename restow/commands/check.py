@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
-from restow import options
+from restow.cli import options
+from restow.cli.exits import Exit, InputError
+from restow.cli.printing import echo, print_data, print_table, say
+from restow.cli.registries import load_graph
+from restow.cli.session import Session, run
 from restow.conversion import DefinitionError, Diagnostic, Graph
-from restow.conversion.suggest import Suggestion, suggestions
-from restow.conversion.verdicts import Verdicts, verdicts
+from restow.conversion.definition.losses import RuleLoss, rule_losses
+from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
-from restow.exits import Exit, InputError
 from restow.migrator import list_crds
-from restow.offline import flags as offline
-from restow.offline.crdfiles import crds_of
-from restow.printing import echo, print_data, print_table, say
-from restow.registries import load_graph
-from restow.session import Session, run
+from restow.offline import options as offline
+from restow.offline.options import crds_of
 
 
 @click.command("check")
@@ -111,7 +111,9 @@ def _drafts(spec: str, crds: Sequence[Crd]) -> list[Suggestion]:
 
 
 def _tell(checked: _Checked, form: str, *, report: bool) -> Exit:
-    rows = [] if checked.graph is None or not report else [v for k in checked.graph.kinds.values() for v in verdicts(k)]
+    rows = (
+        [] if checked.graph is None or not report else [v for k in checked.graph.kinds.values() for v in rule_losses(k)]
+    )
     if form != "table":
         print_data(_json(checked, rows, report=report), form)
     else:
@@ -119,7 +121,7 @@ def _tell(checked: _Checked, form: str, *, report: bool) -> Exit:
     return Exit.FAILURES if checked.findings else Exit.DONE
 
 
-def _show(checked: _Checked, rows: Sequence[Verdicts]) -> None:
+def _show(checked: _Checked, rows: Sequence[RuleLoss]) -> None:
     if checked.findings:
         found = ((f.kind, f.version or "-", f.path, f.problem, f.fix) for f in checked.findings)
         print_table(("kind", "version", "field", "problem", "fix"), found)
@@ -142,7 +144,7 @@ def _show(checked: _Checked, rows: Sequence[Verdicts]) -> None:
     say(against, style="green")
 
 
-def _json(checked: _Checked, rows: Sequence[Verdicts], *, report: bool) -> dict[str, Any]:
+def _json(checked: _Checked, rows: Sequence[RuleLoss], *, report: bool) -> dict[str, Any]:
     told: dict[str, Any] = {
         "crds": [crd.name for crd in checked.crds],
         "findings": [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from restow.printing import print_text
+from restow.cli.printing import print_text
 
 _PROGRAM = "restow"
 

@@ -8,23 +8,23 @@ from typing import Any
 
 import click
 
+from restow.cli.exits import Exit, InputError
+from restow.cli.files import ManifestSource, Unreadable, read_text, sources_of, write_text
+from restow.cli.printing import echo, print_data, print_text, say
 from restow.conversion import Graph
 from restow.conversion.manifests import (
     Converted,
-    NoTarget,
+    NoTargetVersion,
     NotYaml,
-    Outcome,
+    ObjectOutcome,
     Status,
     Targets,
     convert_manifest,
     write_yaml,
 )
 from restow.conversion.values import ABSENT
-from restow.exits import Exit, InputError
-from restow.offline import flags as offline
-from restow.offline.differences import Change, changes
-from restow.offline.files import Source, Unreadable, read_text, sources_of, write_text
-from restow.printing import echo, print_data, print_text, say
+from restow.offline import options as offline
+from restow.offline.differences import FieldChange, changes
 
 _SEPARATOR = "---\n"
 
@@ -64,7 +64,7 @@ def command(**flags: Any) -> None:
     loaded = offline.loaded(flags)
     try:
         targets = Targets.of(loaded.graph, flags["to"], loaded.crds)
-    except NoTarget as error:
+    except NoTargetVersion as error:
         raise InputError(f"--to: {error}") from error
     run = _Run(loaded.graph, targets, keeps_stash=not flags["no_stash"])
     for source in sources:
@@ -87,10 +87,10 @@ class _Run:
     graph: Graph
     targets: Targets
     keeps_stash: bool
-    converted: list[tuple[Source, str, Converted]] = field(default_factory=list)
+    converted: list[tuple[ManifestSource, str, Converted]] = field(default_factory=list)
     unread: bool = False
 
-    def convert(self, source: Source) -> None:
+    def convert(self, source: ManifestSource) -> None:
         """Convert one manifest; tell, and leave alone, what is none."""
         text = ""
         try:
@@ -101,7 +101,7 @@ class _Run:
             return
         self.converted.append((source, text, found))
 
-    def _leave(self, source: Source, text: str, error: Exception) -> None:
+    def _leave(self, source: ManifestSource, text: str, error: Exception) -> None:
         group = next((group for group in sorted(self.targets.groups) if f"{group}/" in text), None)
         guess = " but a template" if "{{" in text else ""
         reason = f"no YAML{guess}: {error.problem}" if isinstance(error, NotYaml) else str(error)
@@ -112,7 +112,7 @@ class _Run:
         say(f"{where}: left as it is, {reason}{hint}", style="red" if fatal else "yellow")
 
     @property
-    def changed(self) -> list[Source]:
+    def changed(self) -> list[ManifestSource]:
         """The manifests whose text is another one now."""
         return [source for source, text, found in self.converted if found.text != text]
 
@@ -198,7 +198,7 @@ class _Run:
         return Exit.DUE if check and self.changed else Exit.DONE
 
 
-def _sentences(outcome: Outcome) -> list[tuple[str, str]]:
+def _sentences(outcome: ObjectOutcome) -> list[tuple[str, str]]:
     """What there is to say of an object."""
     said = [(f"cannot be converted to {outcome.target}: {outcome.error}", "red")] if outcome.error else []
     said += [(warning, "yellow") for warning in outcome.warnings]
@@ -209,7 +209,7 @@ def _sentences(outcome: Outcome) -> list[tuple[str, str]]:
     return said
 
 
-def _inside(outcome: Outcome) -> str:
+def _inside(outcome: ObjectOutcome) -> str:
     return f" ({outcome.pointer})" if outcome.pointer else ""
 
 
@@ -234,7 +234,7 @@ def _list_of(documents: list[Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "items": documents}
 
 
-def _changes_json(source: Source, outcome: Outcome, changed: list[Change]) -> dict[str, Any]:
+def _changes_json(source: ManifestSource, outcome: ObjectOutcome, changed: list[FieldChange]) -> dict[str, Any]:
     return {
         "file": str(source),
         "line": outcome.line,

@@ -9,17 +9,15 @@ from typing import Any
 import click
 import msgspec
 
-from restow import options
+from restow.cli import options
+from restow.cli.exits import Exit, InputError
+from restow.cli.files import Found, found_in, sources_of
+from restow.cli.printing import console, echo, print_data, print_table, say, visible
 from restow.conversion import ObjectError
-from restow.conversion.explain import Explanation, Fate, How, Leaf, Steps, explain
-from restow.conversion.manifests import NoTarget, Targets
-from restow.conversion.path import pointed, pointer
-from restow.escapes import visible
-from restow.exits import Exit, InputError
-from restow.offline import flags as offline
-from restow.offline.files import sources_of
-from restow.offline.objects import Found, found_in
-from restow.printing import console, echo, print_data, print_table, say
+from restow.conversion.explain import Explanation, OriginKind, ResultLeaf, SourceLeaf, Steps, explain
+from restow.conversion.fieldpath import pointed, pointer
+from restow.conversion.manifests import NoTargetVersion, Targets
+from restow.offline import options as offline
 
 _VALUE_WIDTH = 40
 _STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
@@ -48,7 +46,7 @@ def command(**flags: Any) -> None:
     loaded = offline.loaded(flags)
     try:
         targets = Targets.of(loaded.graph, flags["to"], loaded.crds)
-    except NoTarget as error:
+    except NoTargetVersion as error:
         raise InputError(f"--to: {error}") from error
     explained: list[tuple[Found, Explanation]] = []
     code = Exit.DONE
@@ -93,7 +91,7 @@ def _steps(text: str) -> Steps:
     return tuple(steps)
 
 
-def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[Leaf], Sequence[Fate]]:
+def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[ResultLeaf], Sequence[SourceLeaf]]:
     """Return what there is to tell: all of it, or what is at or below a field, or came from there."""
     if why is None:
         return explanation.leaves, explanation.fates
@@ -106,7 +104,7 @@ def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[Leaf],
 
 
 def _show(
-    found: Found, explanation: Explanation, leaves: Sequence[Leaf], fates: Sequence[Fate], *, whole: bool
+    found: Found, explanation: Explanation, leaves: Sequence[ResultLeaf], fates: Sequence[SourceLeaf], *, whole: bool
 ) -> None:
     title = visible(f"{found.title}: {' -> '.join(explanation.route)}")
     console().print(title, style="bold", markup=False)
@@ -130,9 +128,9 @@ def _show(
         echo(f"The API server will fill in {filled}.")
 
 
-def _leaf_row(leaf: Leaf) -> tuple[str, ...]:
+def _leaf_row(leaf: ResultLeaf) -> tuple[str, ...]:
     origin = leaf.origin
-    sources = ", ".join(pointer(source) for source in origin.sources) if origin.how is not How.COPIED else ""
+    sources = ", ".join(pointer(source) for source in origin.sources) if origin.how is not OriginKind.COPIED else ""
     return leaf.pointer, _short(leaf.value), origin.how.value, sources or "-", "; ".join(origin.rules) or "-"
 
 
@@ -142,7 +140,7 @@ def _short(value: Any) -> str:
 
 
 def _json(
-    found: Found, explanation: Explanation, leaves: Sequence[Leaf], fates: Sequence[Fate], *, whole: bool
+    found: Found, explanation: Explanation, leaves: Sequence[ResultLeaf], fates: Sequence[SourceLeaf], *, whole: bool
 ) -> dict[str, Any]:
     told: dict[str, Any] = {
         "file": str(found.source),
@@ -164,7 +162,7 @@ def _json(
     return told
 
 
-def _leaf_json(leaf: Leaf) -> dict[str, Any]:
+def _leaf_json(leaf: ResultLeaf) -> dict[str, Any]:
     return {
         "pointer": leaf.pointer,
         "value": leaf.value,
@@ -174,6 +172,6 @@ def _leaf_json(leaf: Leaf) -> dict[str, Any]:
     }
 
 
-def _fate_json(fate: Fate) -> dict[str, Any]:
+def _fate_json(fate: SourceLeaf) -> dict[str, Any]:
     told = {"pointer": fate.pointer, "ending": fate.ending.value, "rule": fate.rule}
     return told | ({"where": fate.where} if fate.where else {}) | ({"reason": fate.reason} if fate.reason else {})

@@ -9,32 +9,32 @@ from typing import Any
 import click
 import msgspec
 
-from restow import options
+from restow.cli import options
+from restow.cli.exits import Exit, InputError
+from restow.cli.printing import print_data, print_table, say
+from restow.cli.progress import Progress
+from restow.cli.session import Session, run
 from restow.crds import Crd
-from restow.exits import Exit, InputError
-from restow.kube.retry import Patient
+from restow.kube.retry import RetryingCluster
 from restow.migrator import (
     CrdReport,
     Engine,
     Migration,
+    MigrationReport,
+    MigrationResult,
     Options,
-    Report,
-    Result,
     list_crds,
     refusal,
     what_is_proved,
 )
-from restow.migrator.halt import Halt
-from restow.printing import print_data, print_table, say
-from restow.progress import Progress
-from restow.session import Session, run
+from restow.migrator.engine.stop import RunStop
 
 EXITS = {
-    Result.SUCCEEDED: Exit.DONE,
-    Result.DRY_RUN: Exit.DONE,
-    Result.FAILED: Exit.FAILURES,
-    Result.REFUSED: Exit.REFUSED,
-    Result.UNREACHABLE: Exit.OUT_OF_REACH,
+    MigrationResult.SUCCEEDED: Exit.DONE,
+    MigrationResult.DRY_RUN: Exit.DONE,
+    MigrationResult.FAILED: Exit.FAILURES,
+    MigrationResult.REFUSED: Exit.REFUSED,
+    MigrationResult.UNREACHABLE: Exit.OUT_OF_REACH,
 }
 _COLUMNS = ("name", "storage", "stored", "objects", "rewritten", "translated", "remaining", "failed", "pruned", "time")
 _FAILURES_SHOWN = 20
@@ -120,7 +120,7 @@ async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str,
     stays: the report must name it, and the engine may know a way.
     """
     wanted, doubtful = [], set()
-    cluster = Patient(session.cluster, Halt(session.stop), patience_s=options.patience_s)
+    cluster = RetryingCluster(session.cluster, RunStop(session.stop), patience_s=options.patience_s)
     for crd in await list_crds(cluster):
         if why := refusal(crd, options.namespace):
             if not _work_due(crd, options):
@@ -139,14 +139,14 @@ def _work_due(crd: Crd, options: Options) -> bool:
     return crd.storage_migrating or unpruned or bool(what_is_proved(crd).doubt)
 
 
-def _exit(report: Report, left_out: frozenset[str]) -> Exit:
+def _exit(report: MigrationReport, left_out: frozenset[str]) -> Exit:
     """Return 3, and not 2, where nothing but CRDs of ``--all`` that were left out is refused."""
-    if report.result is Result.REFUSED and all(crd.name in left_out for crd in report.crds if crd.refused):
+    if report.result is MigrationResult.REFUSED and all(crd.name in left_out for crd in report.crds if crd.refused):
         return Exit.DUE
     return EXITS[report.result]
 
 
-def show(report: Report, form: str, left_out: frozenset[str] = frozenset()) -> None:
+def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozenset()) -> None:
     """Print a report as a table, JSON or YAML, and what needs words on stderr.
 
     Args:
@@ -162,11 +162,14 @@ def show(report: Report, form: str, left_out: frozenset[str] = frozenset()) -> N
         _explain(crd, left_out=crd.name in left_out)
     if left_out:
         say(f"Work is due on what was left out: {', '.join(sorted(left_out))}", style="red")
-    if report.result is not Result.REFUSED:  # told already, with the reason
-        say(report.result.value, style="red" if report.result in (Result.FAILED, Result.UNREACHABLE) else "green")
+    if report.result is not MigrationResult.REFUSED:  # told already, with the reason
+        say(
+            report.result.value,
+            style="red" if report.result in (MigrationResult.FAILED, MigrationResult.UNREACHABLE) else "green",
+        )
 
 
-def _write(report: Report, file: Path) -> None:
+def _write(report: MigrationReport, file: Path) -> None:
     try:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(report.to_json()), indent=2) + b"\n")
     except OSError as error:

@@ -11,21 +11,22 @@ from typing import Any
 import click
 import yaml
 
-from restow import completion, options, serving
-from restow.cloudprofile.controllers import Options
-from restow.cloudprofile.managementconfig import InvalidConfiguration, VersionManagement, read_configuration
-from restow.conversion.certificates import CertificateError
-from restow.conversion.server import BadCertificate, ServingCertificate, Webhook
-from restow.conversion.wiring import Address, Bundle, BundleError, Service
-from restow.exits import InputError
+from restow.cli import completion, options
+from restow.cli.exits import InputError
+from restow.cli.logs import log_to_stderr
+from restow.cli.printing import print_text
+from restow.cli.session import sentence
+from restow.cloudprofile.controllers import ControllerOptions
+from restow.cloudprofile.management.config import InvalidConfiguration, VersionManagement, read_configuration
+from restow.conversion.certificates import Address, Bundle, BundleError, Service
+from restow.conversion.certificates.ca import CertificateError
+from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
 from restow.kube import KubeError
-from restow.logs import log_to_stderr
 from restow.migrator import Targets
 from restow.operator import Files, Settings, run
 from restow.operator.family import configurations, crds
-from restow.ownca import at, read_address
-from restow.printing import print_text
-from restow.session import sentence
+from restow.webhook import serving
+from restow.webhook.authority import at, read_address
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -116,7 +117,7 @@ def _settings(flags: dict[str, Any]) -> Settings:
         InputError: the input cannot be used.
     """
 
-    def listen(webhook: Webhook, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
+    def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)
         sockets = serving.bound(flags["host"], flags["port"]), serving.bound(flags["host"], flags["metrics_port"])
         serving.tell(webhook, *sockets)
@@ -166,14 +167,14 @@ def _identity(flags: dict[str, Any]) -> Files | Address:
     raise click.UsageError(msg)
 
 
-def _controllers(flags: dict[str, Any]) -> Options | None:
+def _controllers(flags: dict[str, Any]) -> ControllerOptions | None:
     management = _management(flags["management"])
     if flags["apply_management"] and management is None:
         msg = "--apply-management applies a policy: give --management FILE too"
         raise click.UsageError(msg)
     if flags["no_controllers"]:
         return None
-    return Options(
+    return ControllerOptions(
         management=management,
         applies_management=flags["apply_management"],
         maintenance=flags["maintain_shoots"],

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from restow import options
-from restow.exits import Exit
-from restow.migrator import Survey, list_crds, read_crd, survey, what_is_proved
-from restow.printing import print_data, print_table, say
-from restow.session import Session, run
+from restow.cli import options
+from restow.cli.exits import Exit
+from restow.cli.printing import print_data, print_table, say
+from restow.cli.session import Session, run
+from restow.migrator import MigrationPlan, list_crds, plan, read_crd, what_is_proved
 
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000
@@ -27,7 +27,7 @@ class Telling:
         self._clock = clock
         self._told = clock()
 
-    def __call__(self, found: Survey) -> None:
+    def __call__(self, found: MigrationPlan) -> None:
         """Say it, unless something was said a moment ago."""
         now = self._clock()
         if now - self._told < _PERIOD:
@@ -94,27 +94,25 @@ def command(**flags: Any) -> None:
     sample = flags.pop("sample")
     chosen = options.migration_options(flags, concurrency=flags.pop("concurrency"), rate=flags.pop("rate"))
 
-    async def plan(session: Session) -> Exit:
+    async def plan_all(session: Session) -> Exit:
         if names is None:
             crds = await list_crds(session.cluster)
         else:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
         telling = Telling()
-        surveys = [
-            await survey(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds
-        ]
-        show(surveys, form)
-        return _exit(surveys, one_by_one=names is not None)
+        plans = [await plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds]
+        show(plans, form)
+        return _exit(plans, one_by_one=names is not None)
 
-    run(plan, kubeconfig=kubeconfig, context=context)
+    run(plan_all, kubeconfig=kubeconfig, context=context)
 
 
-def _exit(surveys: list[Survey], *, one_by_one: bool) -> Exit:
+def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
     """Tell what stands in the way. Of all CRDs of a cluster, some may well be in no state to be migrated."""
-    code = Exit.DUE if any(each.due for each in surveys) else Exit.DONE
-    if any(each.findings.fail for each in surveys):
+    code = Exit.DUE if any(each.due for each in plans) else Exit.DONE
+    if any(each.findings.fail for each in plans):
         code = Exit.FAILURES
-    for each in surveys:
+    for each in plans:
         if why := each.refused or each.unfinished:
             fatal = one_by_one or bool(each.unfinished)
             say(f"restow: {why}", style="red" if fatal else "yellow")
@@ -122,26 +120,26 @@ def _exit(surveys: list[Survey], *, one_by_one: bool) -> Exit:
     return code
 
 
-def show(surveys: list[Survey], form: str) -> None:
+def show(plans: list[MigrationPlan], form: str) -> None:
     """Print plans as a table with the reasons below it; or as JSON or YAML."""
     if form != "table":
-        print_data({"crds": [each.to_json() for each in surveys]}, form)
+        print_data({"crds": [each.to_json() for each in plans]}, form)
         return
     columns = ("name", "storage", "stored", "strategy", "objects", "due", "writes", "lists", "remaining")
-    print_table(columns, (_row(each) for each in surveys))
-    judged = [each for each in surveys if not each.refused and not each.unfinished]
-    for each in surveys:
+    print_table(columns, (_row(each) for each in plans))
+    judged = [each for each in plans if not each.refused and not each.unfinished]
+    for each in plans:
         if each in judged:
             for sentence in (*reasons(each), *costs(each)):
                 say(f"{each.crd.name}: {sentence}")
         _tell_findings(each)
-    if any(each.findings.fail for each in surveys):
+    if any(each.findings.fail for each in plans):
         say("Objects would fail: mend what is told above, then plan again.", style="bold")
     elif any(each.due for each in judged):
         say("Work is due: run restow migrate with the same arguments.", style="bold")
 
 
-def _tell_findings(found: Survey) -> None:
+def _tell_findings(found: MigrationPlan) -> None:
     """Errors last: they are what is looked for, and at the end of the output they are seen."""
     for finding in sorted(found.findings.listed, key=lambda each: each.fails):
         say(f"{found.crd.name}: {finding.message}", style="red" if finding.fails else "yellow")
@@ -149,7 +147,7 @@ def _tell_findings(found: Survey) -> None:
         say(f"{found.crd.name}: … and {count} findings more about {check.value}", style="yellow")
 
 
-def _row(found: Survey) -> tuple[str, ...]:
+def _row(found: MigrationPlan) -> tuple[str, ...]:
     crd = found.crd
     return (
         crd.name,
@@ -164,7 +162,7 @@ def _row(found: Survey) -> tuple[str, ...]:
     )
 
 
-def reasons(found: Survey) -> list[str]:
+def reasons(found: MigrationPlan) -> list[str]:
     """Say why each phase is due, and what will be done to whose entries."""
     crd, said = found.crd, []
     old = [name for name in crd.stored_versions if name != crd.storage.name]
@@ -177,7 +175,7 @@ def reasons(found: Survey) -> list[str]:
         said.append(f"every object is proved to be stored at {crd.storage.name}; status.storedVersions is to be pruned")
     for (version, treatment), count in sorted(found.entries.items()):
         said.append(f"{count} managedFields entries at {version}: {_TREATMENTS[treatment]}")
-    for (manager, version), count in sorted((found.stripped - found.foretold.stripped).items()):
+    for (manager, version), count in sorted((found.stripped - found.predicted.stripped).items()):
         said.append(f"{count} entries of {manager} at {version} cannot be carried over and would be stripped")
     if found.translations:
         how = "in this process" if found.in_process else "by the conversion webhook"
@@ -197,7 +195,7 @@ def reasons(found: Survey) -> list[str]:
     return said
 
 
-def costs(found: Survey) -> list[str]:
+def costs(found: MigrationPlan) -> list[str]:
     """Say what the migration will cost, and from what that is known."""
     cost = found.cost
     if not found.due:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from restow import completion, options
+from restow.cli import completion, options
+from restow.cli.exits import Exit
+from restow.cli.progress import Progress
+from restow.cli.session import Session, run
 from restow.commands.migrate import EXITS, show
-from restow.exits import Exit
 from restow.migrator import Migration, Phase
-from restow.progress import Progress
-from restow.session import Session, run
 
 
 @click.command("prune")

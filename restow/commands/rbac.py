@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import click
 
-from restow import completion, options
-from restow.conversion.wiring.address import Url
+from restow.cli import completion, options
+from restow.cli.printing import print_data, print_text
+from restow.conversion.certificates.decide.clientconfig import Url
 from restow.migrator import Engine
-from restow.printing import print_data, print_text
 from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
 _KEPT_IN: Final = "restow-webhook"
-"""Where the certificate of a webhook at a URL is kept (``restow.ownca``)."""
+"""Where the certificate of a webhook at a URL is kept (``restow.webhook.authority``)."""
 
 
 @click.command("rbac")

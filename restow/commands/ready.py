@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from restow import completion, options
-from restow.exits import Exit
-from restow.migrator import Readiness, look, read_crd
-from restow.printing import print_data, print_table, say
-from restow.session import Session, run
+from restow.cli import completion, options
+from restow.cli.exits import Exit
+from restow.cli.printing import print_data, print_table, say
+from restow.cli.session import Session, run
+from restow.migrator import Readiness, read_crd, ready
 
 
 @click.command("ready")
@@ -35,13 +35,13 @@ def command(
     restow ready widgets.example.com --drop v1alpha1
     """
 
-    async def ready(session: Session) -> Exit:
+    async def ask(session: Session) -> Exit:
         crd = (await read_crd(session.cluster, name)).crd
-        answer = await look(session.cluster, crd, version, api_servers=api_servers)
+        answer = await ready(session.cluster, crd, version, api_servers=api_servers)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE
 
-    run(ready, kubeconfig=kubeconfig, context=context)
+    run(ask, kubeconfig=kubeconfig, context=context)
 
 
 def show(answer: Readiness, form: str) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import click
 
-from restow import completion, options
+from restow.cli import completion, options
+from restow.cli.exits import Exit, InputError
+from restow.cli.printing import print_text, say
+from restow.cli.session import Session, run
 from restow.commands.status import state
 from restow.commands.timeline import read_policy
 from restow.crds import Crd
-from restow.exits import Exit, InputError
 from restow.migrator import list_crds, read_crd
-from restow.migrator.timeline import PolicyError, Schedule, check, observe, schedule
-from restow.printing import print_text, say
-from restow.report import Document, Plan, Run, RunError, parse_run, render
-from restow.report.gathering import look_at, profiles
-from restow.session import Session, run
+from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
+from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render
+from restow.report.cluster import look_at, profiles
 
 __all__ = ["command"]
 
@@ -100,14 +100,17 @@ def command(
     planned, at = (None, None) if policy_file is None else _read_plan(policy_file, release)
 
     if not asks:
-        _write(file, Document(made=datetime.now(UTC), release=version("restow"), run=ran, plan=_plan(planned, at, ())))
+        _write(
+            file,
+            ReportDocument(made=datetime.now(UTC), release=version("restow"), run=ran, plan=_plan(planned, at, ())),
+        )
         raise SystemExit(int(Exit.DONE))
 
     async def report(session: Session) -> Exit:
         cluster, made = session.cluster, datetime.now(UTC)
         crds = await list_crds(cluster) if everything else [(await read_crd(cluster, each)).crd for each in names]
         drawn, more = await profiles(cluster, made) if with_profiles else ((), 0)
-        document = Document(
+        document = ReportDocument(
             made=made,
             release=version("restow"),
             cluster=cluster.host,
@@ -126,7 +129,7 @@ def command(
     run(report, kubeconfig=kubeconfig, context=context)
 
 
-def _read_run(file: Path) -> Run:
+def _read_run(file: Path) -> RunReport:
     try:
         with click.open_file(str(file), "rb") as source:
             return parse_run(source.read())
@@ -134,7 +137,7 @@ def _read_run(file: Path) -> Run:
         raise InputError(f"{file} cannot be shown: {error}") from error
 
 
-def _read_plan(file: Path, release: str | None) -> tuple[Schedule, int | None]:
+def _read_plan(file: Path, release: str | None) -> tuple[VersionSchedule, int | None]:
     try:
         planned = schedule(read_policy(file))
         return planned, None if release is None else planned.policy.index(release)
@@ -142,18 +145,18 @@ def _read_plan(file: Path, release: str | None) -> tuple[Schedule, int | None]:
         raise InputError(f"{file}: {error}") from error
 
 
-def _plan(planned: Schedule | None, at: int | None, crds: Sequence[Crd]) -> Plan | None:
+def _plan(planned: VersionSchedule | None, at: int | None, crds: Sequence[Crd]) -> PolicyPlan | None:
     """The plan, checked against the CRDs of the cluster that have a version of it, if its release is known."""
     if planned is None:
         return None
     if at is None:
-        return Plan(planned, check(planned))
+        return PolicyPlan(planned, check(planned))
     known = {each.name for each in planned.policy.versions}
     observed = observe((at, crd) for crd in crds if known & {each.name for each in crd.versions})
-    return Plan(planned, check(planned, observed) if observed else (), at)
+    return PolicyPlan(planned, check(planned, observed) if observed else (), at)
 
 
-def _write(file: Path, document: Document) -> None:
+def _write(file: Path, document: ReportDocument) -> None:
     page = render(document)
     if file == _STDOUT:
         print_text(page)

@@ -9,14 +9,13 @@ from typing import Any
 import click
 import msgspec
 
+from restow.cli.exits import Exit, InputError
+from restow.cli.files import ManifestSource, Unreadable, found_in, read_text, sources_of
+from restow.cli.printing import echo, print_data, print_text, say
 from restow.conversion import ReviewError, convert_review
-from restow.conversion.manifests import NoTarget, NotYaml, Targets, read, write_yaml
-from restow.exits import Exit, InputError
-from restow.offline import flags as offline
+from restow.conversion.manifests import NoTargetVersion, NotYaml, Targets, read, write_yaml
+from restow.offline import options as offline
 from restow.offline.differences import changes
-from restow.offline.files import Source, Unreadable, read_text, sources_of
-from restow.offline.objects import found_in
-from restow.printing import echo, print_data, print_text, say
 
 _API_VERSION = "apiextensions.k8s.io/v1"
 
@@ -64,7 +63,7 @@ def command(**flags: Any) -> None:
     raise SystemExit(int(_tell(answer, flags["golden"], flags["output"])))
 
 
-def _body(source: Source) -> bytes:
+def _body(source: ManifestSource) -> bytes:
     """Return a review as JSON; one that is JSON is left as it is, byte for byte."""
     text = _text(source)
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
@@ -72,14 +71,14 @@ def _body(source: Source) -> bytes:
     return msgspec.json.encode(_data(source, text))
 
 
-def _text(source: Source) -> str:
+def _text(source: ManifestSource) -> str:
     try:
         return read_text(source)
     except Unreadable as error:
         raise InputError(f"{source}: {error}") from error
 
 
-def _data(source: Source, text: str) -> Any:
+def _data(source: ManifestSource, text: str) -> Any:
     try:
         documents = read(text.removeprefix("\ufeff"))
     except NotYaml as error:
@@ -97,19 +96,19 @@ def _tell(answer: Any, golden: Path | None, form: str) -> Exit:
             say(result["message"], style="red")
             return Exit.FAILURES
         return Exit.DONE
-    source = Source(golden, named=True)
+    source = ManifestSource(golden, named=True)
     found = changes(_data(source, _text(source)), answer)
     for change in found:
         echo(change.line())
     return Exit.FAILURES if found else Exit.DONE
 
 
-def _request(loaded: offline.Conversions, sources: list[Source], crd: str, to: str) -> dict[str, Any]:
+def _request(loaded: offline.Conversions, sources: list[ManifestSource], crd: str, to: str) -> dict[str, Any]:
     """Make a review of the objects of a kind, the same one each time."""
     group, kind = _kind(loaded, crd)
     try:
         target = Targets.of(loaded.graph, f"{group}/{to.rpartition('/')[2]}").versions.get((group, kind))
-    except NoTarget as error:
+    except NoTargetVersion as error:
         raise InputError(f"--to: {error}") from error
     if target is None:
         raise InputError(f"--to: {kind}.{group} has no version {to}")

@@ -12,24 +12,22 @@ from typing import Any
 import click
 import msgspec
 
-from restow import completion, options
+from restow.cli import completion, options
+from restow.cli.exits import Exit, InputError
+from restow.cli.files import found_in, sources_of
+from restow.cli.printing import echo, print_data, print_table, say
+from restow.cli.registries import load_graph
+from restow.cli.session import Session, run
 from restow.conversion import Graph, ObjectError
-from restow.conversion.roundtrip import Broken, is_forgiven, rounds
+from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_trips
 from restow.crds import Crd
-from restow.exits import Exit, InputError
 from restow.kube.resources import qualified_name
-from restow.migrator import Refused, Requests, list_crds, read_crd
-from restow.migrator.halt import Halt
-from restow.migrator.lister import list_objects
-from restow.offline import flags as offline
-from restow.offline.counting import Counting
-from restow.offline.crdfiles import crds_of
-from restow.offline.differences import Change, changes
-from restow.offline.files import sources_of
-from restow.offline.objects import found_in
-from restow.printing import echo, print_data, print_table, say
-from restow.registries import load_graph
-from restow.session import Session, run
+from restow.migrator import MigrationRefused, Requests, list_crds, read_crd
+from restow.migrator.engine.lister import list_objects
+from restow.migrator.engine.stop import RunStop
+from restow.offline import options as offline
+from restow.offline.differences import Counting, FieldChange, changes
+from restow.offline.options import crds_of
 
 _PAGE = 100
 _LISTED = 1000
@@ -109,11 +107,13 @@ def _look_at_files(tally: _Tally, counting: Counting, files: Iterable[Path], *, 
 
 async def _look_at_crd(tally: _Tally, counting: Counting, session: Session, crd: Crd, flags: dict[str, Any]) -> None:
     if (crd.group, crd.kind) not in tally.graph.kinds:
-        raise Refused(f"the registry does not convert {crd.kind}.{crd.group}")
+        raise MigrationRefused(f"the registry does not convert {crd.kind}.{crd.group}")
     if not crd.storage.served:
-        raise Refused(f"{crd.name} does not serve its storage version {crd.storage.name}, so it cannot be listed")
+        raise MigrationRefused(
+            f"{crd.name} does not serve its storage version {crd.storage.name}, so it cannot be listed"
+        )
     if flags["namespace"] and not crd.namespaced:
-        raise Refused(f"{crd.name} is not namespaced: leave --namespace out")
+        raise MigrationRefused(f"{crd.name} is not namespaced: leave --namespace out")
     counting.begin(crd.name)
     tally.kind(f"{crd.kind}.{crd.group}")
     resource = crd.resource_at(crd.storage.name)
@@ -122,7 +122,7 @@ async def _look_at_crd(tally: _Tally, counting: Counting, session: Session, crd:
         resource,
         page_size=flags["page_size"],
         requests=Requests(),
-        halt=Halt(session.stop),
+        stop=RunStop(session.stop),
         jitter=lambda seconds: seconds * random.uniform(0.8, 1.2),
         namespace=flags["namespace"],
         selector=flags["selector"],
@@ -151,8 +151,8 @@ class _Finding:
     namespace: str
     name: str
     where: str
-    broken: Broken
-    changes: tuple[Change, ...]
+    broken: BrokenLaw
+    changes: tuple[FieldChange, ...]
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class _Tally:
         counts = self.kind(f"{obj['kind']}.{group}")
         since = time.perf_counter()
         try:
-            found = rounds(self.graph, obj)
+            found = round_trips(self.graph, obj)
         except ObjectError as error:
             raise InputError(f"{where}: {error}") from error
         counts.seconds += time.perf_counter() - since
@@ -195,7 +195,7 @@ class _Tally:
                 self.unlisted += 1
 
 
-def _changes(broken: Broken) -> Iterable[Change]:
+def _changes(broken: BrokenLaw) -> Iterable[FieldChange]:
     if broken.before is None or broken.after is None:
         return []
     found = changes(broken.before, broken.after)

@@ -10,28 +10,29 @@ from typing import Any
 
 import click
 
-from restow import options, serving
+from restow.cli import options
+from restow.cli.exits import InputError
+from restow.cli.logs import log_to_stderr
+from restow.cli.registries import load_crds, load_graph
+from restow.cli.session import sentence
 from restow.conversion import Graph
-from restow.conversion.certificates.metrics import CertificateMetrics
+from restow.conversion.certificates import Service, stash_configuration, stash_name
+from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.server import (
     BadCertificate,
     Clients,
     Limits,
-    Phase,
     RestoreStash,
+    ServerPhase,
     ServingCertificate,
-    Webhook,
+    WebhookServer,
     conversions_by_crd,
     run_alone,
 )
-from restow.conversion.wiring import Service, stash_configuration, stash_name
 from restow.crds import Crd
-from restow.exits import InputError
 from restow.kube import KubeError
-from restow.logs import log_to_stderr
-from restow.ownca import OwnAuthority, at, keep, prepare, read_address
-from restow.registries import load_crds, load_graph
-from restow.session import sentence
+from restow.webhook import serving
+from restow.webhook.authority import OwnAuthority, at, keep, prepare, read_address
 
 _STEP = "conversion-stash"
 
@@ -48,15 +49,15 @@ class _Served:
     clients: Clients
     limits: Limits
 
-    def webhook(self) -> tuple[Webhook, ServingCertificate]:
+    def webhook(self) -> tuple[WebhookServer, ServingCertificate]:
         """Make what a process serves."""
-        webhook = Webhook(
+        webhook = WebhookServer(
             conversions_by_crd(self.graph, self.crds),
             mutating={_STEP: RestoreStash(self.graph, self.crds)},
             clients=self.clients,
             limits=self.limits,
         )
-        webhook.phase = Phase.SERVING
+        webhook.phase = ServerPhase.SERVING
         certificate = ServingCertificate(
             self.certificate, self.key, client_ca=self.client_ca, counts=webhook.counts, clock=webhook.clock
         )

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from restow import completion, options
+from restow.cli import completion, options
+from restow.cli.exits import Exit
+from restow.cli.printing import print_data, print_table
+from restow.cli.session import Session, run
 from restow.crds import Crd
-from restow.exits import Exit
 from restow.migrator import list_crds, read_crd, refusal, what_is_proved
-from restow.migrator.proof import ANNOTATION
-from restow.printing import print_data, print_table
-from restow.session import Session, run
+from restow.migrator.decide.proof import ANNOTATION
 
 
 @click.command("status")

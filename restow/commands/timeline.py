@@ -8,15 +8,19 @@ from typing import Any
 
 import click
 
-from restow import options
+from restow.cli import options
+from restow.cli.exits import Exit, InputError
+from restow.cli.files import documents_of
+from restow.cli.printing import print_data, print_table, say
+from restow.cli.registries import load_crds
+from restow.cli.session import Session, run
 from restow.crds import Crd
-from restow.exits import Exit, InputError
 from restow.migrator import list_crds
 from restow.migrator.timeline import (
-    Finding,
-    Policy,
     PolicyError,
-    Schedule,
+    TimelineFinding,
+    TimelinePolicy,
+    VersionSchedule,
     check,
     columns,
     notes,
@@ -24,10 +28,6 @@ from restow.migrator.timeline import (
     parse_policy,
     schedule,
 )
-from restow.offline.files import documents_of
-from restow.printing import print_data, print_table, say
-from restow.registries import load_crds
-from restow.session import Session, run
 
 _MANIFESTS = (".yaml", ".yml", ".json")
 _STYLES = {"unsafe": "bold red", "due": "yellow", "missing": "red"}
@@ -95,7 +95,7 @@ def command(
     run(live, kubeconfig=kubeconfig, context=context)
 
 
-def read_policy(file: Path) -> Policy:
+def read_policy(file: Path) -> TimelinePolicy:
     """Read a policy; ``-`` is stdin.
 
     Raises:
@@ -120,13 +120,13 @@ def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:
     return found
 
 
-def _finish(planned: Schedule, known: list[tuple[int, Crd]], first: int, form: str) -> Exit:
+def _finish(planned: VersionSchedule, known: list[tuple[int, Crd]], first: int, form: str) -> Exit:
     findings = check(planned, observe(known))
     show(planned, findings, first, form)
     return Exit.FAILURES if findings else Exit.DONE
 
 
-def show(planned: Schedule, findings: Sequence[Finding], first: int, form: str) -> None:
+def show(planned: VersionSchedule, findings: Sequence[TimelineFinding], first: int, form: str) -> None:
     """Print the timeline as a table with the findings below it; or as JSON or YAML."""
     shown = columns(planned, first)
     releases = list(enumerate(planned.policy.releases))[first:]
@@ -151,7 +151,7 @@ def show(planned: Schedule, findings: Sequence[Finding], first: int, form: str) 
         say(f"{finding.level}: {where}: {finding.problem}. {finding.fix}.", style=_STYLES[finding.level])
 
 
-def _data(planned: Schedule, findings: Sequence[Finding], first: int) -> Any:
+def _data(planned: VersionSchedule, findings: Sequence[TimelineFinding], first: int) -> Any:
     return {
         "releases": [
             {

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from restow import options
+from restow.cli import options
+from restow.cli.printing import print_data, print_table
 from restow.conversion.stash import FORMAT as STASH
 from restow.crds.cloudprofiles import documents
-from restow.migrator.native.migration import NATIVE_MIGRATIONS
-from restow.migrator.proof import FORMAT as PROOF
-from restow.printing import print_data, print_table
+from restow.migrator.decide.proof import FORMAT as PROOF
+from restow.migrator.engine.native import NATIVE_MIGRATIONS
 
 #: What the servers are asked in.
 _REVIEWS = {

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import TracebackType
+from typing import Any, Literal, Self
 
 import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
-from restow.conversion.path import pointer
+from restow.cli.printing import console
+from restow.conversion.fieldpath import pointer
 
-__all__ = ["Change", "changes"]
+__all__ = ["Counting", "FieldChange", "changes"]
+
 
 Kind = Literal["added", "removed", "changed"]
 _SIGNS = {"added": "+", "removed": "-", "changed": "~"}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldChange:
     """One field that is new, gone, or other than before. ``before`` and ``after`` are None where there is none."""
 
     kind: Kind
@@ -48,7 +54,7 @@ class Change:
         return shown
 
 
-def changes(before: Any, after: Any) -> list[Change]:
+def changes(before: Any, after: Any) -> list[FieldChange]:
     """Return what differs, in the order of the places."""
     from deepdiff import DeepDiff  # costs as much as the rest of the start
 
@@ -57,17 +63,66 @@ def changes(before: Any, after: Any) -> list[Change]:
     return [change for _, change in sorted(found, key=lambda pair: pair[0])]
 
 
-def _changes(kind: str, nodes: Any) -> Iterator[tuple[list[tuple[bool, Any]], Change]]:
+def _changes(kind: str, nodes: Any) -> Iterator[tuple[list[tuple[bool, Any]], FieldChange]]:
     for node in nodes:
         place = tuple(node.path(output_format="list"))
         order = [(isinstance(step, str), step) for step in place]
         if kind.endswith("_added"):
-            yield order, Change("added", place, after=node.t2)
+            yield order, FieldChange("added", place, after=node.t2)
         elif kind.endswith("_removed"):
-            yield order, Change("removed", place, before=node.t1)
+            yield order, FieldChange("removed", place, before=node.t1)
         else:
-            yield order, Change("changed", place, node.t1, node.t2)
+            yield order, FieldChange("changed", place, node.t1, node.t2)
 
 
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+_LINE_PERIOD = 5.0
+
+
+class Counting:
+    """Counts objects of one kind after the other; on stderr."""
+
+    def __init__(self) -> None:
+        self._console = console(stderr=True)
+        self._terminal = self._console.is_terminal
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            auto_refresh=False,
+        )
+        self._bar: TaskID | None = None
+        self._name = ""
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._terminal:
+            self._bars.stop()
+
+    def begin(self, name: str) -> None:
+        """Begin with another kind."""
+        self._name = name
+        if self._terminal:
+            self._bar = self._bars.add_task(name, total=None)
+
+    def at(self, done: int, total: int | None) -> None:
+        """Show how far it is; ``total`` as far as it is known."""
+        if self._terminal and self._bar is not None:
+            self._bars.update(self._bar, completed=done, total=total)
+            self._bars.refresh()
+        elif time.monotonic() - self._last >= _LINE_PERIOD:
+            self._last = time.monotonic()
+            of = f" of {total}" if total else ""
+            self._console.print(f"{self._name}: {done}{of} objects", markup=False)

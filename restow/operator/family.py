@@ -10,8 +10,8 @@ from typing import Any, Final
 from restow.cloudprofile.admission import admission_steps, webhook_configurations
 from restow.cloudprofile.conversions import graph
 from restow.conversion import Graph
-from restow.conversion.server import Clients, Limits, Webhook, conversions_by_crd
-from restow.conversion.wiring import Address, Bundle, client_config
+from restow.conversion.certificates import Address, Bundle, client_config
+from restow.conversion.server import Clients, Limits, WebhookServer, conversions_by_crd
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
 from restow.kube import Cluster
@@ -37,13 +37,13 @@ def conversions() -> Graph:
     return graph(crds())
 
 
-def webhook(cluster: Cluster, now: Callable[[], datetime], limits: Limits, clients: Clients) -> Webhook:
+def webhook(cluster: Cluster, now: Callable[[], datetime], limits: Limits, clients: Clients) -> WebhookServer:
     """Return conversion and admission on one server; ``cluster`` is where admission reads who refers to whom.
 
     Names of users' objects are for those only who have shown who they are.
     """
     steps = admission_steps(cluster, conversions(), crds(), now, tells_names=clients.admission)
-    return Webhook(
+    return WebhookServer(
         conversions_by_crd(conversions(), crds()),
         validating=steps.validating,
         mutating=steps.mutating,

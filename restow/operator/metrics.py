@@ -6,16 +6,16 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from restow.kube import ControllerDetails, ElectionDetails, Happening
-from restow.migrator.metrics import Metrics as MigrationMetrics
+from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent
+from restow.migrator.operate.metrics import MigrationMetrics
 
-__all__ = ["Metrics"]
+__all__ = ["OperatorMetrics"]
 
 _MIGRATOR: Final = "migrator"
 _BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 
 
-class Metrics:
+class OperatorMetrics:
     """Counts what hooks tell. No label has values that a user of the cluster can choose."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Metrics:
             "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry
         )
 
-    def controller(self, details: ControllerDetails) -> None:
+    def controller(self, details: ControllerEvent) -> None:
         """Count what a controller did."""
         name = details.controller
         if name not in self._seen:
@@ -70,19 +70,19 @@ class Metrics:
             self._reconciles.labels(name, "failed")
         self._queued.labels(name).set(details.queued)
         match details.happening:
-            case Happening.RECONCILED | Happening.FAILED:
-                result = "succeeded" if details.happening is Happening.RECONCILED else "failed"
+            case ControllerEventType.RECONCILED | ControllerEventType.FAILED:
+                result = "succeeded" if details.happening is ControllerEventType.RECONCILED else "failed"
                 self._reconciles.labels(name, result).inc()
                 self._seconds.labels(name).observe(details.seconds)
                 self._running.labels(name).set(details.running - 1)  # the one that just ended still counts
-            case Happening.INTERRUPTED if details.source is not None:
+            case ControllerEventType.INTERRUPTED if details.source is not None:
                 self._interruptions.labels(name, details.source.resource.full_name).inc()
 
     def ended(self, work: str) -> None:
         """Count that the controllers, the migrator or the keeping of certificates ended."""
         self._ends.labels(work).inc()
 
-    def election(self, details: ElectionDetails) -> None:
+    def election(self, details: ElectionEvent) -> None:
         """Note who leads; for one who does not, nothing waits."""
         self._leading.labels(details.lease).set(details.leading)
         self._transitions.labels(details.lease).set(details.transitions)

@@ -10,34 +10,45 @@ At the end the lease goes first, so that another replica leads at once; what is 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-from restow.cloudprofile.controllers import Options
+import msgspec
+
+from restow.cli.registries import graph_converters
+from restow.cloudprofile.controllers import ControllerOptions
 from restow.cloudprofile.controllers import run as run_controllers
-from restow.conversion.certificates import CertificateDetails, Certificates, Lifetimes
-from restow.conversion.certificates.files import CERTIFICATE, KEY
-from restow.conversion.certificates.metrics import CertificateMetrics
-from restow.conversion.server import Clients, Limits, Phase, ServingCertificate, Webhook, run_alone
-from restow.conversion.wiring import Address
-from restow.converters import graph_converters
-from restow.keeping import beside, keep_running
-from restow.kube import Cluster, LeaderElector, LeaseTiming, connect, unique_identity
+from restow.conversion.certificates import Address
+from restow.conversion.certificates.ca import CertificateDetails, Certificates, Lifetimes
+from restow.conversion.certificates.ca.metrics import CertificateMetrics
+from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.server import Clients, Limits, ServerPhase, ServingCertificate, WebhookServer, run_alone
+from restow.crds import Crd
+from restow.kube import Cluster, LeaderElector, LeaseTiming, PatchType, connect, unique_identity
 from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.resources import CRDS
 from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
 from restow.migrator import Options as MigrationOptions
 from restow.operator import family
-from restow.operator.installing import install_crds
-from restow.operator.metrics import Metrics
-from restow.ownca import OwnAuthority, at
+from restow.operator.metrics import OperatorMetrics
+from restow.webhook.authority import OwnAuthority, at
+from restow.webhook.supervise import keep_running, run_alongside
 
-__all__ = ["Files", "Settings", "run"]
+__all__ = [
+    "Files",
+    "Settings",
+    "install_crds",
+    "run",
+]
 
-Listen = Callable[[Webhook, ServingCertificate], tuple[socket.socket, socket.socket]]
+
+Listen = Callable[[WebhookServer, ServingCertificate], tuple[socket.socket, socket.socket]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class Settings:
     clients: Clients = field(default_factory=Clients)
     client_ca: Path | None = None
     limits: Limits = field(default_factory=Limits)
-    controllers: Options | None = field(default_factory=Options)
+    controllers: ControllerOptions | None = field(default_factory=ControllerOptions)
     migrate: Targets | None = None
     settle_s: float = SETTLE_S
     installs_crds: bool = False
@@ -119,7 +130,7 @@ class _Operator:
         self._files = files
         self._authority = authority
         self._identity = unique_identity()
-        self._metrics = Metrics()
+        self._metrics = OperatorMetrics()
         self._wiring_tried = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -138,10 +149,10 @@ class _Operator:
             clock=settings.clock,
         )
         listener, probes = settings.listen(webhook, serving)
-        webhook.phase = Phase.SERVING
+        webhook.phase = ServerPhase.SERVING
         # Not in one TaskGroup: nothing that goes wrong there may end the serving.
-        async with beside(self._work_until(stop)) as (working,):
-            async with beside(self._keep(serving)):
+        async with run_alongside(self._work_until(stop)) as (working,):
+            async with run_alongside(self._keep(serving)):
                 await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
             if self._wiring_tried.is_set():
                 await asyncio.wait([working])  # which releases the leases
@@ -231,3 +242,45 @@ class _Operator:
             clock=settings.clock,
         )
         await migrator.run_forever()
+
+
+_log = logging.getLogger(__name__)
+
+_MANAGER: Final = "restow-operator"
+_LOOK_EVERY: Final = 0.2  # seconds
+_PATIENCE: Final = 30.0  # seconds
+
+
+async def install_crds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Apply CRDs (server-side, not forced) and wait until they are served.
+
+    Raises:
+        Conflict: somebody else applies one with other values; the message names the fields.
+        KubeError: the API server cannot be asked, or refuses.
+        TimeoutError: they are not served in time.
+    """
+    names = []
+    for manifest in manifests:
+        name = manifest["metadata"]["name"]
+        body, params = msgspec.json.encode(manifest), {"fieldManager": _MANAGER}
+        await cluster.patch(CRDS, name, body, patch_type=PatchType.APPLY, params=params)
+        names.append(name)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            for name in names:
+                await _established(cluster, name)
+    except TimeoutError as error:
+        told = (
+            f"the CRDs {', '.join(names)} were applied, but not all are served after {_PATIENCE:g} s: see their status"
+        )
+        raise TimeoutError(told) from error
+    _log.info("applied the CRDs %s", ", ".join(names))
+
+
+async def _established(cluster: Cluster, name: str) -> None:
+    """Wait until a CRD is served."""
+    while True:
+        condition = Crd.from_document((await cluster.get(CRDS, name)).json()).conditions.get("Established")
+        if condition is not None and condition.status is True:
+            return
+        await asyncio.sleep(_LOOK_EVERY)

@@ -1,10 +1,10 @@
-"""The HTML page of ``restow report``: ``render`` a ``Document``.
+"""The HTML page of ``restow report``: ``render`` a ``ReportDocument``.
 
 ``gathering`` reads a live cluster; everything else is pure.
 """
 
-from restow.report.model import Document, Plan
+from restow.report.model import PolicyPlan, ReportDocument
 from restow.report.page import render
-from restow.report.run import Run, RunError, parse_run
+from restow.report.run import RunError, RunReport, parse_run
 
-__all__ = ["Document", "Plan", "Run", "RunError", "parse_run", "render"]
+__all__ = ["PolicyPlan", "ReportDocument", "RunError", "RunReport", "parse_run", "render"]

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from restow.cloudprofile.chart import Row, Window
-from restow.migrator.timeline import Finding, Schedule
-from restow.report.run import Run
+from restow.cloudprofile.versions.chart import ChartRow, ChartWindow
+from restow.migrator.timeline import TimelineFinding, VersionSchedule
+from restow.report.run import RunReport
 
-__all__ = ["CrdView", "Document", "OwnerRow", "Plan", "ProfileView", "State", "VersionRow"]
+__all__ = ["CrdView", "OwnerRow", "PolicyPlan", "ProfileView", "ReportDocument", "State", "VersionRow"]
 
 
 class State(StrEnum):
@@ -102,11 +102,11 @@ class CrdView:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PolicyPlan:
     """The schedule of a policy, what is wrong with it, and the release that the cluster runs, if that is known."""
 
-    schedule: Schedule
-    findings: tuple[Finding, ...]
+    schedule: VersionSchedule
+    findings: tuple[TimelineFinding, ...]
     at: int | None = None
 
 
@@ -116,13 +116,13 @@ class ProfileView:
 
     kind: str
     name: str
-    rows: tuple[Row, ...]
-    window: Window
+    rows: tuple[ChartRow, ...]
+    window: ChartWindow
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class ReportDocument:
     """All that one page shows.
 
     Attributes:
@@ -139,7 +139,7 @@ class Document:
     release: str
     cluster: str = ""
     crds: tuple[CrdView, ...] = ()
-    run: Run | None = None
-    plan: Plan | None = None
+    run: RunReport | None = None
+    plan: PolicyPlan | None = None
     profiles: tuple[ProfileView, ...] = ()
     more_profiles: int = 0

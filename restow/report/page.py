@@ -1,4 +1,4 @@
-"""A ``Document`` as one HTML page that needs nothing else: no network, no file beside it, no JavaScript.
+"""A ``ReportDocument`` as one HTML page that needs nothing else: no network, no file beside it, no JavaScript.
 
 Names of managers, objects and CRDs are other people's texts: the templates escape everything (autoescape), and the
 page's Content-Security-Policy lets no script and no style run but the page's own, by their hashes. Pure, but for
@@ -18,12 +18,12 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from restow.cloudprofile.chart import Row, svg_chart
-from restow.cloudprofile.lifecycle import Classification
+from restow.cloudprofile.versions.chart import ChartRow, svg_chart
+from restow.cloudprofile.versions.lifecycle import Classification
 from restow.migrator.timeline import columns, notes
-from restow.report.drawing import plan_chart
-from restow.report.model import Document, ProfileView, State, VersionRow
-from restow.report.summary import figures, remarks
+from restow.report.chart import plan_chart
+from restow.report.model import ProfileView, ReportDocument, State, VersionRow
+from restow.report.views import figures, remarks
 
 __all__ = ["render"]
 
@@ -31,7 +31,7 @@ _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 
 
-def render(document: Document) -> str:
+def render(document: ReportDocument) -> str:
     """Return the page."""
     style, script = _file("page.css"), _file("page.js")
     charts = [_chart(profile, document.made) for profile in document.profiles]
@@ -59,7 +59,7 @@ def render(document: Document) -> str:
     )
 
 
-def _title(document: Document) -> str:
+def _title(document: ReportDocument) -> str:
     if document.cluster:
         return f"Cluster {document.cluster.partition('://')[2] or document.cluster}"
     return "A migration run" if document.run is not None else "The life of API versions"
@@ -85,7 +85,7 @@ def _chart(profile: ProfileView, now: datetime) -> str:
     return svg_chart(f"{profile.kind} {profile.name}", profile.rows, profile.window, now).replace(_NAMESPACE, "", 1)
 
 
-def _stage(row: Row, now: datetime) -> dict[str, str]:
+def _stage(row: ChartRow, now: datetime) -> dict[str, str]:
     """What a version is now, and what is next, in words."""
     position = next((at for at, each in enumerate(row.segments) if now < each.end), len(row.segments) - 1)
     present = row.segments[position]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
-from restow.migrator import Counts, Requests
+from restow.migrator import ObjectCounts, Requests
 
-__all__ = ["MOST_FAILURES", "Run", "RunCrd", "RunError", "RunFailure", "parse_run"]
+__all__ = ["MOST_FAILURES", "RunCrd", "RunError", "RunFailure", "RunReport", "parse_run"]
 
 MOST_FAILURES = 200
 """Failed objects that a page lists for each CRD; the rest is counted."""
@@ -49,7 +49,7 @@ class RunCrd(_Shape, frozen=True):
     stored_versions_after: tuple[str, ...] = ()
     pruned: bool = False
     pruned_reason: str = ""
-    objects: Counts = msgspec.field(default_factory=Counts)
+    objects: ObjectCounts = msgspec.field(default_factory=ObjectCounts)
     requests: Requests = msgspec.field(default_factory=Requests)
     failures: tuple[RunFailure, ...] = ()
     stripped_owners: tuple[RunOwner, ...] = ()
@@ -70,17 +70,17 @@ class RunCrd(_Shape, frozen=True):
         return max(self.objects.failed, len(self.failures)) - len(self.shown_failures)
 
 
-class Run(_Shape, frozen=True):
-    """A run: ``Succeeded``, ``Failed``, ``Refused`` or ``DryRun``."""
+class RunReport(_Shape, frozen=True):
+    """A run: ``Succeeded``, ``Failed``, ``WiringRefused`` or ``DryRun``."""
 
     result: str
     crds: tuple[RunCrd, ...]
 
 
-_decoder = msgspec.json.Decoder(Run)
+_decoder = msgspec.json.Decoder(RunReport)
 
 
-def parse_run(text: bytes) -> Run:
+def parse_run(text: bytes) -> RunReport:
     """Return the run of a report's bytes.
 
     Raises:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from restow.crds import Crd, sort_versions
-from restow.migrator.proof import may_be_stored, what_is_proved
-from restow.migrator.readiness import Readiness, judge
-from restow.report.model import CrdView, OwnerRow, State, VersionRow
-from restow.report.tally import Tally
+from restow.migrator.decide.proof import may_be_stored, what_is_proved
+from restow.migrator.planning.ready import Readiness, judge
+from restow.report.cluster import OwnerCounts
+from restow.report.model import CrdView, OwnerRow, ReportDocument, State, VersionRow
+from restow.report.run import RunCrd
 
-__all__ = ["view"]
+__all__ = [
+    "Figure",
+    "Remark",
+    "figures",
+    "remarks",
+    "view",
+]
+
 
 _ASK_READY = (
     "this page looks at the objects of the CRD alone: restow ready {crd} --drop {version} asks the API servers as well"
@@ -20,7 +29,7 @@ _MOST_NAMED = 8
 """Managers named in a sentence; the table has all."""
 
 
-def view(crd: Crd, word: str, tally: Tally | None, unseen: str = "") -> CrdView:
+def view(crd: Crd, word: str, tally: OwnerCounts | None, unseen: str = "") -> CrdView:
     """Return what is to be said of a CRD.
 
     Args:
@@ -29,7 +38,7 @@ def view(crd: Crd, word: str, tally: Tally | None, unseen: str = "") -> CrdView:
         tally: what was counted; None where its objects could not be listed.
         unseen: the sentence why not.
     """
-    counted = Tally(crd.storage.api_version) if tally is None else tally
+    counted = OwnerCounts(crd.storage.api_version) if tally is None else tally
     versions = tuple(_version(crd, name, counted, seen=tally is not None) for name in _versions(crd, counted))
     return CrdView(
         name=crd.name,
@@ -48,7 +57,7 @@ def view(crd: Crd, word: str, tally: Tally | None, unseen: str = "") -> CrdView:
     )
 
 
-def _state(crd: Crd, tally: Tally, unseen: str) -> State:
+def _state(crd: Crd, tally: OwnerCounts, unseen: str) -> State:
     if unseen:
         return State.FAILED
     blocking = any(_standing(crd, version) != "served" for version in tally.by_version)
@@ -60,14 +69,14 @@ def _migrated(crd: Crd) -> bool:
     return crd.stored_versions == (crd.storage.name,) and not what_is_proved(crd).doubt
 
 
-def _versions(crd: Crd, tally: Tally) -> tuple[str, ...]:
+def _versions(crd: Crd, tally: OwnerCounts) -> tuple[str, ...]:
     """All versions that anything still speaks of, the highest first."""
     prefix = f"{crd.group}/"
     entries = [each.removeprefix(prefix) for each in tally.by_version if each.startswith(prefix)]
     return sort_versions({*(each.name for each in crd.versions), *crd.stored_versions, *entries})
 
 
-def _version(crd: Crd, name: str, tally: Tally, *, seen: bool) -> VersionRow:
+def _version(crd: Crd, name: str, tally: OwnerCounts, *, seen: bool) -> VersionRow:
     declared, may_be = crd.version(name), may_be_stored(crd)
     stored = name in may_be
     owned = tally.by_version[f"{crd.group}/{name}"]
@@ -111,7 +120,7 @@ def _verdict(crd: Crd, answer: Readiness, *, seen: bool) -> tuple[State, str]:
     return State.READY, "may be unserved, then removed" if found.served else "may be removed"
 
 
-def _named(crd: Crd, name: str, tally: Tally) -> dict[str, int]:
+def _named(crd: Crd, name: str, tally: OwnerCounts) -> dict[str, int]:
     """Objects by manager, as many as a sentence can hold."""
     version = f"{crd.group}/{name}"
     found = {manager: owner.objects for (manager, at), owner in tally.owners.items() if at == version}
@@ -123,7 +132,7 @@ def _named(crd: Crd, name: str, tally: Tally) -> dict[str, int]:
     return named | ({"other managers": rest} if rest else {})
 
 
-def _owners(crd: Crd, tally: Tally) -> Iterator[OwnerRow]:
+def _owners(crd: Crd, tally: OwnerCounts) -> Iterator[OwnerRow]:
     """The largest first."""
     for (manager, version), owner in sorted(tally.owners.items(), key=lambda each: (-each[1].objects, each[0])):
         yield _owner(crd, tally, manager, version, owner.objects, owner.newest)
@@ -132,7 +141,7 @@ def _owners(crd: Crd, tally: Tally) -> Iterator[OwnerRow]:
 
 
 def _owner(
-    crd: Crd, tally: Tally, manager: str, version: str, objects: int, newest: str, *, owners: int = 0
+    crd: Crd, tally: OwnerCounts, manager: str, version: str, objects: int, newest: str, *, owners: int = 0
 ) -> OwnerRow:
     standing = _standing(crd, version)
     return OwnerRow(
@@ -152,3 +161,104 @@ def _standing(crd: Crd, api_version: str) -> str:
     group, _, name = api_version.rpartition("/")
     found = crd.version(name) if group == crd.group else None
     return "removed" if found is None else "served" if found.served else "unserved"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number, and what it counts."""
+
+    label: str
+    value: str
+    state: State = State.SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence about something, usually a CRD."""
+
+    state: State
+    word: str
+    about: str
+    sentence: str
+
+
+def figures(document: ReportDocument) -> tuple[Figure, ...]:
+    """Return the figures that head the page."""
+    found = []
+    if document.crds:
+        versions = [version for crd in document.crds for version in crd.versions]
+        due = sum(crd.state is State.DUE for crd in document.crds)
+        old = sum(crd.old for crd in document.crds)
+        ready = sum(version.state is State.READY for version in versions)
+        found += [
+            Figure("CRDs", f"{len(document.crds):,}"),
+            Figure("objects", f"{sum(crd.objects or 0 for crd in document.crds):,}"),
+            Figure("CRDs with work due", f"{due:,}", State.DUE if due else State.SETTLED),
+            Figure("objects owned at other versions", f"{old:,}", State.DUE if old else State.SETTLED),
+            Figure("versions that may go", f"{ready:,}", State.READY if ready else State.SETTLED),
+        ]
+    if document.run is not None:
+        counts = [crd.objects for crd in document.run.crds]
+        failed = sum(each.failed for each in counts)
+        found += [
+            Figure("objects rewritten by the run", f"{sum(each.rewritten for each in counts):,}"),
+            Figure("failed in the run", f"{failed:,}", State.FAILED if failed else State.SETTLED),
+        ]
+    if document.profiles:
+        found.append(Figure("CloudProfiles", f"{len(document.profiles) + document.more_profiles:,}"))
+    return tuple(found)
+
+
+def remarks(document: ReportDocument) -> tuple[Remark, ...]:
+    """Return what to act on, failures first."""
+    order = [State.FAILED, State.DUE, State.READY, State.SETTLED]
+    return tuple(sorted(_remarks(document), key=lambda remark: order.index(remark.state)))
+
+
+def _remarks(document: ReportDocument) -> Iterator[Remark]:
+    if document.run is not None:
+        for ran in document.run.crds:
+            yield from _of_run(ran)
+    for crd in document.crds:
+        if crd.unseen:
+            yield Remark(State.FAILED, "not seen", crd.name, crd.unseen)
+        elif crd.stored != (crd.storage,):
+            others = ", ".join(name for name in crd.stored if name != crd.storage)
+            sentence = f"objects may be stored at {others}: run restow migrate {crd.name}"
+            yield Remark(State.DUE, "migration due", crd.name, sentence)
+        elif crd.state is State.DUE:
+            sentence = f"entries of versions that are no longer served remain: run restow migrate {crd.name}"
+            yield Remark(State.DUE, "migration due", crd.name, sentence)
+        for version in crd.versions:
+            if version.state is State.READY:
+                yield Remark(State.READY, version.verdict, crd.name, _may_go(version))
+    for finding in document.plan.findings if document.plan else ():
+        state = State.FAILED if finding.level == "unsafe" else State.DUE
+        about = " ".join(part for part in (finding.crd, finding.release) if part)
+        yield Remark(state, finding.level, about, f"{finding.problem}. {finding.fix}.")
+    for profile in document.profiles:
+        if profile.problem:
+            yield Remark(State.FAILED, "not drawn", f"{profile.kind} {profile.name}", profile.problem)
+
+
+def _may_go(version: VersionRow) -> str:
+    """Say so, and what a page has not looked at."""
+    checked = f"restow ready {version.crd} --drop {version.name} also looks for ownerReferences at it"
+    return f"{version.name} {version.verdict}, as far as its own objects show; {checked}"
+
+
+def _of_run(ran: RunCrd) -> Iterator[Remark]:
+    if ran.refused:
+        yield Remark(State.FAILED, "refused", ran.name, ran.refused)
+    if ran.unfinished:
+        yield Remark(State.FAILED, "unfinished", ran.name, ran.unfinished)
+    if ran.objects.failed:
+        yield Remark(State.FAILED, "failed", ran.name, f"{ran.objects.failed:,} objects could not be finished")
+    for owner in ran.stripped_owners:
+        sentence = f"{owner.entries:,} managedFields entries of {owner.manager} at {owner.api_version} were stripped"
+        yield Remark(State.DUE, "stripped", ran.name, sentence)
+    for owner in ran.kept_owners:
+        sentence = f"{owner.entries:,} managedFields entries of {owner.manager} at {owner.api_version} were kept"
+        yield Remark(State.SETTLED, "kept", ran.name, sentence)
+    for warning in ran.warnings:
+        yield Remark(State.DUE, "warning", ran.name, warning)

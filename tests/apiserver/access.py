@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.controlplane.plane import ControlPlane
-from restow.controlplane.users import User
+from restow.controlplane.users import ClusterUser
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import Invalid
@@ -57,14 +57,14 @@ class Access:
         self._cluster = cluster
         self._made: list[tuple[Resource, str, str | None]] = []
 
-    async def user(self, name: str, *rights: Right, namespace: str | None = None) -> User:
+    async def user(self, name: str, *rights: Right, namespace: str | None = None) -> ClusterUser:
         """A user with these rights and no other, everywhere or in one namespace; waits until they are in force."""
         user = self._plane.user(name)
         if rights:
             await self.grant(user, *rights, namespace=namespace)
         return user
 
-    async def grant(self, user: User, *rights: Right, namespace: str | None = None) -> None:
+    async def grant(self, user: ClusterUser, *rights: Right, namespace: str | None = None) -> None:
         """Give a user more rights."""
         prefix = "" if namespace else "cluster"
         name = f"{user.name}-{len(self._made)}"
@@ -83,7 +83,7 @@ class Access:
             for verb in right.verbs:
                 await until(lambda r=right, v=verb: self._allowed(user, r, v, namespace), f"{right} is not in force")
 
-    async def _allowed(self, user: User, right: Right, verb: str, namespace: str | None) -> bool:
+    async def _allowed(self, user: ClusterUser, right: Right, verb: str, namespace: str | None) -> bool:
         plural, _, subresource = right.resource.partition("/")
         asked = {"group": right.group, "resource": plural, "subresource": subresource, "verb": verb}
         attributes = asked | {"name": right.name, "namespace": namespace or ""}

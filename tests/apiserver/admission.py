@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from restow.controlplane.certificates import CertificateAuthority
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError
 from restow.kube.resources import Resource
@@ -38,7 +38,7 @@ async def asking(kind: Kind, folder: Path, operation: str, judge: Judge) -> Asyn
         response |= {} if status is None else {"status": status}
         return web.json_response({key: review[key] for key in ("apiVersion", "kind")} | {"response": response})
 
-    authority = CertificateAuthority.create("admission")
+    authority = ControlPlaneAuthority.create("admission")
     pair = authority.issue_server(["127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
     bundle = folder / "admission.pem"
     bundle.write_bytes(pair.certificate + pair.key)

@@ -15,9 +15,8 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from restow.controlplane.apiserver import ApiServer
-from restow.controlplane.commands import apiserver_command
+from restow.controlplane.commands import apiserver_command, free_ports
 from restow.controlplane.plane import ControlPlane
-from restow.controlplane.ports import free_ports
 
 _CRDS = b"/registry/apiextensions.k8s.io/customresourcedefinitions"
 _PREFACE = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")

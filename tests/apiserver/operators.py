@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import aiohttp
 
-from restow.conversion.certificates.store import SECRETS
-from restow.conversion.wiring import Bundle
+from restow.conversion.certificates import Bundle
+from restow.conversion.certificates.ca.store import SECRETS
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
 from restow.kube.client import HttpCluster

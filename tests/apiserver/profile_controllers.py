@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from restow.cloudprofile.controllers import Options, run
+from restow.cloudprofile.controllers import ControllerOptions, run
 from restow.kube.client import HttpCluster
 from restow.kube.clock import Clock
 from restow.kube.cluster import Cluster, PatchType, Reply
@@ -249,6 +249,8 @@ class World:
 async def running(cluster: Cluster, time: FixedTime, **options: Any) -> AsyncIterator[None]:
     """Run the controllers inside of the block."""
     async with asyncio.timeout(120), asyncio.TaskGroup() as group:
-        task = group.create_task(run(cluster, time.clock, Options(**{"resync": None, "grace": 0.5} | options)))
+        task = group.create_task(
+            run(cluster, time.clock, ControllerOptions(**{"resync": None, "grace": 0.5} | options))
+        )
         yield
         task.cancel()

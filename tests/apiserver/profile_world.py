@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from restow.cloudprofile.admission import admission_steps, webhook_configurations
-from restow.cloudprofile.controllers import Options, run
+from restow.cloudprofile.controllers import ControllerOptions, run
 from restow.cloudprofile.conversions import graph
-from restow.cloudprofile.lifecycle import status_of
-from restow.cloudprofile.rendering import render
+from restow.cloudprofile.profiles.rendering import render
+from restow.cloudprofile.versions.lifecycle import status_of
 from restow.controlplane.etcd import Etcd
-from restow.conversion.certificates.files import CERTIFICATE, KEY
-from restow.conversion.server import Phase, ServingCertificate, Webhook, bind, conversions_by_crd, run_alone
+from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.server import ServerPhase, ServingCertificate, WebhookServer, bind, conversions_by_crd, run_alone
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
 from restow.kube import connect
@@ -243,7 +243,7 @@ class Family(World):
     @asynccontextmanager
     async def controlled(self, **options: Any) -> AsyncIterator[None]:
         """Run the controllers inside of the block."""
-        chosen = Options(**{"resync": None, "grace": 0.5} | options)
+        chosen = ControllerOptions(**{"resync": None, "grace": 0.5} | options)
         task = asyncio.create_task(run(self.watched, self.time.clock, chosen), name="controllers")
         try:
             yield
@@ -280,7 +280,7 @@ class Service:
 
     def __init__(self, cluster: HttpCluster, clock: FixedTime, folder: Path) -> None:
         steps = admission_steps(cluster, _GRAPH, _GRAPH_CRDS, lambda: clock.at, tells_names=True)
-        self.webhook = Webhook(
+        self.webhook = WebhookServer(
             conversions_by_crd(_GRAPH, _GRAPH_CRDS),
             validating=steps.validating,
             mutating=steps.mutating,
@@ -318,7 +318,7 @@ class Service:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Serve inside of the block."""
-        self.webhook.phase = Phase.SERVING
+        self.webhook.phase = ServerPhase.SERVING
         never = asyncio.Event()
         serving = asyncio.create_task(
             run_alone(self.webhook, self._certificate, self._listener, self._probes, never), name="webhook"

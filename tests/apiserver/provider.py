@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from restow.conversion.wiring import Bundle
+from restow.conversion.certificates import Bundle
 from restow.crds.documents import load_documents
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType

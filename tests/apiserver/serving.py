@@ -14,10 +14,18 @@ from typing import Self
 import aiohttp
 
 from docs.examples.provider.conversions import CRDS, graph
-from restow.conversion.certificates.authority import Authority
-from restow.conversion.certificates.files import CERTIFICATE, KEY, install
-from restow.conversion.server import Limits, Phase, ServingCertificate, Webhook, bind, conversions_by_crd, run_alone
-from restow.conversion.wiring import Bundle
+from restow.conversion.certificates import Bundle
+from restow.conversion.certificates.ca.authority import Authority
+from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install
+from restow.conversion.server import (
+    Limits,
+    ServerPhase,
+    ServingCertificate,
+    WebhookServer,
+    bind,
+    conversions_by_crd,
+    run_alone,
+)
 from tests.restow.commandline import RESTOW
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +104,7 @@ class Local:
     """The same server in this process: it starts and ends the same way, but costs no time to start."""
 
     def __init__(self, folder: Path) -> None:
-        self.webhook = Webhook(conversions_by_crd(graph, CRDS), limits=Limits(drain_seconds=0.5))
+        self.webhook = WebhookServer(conversions_by_crd(graph, CRDS), limits=Limits(drain_seconds=0.5))
         counts, clock = self.webhook.counts, self.webhook.clock
         self._certificate = ServingCertificate(folder / CERTIFICATE, folder / KEY, counts=counts, clock=clock)
         self._listener, self._probes = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
@@ -104,7 +112,7 @@ class Local:
         self._ended = asyncio.Event()
         self.port: int = self._listener.getsockname()[1]
 
-    async def run(self, phase: Phase = Phase.SERVING) -> None:
+    async def run(self, phase: ServerPhase = ServerPhase.SERVING) -> None:
         """Serve until asked to stop."""
         self.webhook.phase = phase
         try:
@@ -114,7 +122,7 @@ class Local:
 
     async def ready(self) -> bool:
         """Whether it should get requests."""
-        return self.webhook.phase is Phase.SERVING
+        return self.webhook.phase is ServerPhase.SERVING
 
     async def stop(self) -> None:
         """Ask it to end, and wait until it has."""

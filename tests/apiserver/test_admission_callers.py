@@ -17,8 +17,8 @@ import aiohttp
 import pytest
 
 from restow.controlplane import ControlPlane
-from restow.controlplane.certificates import CertificateAuthority
-from restow.conversion.wiring import Bundle
+from restow.controlplane.users import ControlPlaneAuthority
+from restow.conversion.certificates import Bundle
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Invalid
@@ -189,7 +189,7 @@ async def test_an_api_server_shows_its_certificate_and_nobody_else_is_answered(
     tmp_path: Path, session: aiohttp.ClientSession
 ) -> None:
     """``kubeConfigFile`` is how an API server is told which certificate to show; docs/security.md says so."""
-    authority = CertificateAuthority.create("api-servers")
+    authority = ControlPlaneAuthority.create("api-servers")
     (tmp_path / "clients.pem").write_bytes(authority.certificate)
     pair = authority.issue_client("kube-apiserver", not_after=datetime.now(UTC) + timedelta(days=1))
     user = {

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
+from restow.cli.registries import GraphConverter
 from restow.controlplane.etcd import Etcd
-from restow.converters import GraphConverter
 from restow.crds import Crd
 from restow.kube.client import HttpCluster
 from restow.migrator import (
     CallbackFailed,
     CrdReport,
-    Happening,
     Migration,
     MigrationDetails,
+    MigrationEvent,
     Migrator,
     Moment,
     Options,
+    plan,
     read_crd,
-    survey,
 )
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind
@@ -90,12 +90,12 @@ async def test_a_converter_that_fails_ends_the_run_in_order_and_by_name(
         assert report.refused or "Faulty.convert raised" in report.unfinished
         assert await catalogs.stored_versions() == ["v1", "v2"]
 
-    survey_of = await survey(cluster, crd, NOW, Faulty(inner, "raises"), sample=None)
+    survey_of = await plan(cluster, crd, NOW, Faulty(inner, "raises"), sample=None)
     assert any("Faulty.convert raised KeyError" in finding.message for finding in survey_of.findings.listed)
     told: list[MigrationDetails] = []
     migrator = Migrator(cluster, [catalogs.name], NOW, hooks=[told.append], converters=Faulty(inner, "raises"))
     assert (await migrator.reconcile(catalogs.name)).requeue_after
-    assert told[-1].happening is Happening.FAILED
+    assert told[-1].happening is MigrationEvent.FAILED
     assert "Faulty.convert raised KeyError" in told[-1].message
     done = await Migration(cluster, NOW, converters=Faulty(inner, "")).migrate(catalogs.name)
     assert done.pruned and done.objects.listed == COUNT

@@ -12,7 +12,7 @@ from restow.commands.migrate import EXITS
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ServerError
 from restow.kube.resources import CRDS
-from restow.migrator import Migration, Options, Result
+from restow.migrator import Migration, MigrationResult, Options
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Impatient, Kind, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen
@@ -158,7 +158,7 @@ async def test_an_api_server_that_is_out_of_reach_is_waited_for_once(
         through_proxy, Options(settle_s=0.0, patience_s=60.0), chance=Impatient(), clock=lambda: next(now)
     )
     report = await migration.run([kind.name, other.name])
-    assert report.result is Result.UNREACHABLE and EXITS[report.result] == 4
+    assert report.result is MigrationResult.UNREACHABLE and EXITS[report.result] == 4
     first, second = report.crds
     assert first.unreachable == second.unreachable == through_proxy.host
     assert "cannot be reached any more" in first.unfinished and "was not begun" in second.unfinished

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.admission import webhook_configurations
-from restow.cloudprofile.admission.accessreview import review_verb
-from restow.cloudprofile.controllers import Options, run
-from restow.cloudprofile.managementconfig import VersionManagement
-from restow.cloudprofile.references import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference
-from restow.cloudprofile.usage import children_of, find_profile, shoots_of, shoots_of_family
+from restow.cloudprofile.admission.profiles import review_verb
+from restow.cloudprofile.controllers import ControllerOptions, run
+from restow.cloudprofile.management.config import VersionManagement
+from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, ProfileReference
+from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
 from restow.controlplane.plane import ControlPlane
-from restow.conversion.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, UserInfo
+from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, UserInfo
 from restow.kube.client import HttpCluster
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.controller import ControllerDetails, Happening
+from restow.kube.controller import ControllerEvent, ControllerEventType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
 from tests.apiserver.access import Access, Right
@@ -102,13 +102,13 @@ async def test_a_stage_start_needs_no_event(world: World, watched: Watched) -> N
     start = (datetime.now(UTC) + timedelta(seconds=3)).replace(microsecond=0)
     looked: list[datetime] = []
 
-    def note(details: ControllerDetails) -> None:
-        if details.happening is Happening.RECONCILED and details.key and details.key.name == "a":
+    def note(details: ControllerEvent) -> None:
+        if details.happening is ControllerEventType.RECONCILED and details.key and details.key.name == "a":
             looked.append(datetime.now(UTC))
 
     await world.profile("a", version("1.30.1", ("supported", start.strftime("%Y-%m-%dT%H:%M:%SZ"))))
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(run(watched, SYSTEM_CLOCK, Options(hook=note, resync=None)))
+        task = group.create_task(run(watched, SYSTEM_CLOCK, ControllerOptions(hook=note, resync=None)))
         await world.says("CloudProfile", "a", v1_30_1="unavailable")
         await world.says("CloudProfile", "a", v1_30_1="supported")
         task.cancel()
@@ -235,7 +235,7 @@ async def test_a_changed_object_is_looked_at_again(world: World, watched: Watche
 async def test_an_object_that_goes_is_no_failure(world: World, watched: Watched, time: FixedTime) -> None:
     """A profile that vanishes before its status is written is forgotten, and no failure is told."""
     found = await world.profile("a", version("1.30.1"))
-    told: list[ControllerDetails] = []
+    told: list[ControllerEvent] = []
     gone = asyncio.Event()
 
     async def vanish(_resource: Resource, name: str, subresource: str | None) -> None:
@@ -249,7 +249,7 @@ async def test_an_object_that_goes_is_no_failure(world: World, watched: Watched,
         await gone.wait()
         await world.profile("c", version("1.30.1"))
         await world.says("CloudProfile", "c", v1_30_1="supported")
-    assert not [details for details in told if details.happening is Happening.FAILED]
+    assert not [details for details in told if details.happening is ControllerEventType.FAILED]
     assert not await world.exists("CloudProfile", "a")
 
 
@@ -264,9 +264,9 @@ async def test_many_profiles_settle_without_a_storm(world: World, watched: Watch
         await world.profile(f"p{number}", *versions)
     looks = 0
 
-    def note(details: ControllerDetails) -> None:
+    def note(details: ControllerEvent) -> None:
         nonlocal looks
-        looks += details.happening is Happening.RECONCILED
+        looks += details.happening is ControllerEventType.RECONCILED
 
     async with running(watched, time, hook=note):
         statuses = "patch cloudprofiles/status"
@@ -461,4 +461,4 @@ async def test_missing_crds_end_the_run(cluster: HttpCluster, time: FixedTime) -
             return await super().list_page(elsewhere, namespace, **more)
 
     with pytest.raises(NotFound):
-        await run(Elsewhere(cluster), time.clock, Options())
+        await run(Elsewhere(cluster), time.clock, ControllerOptions())

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from restow.controlplane.certificates import CertificateAuthority
 from restow.controlplane.etcd import Etcd
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.crds.cloudprofiles import documents
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
@@ -139,7 +139,7 @@ async def test_applying_them_again_keeps_a_ca_bundle_that_an_installation_added(
         bundle: str | None = found["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle")
         return bundle
 
-    bundle = base64.b64encode(CertificateAuthority.create("webhook").certificate).decode()
+    bundle = base64.b64encode(ControlPlaneAuthority.create("webhook").certificate).decode()
     head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": CPFL}}
     await api.cluster.patch(
         CRDS,

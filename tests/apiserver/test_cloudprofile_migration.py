@@ -21,7 +21,7 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, Conflict, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import Migration, Options, Result
+from restow.migrator import Migration, MigrationResult, Options
 from tests.apiserver.kind import Document, entry_versions, owners, until
 from tests.apiserver.profile_controllers import BELL
 from tests.apiserver.profile_world import (
@@ -168,7 +168,7 @@ def carols(family: Family) -> Document:
 async def in_process(place: Place) -> None:
     """Migrate by the engine, in this process."""
     report = await Migration(place.family.cluster, Options(settle_s=0.0)).run(place.names)
-    assert report.result is Result.SUCCEEDED, [each.to_json() for each in report.crds]
+    assert report.result is MigrationResult.SUCCEEDED, [each.to_json() for each in report.crds]
 
 
 async def by_command(place: Place, *flags: str) -> None:

@@ -18,11 +18,11 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from restow.cloudprofile.controllers import Options, run
+from restow.cloudprofile.controllers import ControllerOptions, run
 from restow.controlplane.etcd import Etcd
 from restow.kube import connect
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.kube.controller import ControllerDetails, Happening
+from restow.kube.controller import ControllerEvent, ControllerEventType
 from tests.apiserver.kind import Document, until
 from tests.apiserver.profile_api import GROUP, alone, install, uninstall
 from tests.apiserver.profile_controllers import BELL, Watched
@@ -102,7 +102,7 @@ async def on_time(family: Family) -> AsyncIterator[Watched]:
     """Run the controllers by the real clock inside of the block."""
     watched = Watched(family.cluster)
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(run(watched, SYSTEM_CLOCK, Options(resync=None, grace=0.5)))
+        task = group.create_task(run(watched, SYSTEM_CLOCK, ControllerOptions(resync=None, grace=0.5)))
         yield watched
         task.cancel()
 
@@ -161,9 +161,9 @@ async def test_a_thousand_profiles_settle_without_a_storm(family: Family) -> Non
     await multiply(family, "many", PROFILES - 1)
     before, looks = asked.copy(), 0
 
-    def note(details: ControllerDetails) -> None:
+    def note(details: ControllerEvent) -> None:
         nonlocal looks
-        looks += details.happening is Happening.RECONCILED
+        looks += details.happening is ControllerEventType.RECONCILED
 
     async with family.controlled(hook=note):
         await reached(lambda: asked[STATUSES] - before[STATUSES], PROFILES)

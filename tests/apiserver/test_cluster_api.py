@@ -17,7 +17,7 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.crds.documents import load_documents
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Survey, read_crd, survey
+from restow.migrator import CrdReport, Migration, MigrationPlan, Options, plan, read_crd
 from tests.apiserver.kind import Document, entry_versions, owners, without_bookkeeping
 from tests.apiserver.published import PublishedKind
 from tests.apiserver.samples import LOSSY, Sample, Write, applied, carry_out, create_objects, status
@@ -42,10 +42,10 @@ class Upgrade:
         """The schemas of v1beta1 and v1beta2."""
         return rooted(self.kind.schemas["v1beta1"]), rooted(self.kind.schemas["v1beta2"])
 
-    async def survey(self, **options: Any) -> Survey:
+    async def survey(self, **options: Any) -> MigrationPlan:
         """What ``restow plan`` finds."""
         read = await read_crd(self.kind.cluster, self.kind.name)
-        return await survey(self.kind.cluster, read.crd, Options(**options))
+        return await plan(self.kind.cluster, read.crd, Options(**options))
 
     async def migrate(self, **options: Any) -> CrdReport:
         """Migrate; ``Kind`` has waited for the CRD to settle already."""

@@ -13,18 +13,15 @@ import pytest
 
 from restow.controlplane.plane import ControlPlane
 from restow.kube import Resource, connect
-from restow.kube.backoff import Backoff
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.controller import Controller, ControllerDetails, Happening, Result
-from restow.kube.election import LeaseTiming
-from restow.kube.elector import LeaderElector
+from restow.kube.controller import Controller, ControllerEvent, ControllerEventType, ReconcileResult, Source
 from restow.kube.errors import NotFound
+from restow.kube.leaderelection import LeaderElector, LeaseTiming
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, NAMESPACES
-from restow.kube.selection import Selection
-from restow.kube.sources import Key, Source
+from restow.kube.retry import Backoff
+from restow.kube.watch import Key, Selection, watch
 from restow.kube.watchevents import Added, Item, Listed, Modified
-from restow.kube.watching import watch
 from tests.apiserver.kind import Kind
 
 DEADLINE = 60.0
@@ -74,7 +71,7 @@ class Maps:
             resource = Resource(group, "v1", plural, namespaced=True)
             await self.cluster.create(resource, json.dumps(body).encode(), self.namespace)
 
-    def controller(self, reconcile: Callable[[Key], Awaitable[Result]], **options: Any) -> Controller:
+    def controller(self, reconcile: Callable[[Key], Awaitable[ReconcileResult]], **options: Any) -> Controller:
         options = {"backoff": QUICK, "label_selector": "restow-test=main", "grace": 0.0} | options
         return Controller(self.cluster, CONFIG_MAPS, reconcile, namespace=self.namespace, **options)
 
@@ -101,10 +98,10 @@ async def test_what_happens_to_an_object_is_reconciled(maps: Maps) -> None:
     """Objects that were there, and each create, update and delete, bring the reconciler to look at the object."""
     looks: asyncio.Queue[tuple[Key, dict[str, str] | None]] = asyncio.Queue()
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         assert key.namespace == maps.namespace
         looks.put_nowait((key, await maps.data(key.name)))
-        return Result()
+        return ReconcileResult()
 
     await maps.create("before", x="0")
     async with running(maps.controller(reconcile)):
@@ -121,13 +118,13 @@ async def test_requeue_after(maps: Maps) -> None:
     """A reconciler that asks to look again is called again without any event, until it asks no more."""
     looked, done = 0, asyncio.Event()
 
-    async def reconcile(_key: Key) -> Result:
+    async def reconcile(_key: Key) -> ReconcileResult:
         nonlocal looked
         looked += 1
         if looked == 3:
             done.set()
-            return Result()
-        return Result(requeue_after=0.01)
+            return ReconcileResult()
+        return ReconcileResult(requeue_after=0.01)
 
     await maps.create("a")
     async with running(maps.controller(reconcile)):
@@ -139,9 +136,9 @@ async def test_resync(maps: Maps) -> None:
     """With a resync every object is looked at again and again although nothing happens."""
     looks: asyncio.Queue[Key] = asyncio.Queue()
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         looks.put_nowait(key)
-        return Result()
+        return ReconcileResult()
 
     await maps.create("a")
     await maps.create("b")
@@ -153,35 +150,35 @@ async def test_resync(maps: Maps) -> None:
 
 async def test_failures_are_retried_and_told(maps: Maps, caplog: pytest.LogCaptureFixture) -> None:
     """An exception neither stops the controller nor loses the key, and its values stay out of the log."""
-    told: list[ControllerDetails] = []
+    told: list[ControllerEvent] = []
     done = asyncio.Event()
 
-    def hook(details: ControllerDetails) -> None:
+    def hook(details: ControllerEvent) -> None:
         told.append(details)
-        if details.happening is Happening.RECONCILED:
+        if details.happening is ControllerEventType.RECONCILED:
             done.set()
         raise RuntimeError("a broken hook")
 
-    async def reconcile(_key: Key) -> Result:
-        failures = sum(details.happening is Happening.FAILED for details in told)
+    async def reconcile(_key: Key) -> ReconcileResult:
+        failures = sum(details.happening is ControllerEventType.FAILED for details in told)
         if failures == 0:
             raise ValueError("hunter2")
         if failures == 1:
             raise asyncio.CancelledError  # of something that it awaited, not of the worker
         if failures == 2:
             return None  # type: ignore[return-value] # what a careless reconciler does
-        return Result(requeue_after=3600.0)
+        return ReconcileResult(requeue_after=3600.0)
 
     await maps.create("a")
     async with running(maps.controller(reconcile, hook=hook, name="fickle")):
         await done.wait()
-    assert told[0].happening is Happening.LISTED
+    assert told[0].happening is ControllerEventType.LISTED
     about = [details for details in told if details.key == maps.key("a")]
     assert [(details.happening, details.failures) for details in about] == [
-        (Happening.FAILED, 1),
-        (Happening.FAILED, 2),
-        (Happening.FAILED, 3),
-        (Happening.RECONCILED, 0),
+        (ControllerEventType.FAILED, 1),
+        (ControllerEventType.FAILED, 2),
+        (ControllerEventType.FAILED, 3),
+        (ControllerEventType.RECONCILED, 0),
     ]
     assert [type(details.error) for details in about[:2]] == [ValueError, asyncio.CancelledError]
     assert (about[3].requeue_after, about[3].controller, about[3].running) == (3600.0, "fickle", 1)
@@ -194,19 +191,19 @@ async def test_a_key_is_in_one_worker_at_a_time_and_no_event_is_lost(maps: Maps)
     entered, leave = asyncio.Queue[str | None](), asyncio.Semaphore(0)
     inside = 0
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         nonlocal inside
         inside += 1
         assert inside == 1
         entered.put_nowait((await maps.data(key.name) or {}).get("x"))
         await leave.acquire()
         inside -= 1
-        return Result()
+        return ReconcileResult()
 
-    failures: list[ControllerDetails] = []
+    failures: list[ControllerEvent] = []
 
-    def hook(details: ControllerDetails) -> None:
-        if details.happening is Happening.FAILED:
+    def hook(details: ControllerEvent) -> None:
+        if details.happening is ControllerEventType.FAILED:
             failures.append(details)
 
     await maps.create("a", x="1")
@@ -228,10 +225,10 @@ async def test_workers_reconcile_different_keys_at_once(maps: Maps) -> None:
     both = asyncio.Barrier(2)
     met = asyncio.Event()
 
-    async def reconcile(_key: Key) -> Result:
+    async def reconcile(_key: Key) -> ReconcileResult:
         await both.wait()
         met.set()
-        return Result()
+        return ReconcileResult()
 
     await maps.create("a")
     await maps.create("b")
@@ -243,9 +240,9 @@ async def test_other_sources(maps: Maps) -> None:
     """Events of other objects bring the keys that they stand for, now and before; unreadable ones bring none."""
     looks: asyncio.Queue[str] = asyncio.Queue()
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         looks.put_nowait(key.name)
-        return Result()
+        return ReconcileResult()
 
     def owner(item: Item) -> list[Key]:
         return [maps.key(item.json()["data"]["owner"])]
@@ -268,7 +265,7 @@ async def test_cancellation_lets_running_reconciles_finish(maps: Maps, ends_in_t
     started, release = asyncio.Event(), asyncio.Event()
     ended: list[str] = []
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         started.set()
         try:
             await release.wait()
@@ -276,7 +273,7 @@ async def test_cancellation_lets_running_reconciles_finish(maps: Maps, ends_in_t
             ended.append(f"{key.name} cancelled")
             raise
         ended.append(key.name)
-        return Result()
+        return ReconcileResult()
 
     await maps.create("a")
     await maps.create("b")
@@ -297,7 +294,7 @@ async def test_a_second_cancellation_hurries(maps: Maps) -> None:
     """A leader whose lease others may take cannot wait for the grace: the second cancellation ends it at once."""
     started, ended = asyncio.Event(), asyncio.Event()
 
-    async def reconcile(_key: Key) -> Result:
+    async def reconcile(_key: Key) -> ReconcileResult:
         started.set()
         try:
             await asyncio.Event().wait()
@@ -321,9 +318,9 @@ async def test_a_controller_can_run_again(maps: Maps) -> None:
     """A leader that lost and won again runs its controllers again, and they look at everything anew."""
     looks: asyncio.Queue[Key] = asyncio.Queue()
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         looks.put_nowait(key)
-        return Result()
+        return ReconcileResult()
 
     await maps.create("a")
     controller = maps.controller(reconcile)
@@ -336,9 +333,9 @@ async def test_a_controller_under_an_elector(maps: Maps) -> None:
     """A controller is a leader's body as it is: stopped when the lease is taken away, run anew when it is won again."""
     looks: asyncio.Queue[Key] = asyncio.Queue()
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         looks.put_nowait(key)
-        return Result()
+        return ReconcileResult()
 
     await maps.create("a")
     timing = LeaseTiming(lease_duration=60, renew_deadline=40.0, retry_period=0.1)
@@ -357,8 +354,8 @@ async def test_a_controller_under_an_elector(maps: Maps) -> None:
 async def test_a_source_that_is_not_served_stops_the_controller(maps: Maps) -> None:
     """A typo or a version that is gone is an error of its own type, and what runs gets its grace all the same."""
 
-    async def reconcile(_key: Key) -> Result:
-        return Result()
+    async def reconcile(_key: Key) -> ReconcileResult:
+        return ReconcileResult()
 
     missing = Source(Selection(Resource("nowhere.example.com", "v1", "things", namespaced=True)), lambda _item: [])
     async with asyncio.timeout(DEADLINE):
@@ -371,11 +368,11 @@ async def test_a_restart_of_the_api_server_is_survived(maps: Maps, control_plane
     states: dict[str, dict[str, str] | None] = {}
     changed = asyncio.Condition()
 
-    async def reconcile(key: Key) -> Result:
+    async def reconcile(key: Key) -> ReconcileResult:
         states[key.name] = await maps.data(key.name)
         async with changed:
             changed.notify_all()
-        return Result()
+        return ReconcileResult()
 
     async def until(**expected: dict[str, str] | None) -> None:
         async with changed:

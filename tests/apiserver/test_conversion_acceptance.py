@@ -1,4 +1,4 @@
-"""``restow.conversion.wiring.acceptance`` says of an answer what a real API server says of the very same answer."""
+"""``restow.conversion.reviews.responsechecks`` judges an answer as a real API server does."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.wiring import Bundle
-from restow.conversion.wiring.acceptance import Rejected, Sent, accept
+from restow.conversion.certificates import Bundle
+from restow.conversion.reviews.responsechecks import ResponseRejected, SentReview, accept
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CRDS, Resource
@@ -123,11 +123,11 @@ class Spoiled:
         """What ``accept`` says of the last answer: the error, or the object."""
         request = self.asked["request"]
         version = self.asked["apiVersion"].rpartition("/")[2]
-        sent = Sent(request["uid"], request["desiredAPIVersion"], tuple(request["objects"]), version)
+        sent = SentReview(request["uid"], request["desiredAPIVersion"], tuple(request["objects"]), version)
         content_type = self.answered.headers.get("Content-Type", "")
         try:
             [got] = accept(sent, status=self.answered.status, content_type=content_type, body=self.answered.body)
-        except Rejected as error:
+        except ResponseRejected as error:
             return str(error), None
         return "", got
 

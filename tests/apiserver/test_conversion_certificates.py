@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from restow.controlplane.plane import ControlPlane
-from restow.conversion.certificates import CertificateDetails, Certificates, Lifetimes, Step
-from restow.conversion.certificates.store import SECRETS
-from restow.conversion.wiring import Address, Bundle, NotAnswering, Url, bundle_of, probe, read_crd
+from restow.conversion.certificates import Address, Bundle, NotAnswering, Url, bundle_of, probe, read_crd
+from restow.conversion.certificates.ca import CertificateDetails, Certificates, Lifetimes, RotationStep
+from restow.conversion.certificates.ca.store import SECRETS
 from restow.crds import Crd
 from restow.kube import PatchType, connect
 from restow.kube.client import HttpCluster
@@ -37,7 +37,7 @@ class Kept:
     """Certificates of one replica, and what they did."""
 
     def __init__(self, cluster: HttpCluster, folder: Path, port: int, *, poll: float = 0.2) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[RotationStep] = []
         self.details: CertificateDetails | None = None
         self.certificates = Certificates(
             cluster,
@@ -117,7 +117,7 @@ async def test_no_request_fails_over_a_rotation_of_the_ca(cluster: HttpCluster, 
             assert Bundle.from_pem(authority["ca.crt"]) == bundle_of(crd)
             assert (folders[0] / "tls.crt").read_bytes() == (folders[1] / "tls.crt").read_bytes() == leaf["tls.crt"]
             taken = [step for each in kept for step in each.steps]
-            assert taken.count(Step.PROMOTE) == taken.count(Step.FORGET) == 1
+            assert taken.count(RotationStep.PROMOTE) == taken.count(RotationStep.FORGET) == 1
         finally:
             for task in tasks:
                 task.cancel()

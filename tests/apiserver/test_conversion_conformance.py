@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from restow.conversion.testing.conformance import Outcome, Samples, Severity, run
+from restow.conversion.testing.conformance import CaseOutcome, Samples, Severity, run
 from restow.crds import Crd
 from tests.apiserver.provider import CACHES, GATEWAYS, manifest
 from tests.apiserver.serving import certified, serving
@@ -26,4 +26,4 @@ async def test_the_restow_server_is_conformant(name: str, tmp_path: Path) -> Non
         report = await run(url, bundle.pem, samples, idle_s=2.0)
     assert report.conformant, report.table()
     assert not report.failed(Severity.SHOULD), report.table()
-    assert report.count(Outcome.SKIPPED) <= 2, yaml.safe_dump(report.to_json())
+    assert report.count(CaseOutcome.SKIPPED) <= 2, yaml.safe_dump(report.to_json())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from restow.conversion.server import Phase, Webhook
+from restow.conversion.server import ServerPhase, WebhookServer
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError
@@ -98,21 +98,21 @@ async def test_clients_wait_for_a_webhook_that_starts(cluster: HttpCluster, tmp_
     bundle = certified(tmp_path)
     provider, server = Provider(cluster), Local(tmp_path)
     async with asyncio.TaskGroup() as group:
-        group.create_task(server.run(Phase.STARTING))
+        group.create_task(server.run(ServerPhase.STARTING))
         try:
             await provider.create_crd(GATEWAYS, webhook(url_of(server.port, GATEWAYS), bundle))
             creating = asyncio.create_task(provider.create(GATEWAYS, "v1alpha1", "early", {"host": "a"}))
             await until(lambda: refused(server.webhook), "the API server did not ask")
             assert not creating.done()
-            server.webhook.phase = Phase.SERVING
+            server.webhook.phase = ServerPhase.SERVING
             assert (await creating)["spec"] == {"host": "a"}
             assert (await provider.get(GATEWAYS, "v1", "early"))["spec"] == {"hosts": ["a"]}
         finally:
-            server.webhook.phase = Phase.SERVING
+            server.webhook.phase = ServerPhase.SERVING
             await provider.remove()
             await server.stop()
 
 
-async def refused(converting: Webhook) -> bool:
+async def refused(converting: WebhookServer) -> bool:
     """Whether the webhook has told somebody to come again."""
     return bool(converting.counts.snapshot().counters["restow_webhook_refused_total", "starting"])

@@ -12,14 +12,13 @@ import pytest
 import pytest_asyncio
 
 from restow.controlplane.etcd import Etcd
-from restow.conversion.wiring import Bundle
+from restow.conversion.certificates import Bundle
 from restow.kube import connect
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, Conflict
 from restow.kube.resources import CRDS
-from restow.kube.selection import Selection
+from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Deleted, Listed, Modified
-from restow.kube.watching import watch
 from tests.apiserver.kind import entry_versions, owners, until
 from tests.apiserver.provider import (
     CACHES,

@@ -9,17 +9,9 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.wiring import (
-    Bundle,
-    NotAnswering,
-    Refused,
-    Url,
-    Wiring,
-    bundle_of,
-    unwire,
-    wire,
-)
-from restow.conversion.wiring.ownership import FIELD_MANAGER
+from restow.conversion.certificates import Bundle, NotAnswering, Url, Wiring, WiringRefused, bundle_of, unwire
+from restow.conversion.certificates import apply as wire
+from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
@@ -151,7 +143,7 @@ async def test_what_gitops_applies_is_left_to_it(
 ) -> None:
     """Two that write one field take turns for ever, and every turn rebuilds the watch caches."""
     await gitops(provider.cluster, shipped(GATEWAYS, instance.port, stranger(tmp_path)))
-    with pytest.raises(Refused, match=r"caBundle of .* is applied by gitops"):
+    with pytest.raises(WiringRefused, match=r"caBundle of .* is applied by gitops"):
         await wire(provider.cluster, GATEWAYS, Wiring(bundle))
     assert await untouched(provider)
 
@@ -190,7 +182,7 @@ async def test_unwiring(provider: Provider, instance: Instance, bundle: Bundle) 
     await wire(provider.cluster, GATEWAYS, Wiring(bundle))
     await provider.served(GATEWAYS)
     await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a"]})
-    with pytest.raises(Refused, match=r"\.spec\.[\w.]+ differs between v1 and v1beta1"):
+    with pytest.raises(WiringRefused, match=r"\.spec\.[\w.]+ differs between v1 and v1beta1"):
         await unwire(provider.cluster, GATEWAYS)
     served = await provider.crd(GATEWAYS)
     for version in served["spec"]["versions"]:

@@ -9,7 +9,7 @@ import pytest
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import Migration, Options, Report, Result
+from restow.migrator import Migration, MigrationReport, MigrationResult, Options
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Fault, Proxy, Seen
 
@@ -67,5 +67,5 @@ async def test_a_crd_that_is_deleted_in_mid_run_is_one_sentence(
         f"{kind.name} was deleted during the run, and its objects with it: there is nothing left to migrate"
     )
     assert not report.failures and not report.refused and not report.pruned
-    assert Report((report,)).result is Result.FAILED
+    assert MigrationReport((report,)).result is MigrationResult.FAILED
     assert moment == "prune" or writes < COUNT, "objects that are gone were asked for one by one"

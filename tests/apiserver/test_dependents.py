@@ -18,9 +18,9 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound, TooManyRequests
 from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, NAMESPACES, Resource
-from restow.migrator import Migration, Options, Readiness, Refused, look, read_crd
-from restow.migrator.dependents.found import Dependents, NotLookedAt, Owner
-from restow.migrator.dependents.search import find_dependents
+from restow.migrator import Migration, MigrationRefused, Options, Readiness, read_crd
+from restow.migrator import ready as ask_ready
+from restow.migrator.planning.ownerreferences import NotLookedAt, OwnerVersion, VersionReferences, find_owner_references
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen, Truncate
@@ -77,13 +77,13 @@ async def old(kind: Kind) -> Kind:
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str = OLD) -> Readiness:
     """Look, as ``restow ready`` does."""
-    return await look(cluster, (await read_crd(cluster, kind.name)).crd, version)
+    return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version)
 
 
-async def search(cluster: HttpCluster, kind: Kind, version: str = OLD) -> Dependents:
+async def search(cluster: HttpCluster, kind: Kind, version: str = OLD) -> VersionReferences:
     """The search alone."""
-    owner = Owner(f"{kind.group}/{version}", "Widget")
-    return (await find_dependents(cluster, [owner]))[owner]
+    owner = OwnerVersion(f"{kind.group}/{version}", "Widget")
+    return (await find_owner_references(cluster, [owner]))[owner]
 
 
 async def test_objects_of_every_resource_are_found(
@@ -156,7 +156,7 @@ async def test_references_at_a_version_that_has_gone_are_found(
 ) -> None:
     """Whoever removed a version too early has to find what is left; a name that never was stays refused."""
     await old.change(old.document(storage=NEW, versions=(NEW,)))
-    with pytest.raises(Refused, match=f"has no version {OLD}"):
+    with pytest.raises(MigrationRefused, match=f"has no version {OLD}"):
         await ready(cluster, old)
     await dependent.made(CONFIG_MAPS, f"a.{old.group}")
     answer = await ready(cluster, old)
@@ -170,8 +170,8 @@ async def test_one_search_reads_each_resource_once_by_metadata(
 ) -> None:
     """The content of Secrets must not travel, and a large cluster must not be listed once for each question."""
     await dependent.made(SECRETS, f"a.{old.group}", stringData={"a": "hidden"})
-    owners = [Owner(f"{old.group}/{version}", "Widget") for version in (OLD, NEW)]
-    found = await find_dependents(through_proxy, owners)
+    owners = [OwnerVersion(f"{old.group}/{version}", "Widget") for version in (OLD, NEW)]
+    found = await find_owner_references(through_proxy, owners)
     assert [found[owner].count for owner in owners] == [1, 0]
     lists = [seen for seen in proxy.seen if seen.is_list and "continue" not in seen.query]  # the first page of each
     built_in = [
@@ -190,7 +190,7 @@ async def test_it_goes_on_page_by_page_through_faults(
     old: Kind, through_proxy: HttpCluster, proxy: Proxy, dependent: Dependent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An API server that is busy for a moment must not hide a page."""
-    monkeypatch.setattr("restow.migrator.dependents.search._PAGE", 2)
+    monkeypatch.setattr("restow.migrator.planning.ownerreferences._PAGE", 2)
     for number in range(5):
         await dependent.made(CONFIG_MAPS, f"a{number}.{old.group}")
 

@@ -23,8 +23,8 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Invalid, NotFound
 from restow.kube.resources import CRDS, Resource
-from restow.migrator import CrdReport, Engine, Migration, Options, Report, Result, read_crd
-from restow.migrator.native.migration import native_name
+from restow.migrator import CrdReport, Engine, Migration, MigrationReport, MigrationResult, Options, read_crd
+from restow.migrator.engine.native import native_name
 from restow.rbac import Asked, Command, grants
 from tests.apiserver.access import Access
 from tests.apiserver.accounts import Accounts
@@ -210,7 +210,7 @@ async def test_native_stores_and_restow_proves_translates_and_counts(world: Worl
         proxy.hook = hook
         async with world.touching(kind):
             report = await migrate(through, kind, Engine.NATIVE)
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert at_first_write == {"v1beta1": COUNT}, "the cluster had stored them before restow wrote anything"
     assert report.engine == "native"
     assert report.requests.write == report.objects.translated == COUNT // 2
@@ -230,7 +230,7 @@ async def test_a_failed_one_is_neither_believed_nor_left_pruned(world: World) ->
     await access.refuse_updates(kind, "v1beta1", ["w02"])
     async with world.touching(kind):
         report = await migrate(world.cluster, kind, Engine.NATIVE)
-    assert Report((report,)).result is Result.FAILED
+    assert MigrationReport((report,)).result is MigrationResult.FAILED
     assert [failure.name for failure in report.failures] == ["w02"]
     assert any("failed" in warning and "restow wrote what it had left" in warning for warning in report.warnings)
     assert await versions(kind) == {"v1alpha1": 1, "v1beta1": COUNT - 1}
@@ -253,7 +253,7 @@ async def test_what_somebody_elses_failed_one_pruned_is_not_believed(world: Worl
     assert "v1alpha1" in await versions(kind)
     await admitted(access, kind)
     report = await migrate(world.cluster, kind)
-    assert Report((report,)).result is Result.SUCCEEDED
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED
     assert report.objects.listed == COUNT
     await assert_all_done(kind)
     assert (await migrate(world.cluster, kind)).requests.list == 0, "from then on our own mark is believed"
@@ -275,10 +275,10 @@ async def test_beside_an_active_one_it_is_refused_and_auto_waits(world: World) -
         assert refused.requests.list == 0
     stuck = await migrate(world.cluster, kind, Engine.AUTO, native_patience_s=0.2)
     assert "StorageVersionMigration active is still running" in stuck.unfinished
-    assert Report((stuck,)).result is Result.FAILED
+    assert MigrationReport((stuck,)).result is MigrationResult.FAILED
     async with world.touching(kind):
         report = await migrate(world.cluster, kind, Engine.AUTO)
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert report.engine == "direct"
     assert any("was waited for" in warning for warning in report.warnings)
     assert "Succeeded" in await world.conditions("active"), "somebody else's is not deleted"
@@ -298,7 +298,7 @@ async def test_a_condition_that_a_deleted_one_left_is_no_reason_to_wait_for_ever
     await world.cluster.delete(NATIVE, "deleted")
     assert (await read_crd(world.cluster, kind.name)).crd.storage_migrating
     report = await migrate(world.cluster, kind)
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert any("no StorageVersionMigration of it is at work" in warning for warning in report.warnings)
     await assert_all_done(kind)
 
@@ -312,7 +312,7 @@ async def test_where_it_would_never_end_it_is_not_used(world: World) -> None:
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     assert "v1gamma1" in entry_versions((await kind.stored())["default/w03"])
     report = await migrate(world.cluster, kind, Engine.NATIVE)
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert any("1 objects" in warning and "never ends" in warning for warning in report.warnings)
     assert await world.names(kind) == set()
     await assert_all_done(kind)
@@ -323,7 +323,7 @@ async def test_a_new_default_does_not_become_the_cluster_s_own(world: World) -> 
     kind = await world.take(default=True)
     async with world.touching(kind):
         report = await migrate(world.cluster, kind, Engine.NATIVE)
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert "Retain" in {found["spec"].get("policy") for found in (await kind.stored()).values()}, "the default is new"
     await assert_all_done(kind)
 
@@ -347,7 +347,7 @@ async def test_after_a_kill_the_migration_that_is_under_way_is_taken_up_again(wo
         await asyncio.sleep(0.1)
         assert await world.names(kind) <= made
         report = await task
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     assert report.requests.write == COUNT // 2
     await assert_all_done(kind)
 
@@ -381,7 +381,7 @@ async def test_the_rights_of_the_engine_native(world: World, tmp_path: Path) -> 
                 report = await migrate(cluster, kind, Engine.NATIVE)
             said = " ".join((report.refused, report.unfinished, *report.warnings))
             assert "storageversionmigrations" in said and f"cannot {missing.verb}" in said, said
-            assert (Report((report,)).result is Result.SUCCEEDED) == bool(missing.optional)
+            assert (MigrationReport((report,)).result is MigrationResult.SUCCEEDED) == bool(missing.optional)
         assert await world.names(kind), "nobody was allowed to delete it"
     finally:
         await accounts.remove()

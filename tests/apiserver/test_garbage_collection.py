@@ -16,7 +16,8 @@ from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
 from restow.kube.errors import NotFound
 from restow.kube.resources import CONFIG_MAPS
-from restow.migrator import Migration, Options, Readiness, look, read_crd
+from restow.migrator import Migration, Options, Readiness, read_crd
+from restow.migrator import ready as ask_ready
 from tests.apiserver.kind import Kind, until
 
 OLD, NEW = "v1alpha1", "v1beta1"
@@ -100,7 +101,7 @@ async def family(kind: Kind) -> Family:
 
 async def ready(kind: Kind) -> Readiness:
     """May v1alpha1 go."""
-    return await look(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, OLD)
+    return await ask_ready(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, OLD)
 
 
 async def test_dependents_need_the_version_that_they_name(kind: Kind, family: Family) -> None:

@@ -12,9 +12,9 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Result, read_crd, survey
-from restow.migrator.lostowners import ANNOTATION
-from restow.migrator.report import Report
+from restow.migrator import CrdReport, Migration, MigrationResult, Options, plan, read_crd
+from restow.migrator.engine.lostowners import ANNOTATION
+from restow.migrator.model.report import MigrationReport
 from tests.apiserver.kind import Kind, entry_versions, owners
 from tests.apiserver.proxy import Answer, Body, Fault, Proxy, Reset, Seen, Truncate, proxy_before
 
@@ -84,7 +84,7 @@ async def test_a_flip_in_mid_run_is_noticed(stored_old: Kind, proxy: Proxy, thro
     report = await migrate(through_proxy, kind, passes=1)
     assert not report.pruned
     assert "storage version" in report.pruned_reason and "changed from v1beta1 to v1alpha1" in report.pruned_reason
-    assert Report((report,)).result is Result.FAILED
+    assert MigrationReport((report,)).result is MigrationResult.FAILED
     assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
 
 
@@ -322,7 +322,7 @@ async def test_owners_that_were_lost_are_told_until_there_are_some_again(
     async def warnings(**options: object) -> list[str]:
         ran = await migrate(cluster, kind, **options)
         assert not ran.failures
-        planned = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=0)
+        planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=0)
         assert not planned.findings.fail and planned.warnings == ran.warnings
         return ran.warnings
 

@@ -13,7 +13,7 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Moment, Options, Report, Result
+from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Moment, Options
 from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen
 from tests.restow.commandline import RESTOW
@@ -159,7 +159,7 @@ async def test_a_server_that_goes_away_ends_the_run_with_a_sentence(
     options = Options(settle_s=0.0, concurrency=1, page_size=10, patience_s=60.0)
     migration = Migration(through_proxy, options, clock=lambda: now, chance=Impatient())
     report = await migration.migrate(kind.name)
-    assert Report((report,)).result is Result.UNREACHABLE and not report.pruned
+    assert MigrationReport((report,)).result is MigrationResult.UNREACHABLE and not report.pruned
     assert report.unreachable == through_proxy.host
     assert "cannot be reached any more" in report.unfinished
     assert report.objects.failed <= 2

@@ -20,9 +20,8 @@ import yaml
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.election import LeaseTiming
-from restow.kube.elector import ElectionDetails, LeaderElector, unique_identity
 from restow.kube.errors import NotFound
+from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
 from restow.kube.resources import LEASES
 from tests.apiserver.kind import until
 from tests.apiserver.proxy import Fault, Proxy, Seen
@@ -40,7 +39,7 @@ class Stage:
         self.leading: list[str] = []
         self.history: list[str] = []
         self.changed = asyncio.Condition()
-        self.told: list[ElectionDetails] = []
+        self.told: list[ElectionEvent] = []
 
     def elector(self, identity: str, cluster: HttpCluster | None = None, **options: Any) -> LeaderElector:
         options = {"timing": QUICK, "hook": self.told.append} | options
@@ -131,8 +130,8 @@ async def test_the_first_leads_and_its_release_lets_the_next_lead(stage: Stage) 
 KILLED = """
 import asyncio, sys
 from restow.kube import connect
-from restow.kube.election import LeaseTiming
-from restow.kube.elector import LeaderElector
+from restow.kube.leaderelection import LeaseTiming
+from restow.kube.leaderelection import LeaderElector
 
 async def lead():
     print("leads", flush=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from restow.controlplane.certificates import CertificateAuthority
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Phase, Report, Result, Scope
+from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Phase, Scope
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Proxy, Seen, proxy_before
 from tests.apiserver.webhook import ConvertedKind, Webhook
@@ -33,7 +33,7 @@ async def converted(cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webho
 async def migrate(cluster: HttpCluster, kind: Kind, **options: object) -> CrdReport:
     """Migrate; ``Kind`` has waited for the CRD to settle already."""
     report = await Migration(cluster, Options(settle_s=0.0, **options)).migrate(kind.name)  # type: ignore[arg-type]
-    assert Report((report,)).result is Result.SUCCEEDED, report.to_json()
+    assert MigrationReport((report,)).result is MigrationResult.SUCCEEDED, report.to_json()
     return report
 
 
@@ -49,7 +49,7 @@ async def test_a_rotated_ca_bundle_costs_no_request_about_objects(
     assert counted > 0
     assert reviews > 0
     for number in range(2):
-        more = base64.b64encode(CertificateAuthority.create(f"rotated {number}").certificate).decode()
+        more = base64.b64encode(ControlPlaneAuthority.create(f"rotated {number}").certificate).decode()
         both = base64.b64decode(webhook.ca_bundle) + base64.b64decode(more)
         webhook.ca_bundle = base64.b64encode(both).decode()
         await converted.change(converted.document(storage="v2"))

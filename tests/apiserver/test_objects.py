@@ -13,8 +13,8 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
-from restow.migrator import CrdReport, Migration, Options, Phase, Report, Result, read_crd, survey
-from restow.migrator.managedfields.entries import FIELD_MANAGER
+from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Phase, plan, read_crd
+from restow.migrator.ownership.entries import FIELD_MANAGER
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
 
 POLICIES = Resource("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", namespaced=False)
@@ -43,7 +43,7 @@ async def test_one_write_per_object_and_lists_as_pages(kind: Kind, cluster: Http
     versions = {key: found["metadata"]["resourceVersion"] for key, found in (await live(kind)).items()}
     again = await migrate(cluster, kind, page_size=10, ignore_mark=True)
     assert (again.requests.list, again.requests.write, again.objects.current) == (3, 25, 25)
-    assert Report((again,)).result is Result.SUCCEEDED
+    assert MigrationReport((again,)).result is MigrationResult.SUCCEEDED
     assert versions == {key: found["metadata"]["resourceVersion"] for key, found in (await live(kind)).items()}
 
 
@@ -90,8 +90,8 @@ async def test_what_clients_of_a_served_version_wrote_since_is_theirs(kind: Kind
     await kind.apply(kind.manifest("v1alpha1", "w1", spec={"size": 11}), "alice")
     again = await migrate(cluster, kind)
     assert again.requests.write == 0
-    assert Report((again,)).result is Result.SUCCEEDED
-    assert (await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options())).remaining == 1
+    assert MigrationReport((again,)).result is MigrationResult.SUCCEEDED
+    assert (await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options())).remaining == 1
     anyway = await migrate(cluster, kind, ignore_mark=True)
     assert anyway.objects.translated == 1
     await kind.apply(kind.manifest("v1alpha1", "w1", spec={"size": 12}), "alice")
@@ -118,7 +118,7 @@ async def test_refused_objects_are_reported_and_the_rest_is_done(kind: Kind, clu
         assert "frozen objects are not to be changed" in why["w2"].message
         assert why["w5"].reason == "Invalid" and "size may only grow" in why["w5"].message
         assert not report.pruned and report.pruned_reason == "2 objects failed"
-        assert Report((report,)).result is Result.FAILED
+        assert MigrationReport((report,)).result is MigrationResult.FAILED
         assert report.objects.rewritten == 6
         stored = {key: found["apiVersion"].split("/")[1] for key, found in (await kind.stored()).items()}
         assert {key for key, version in stored.items() if version == "v1alpha1"} == {"default/w2", "default/w5"}
@@ -314,7 +314,7 @@ async def test_a_dry_run_stores_nothing_and_finds_refusals(kind: Kind, cluster: 
         assert await kind.stored() == before
     report = await migrate(cluster, kind, dry_run=True)
     assert (report.objects.rewritten, report.objects.translated) == (4, 4)
-    assert Report((report,), dry_run=True).result is Result.DRY_RUN and not report.pruned
+    assert MigrationReport((report,), dry_run=True).result is MigrationResult.DRY_RUN and not report.pruned
     assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
 
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from restow.kube.client import HttpCluster
 from restow.kube.resources import EVENTS
-from restow.migrator import Events, Happening, MigrationDetails, Migrator, Options, log_details
-from restow.migrator.metrics import Metrics
+from restow.migrator import Events, MigrationDetails, MigrationEvent, Migrator, Options, log_details
+from restow.migrator.operate.metrics import MigrationMetrics
 from tests.apiserver.admission import denying
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Fault, Proxy, Seen
@@ -50,7 +50,7 @@ async def test_numbers_move_while_a_run_is_under_way(due: Kind, proxy: Proxy, th
         return sample("objects_total", outcome="rewritten") == COUNT // 2
 
     proxy.hook = hook
-    migrator = Migrator(through_proxy, [due.name], SOON, hooks=[Metrics(registry)], progress_s=0.05)
+    migrator = Migrator(through_proxy, [due.name], SOON, hooks=[MigrationMetrics(registry)], progress_s=0.05)
     async with asyncio.TaskGroup() as group:
         group.create_task(migrator.reconcile(due.name))
         await until(half, "the counter did not move")
@@ -72,10 +72,10 @@ async def test_what_the_api_server_said_about_the_first_failures_is_passed_on(
     denied = [f"w{number:02}" for number in range(3, 9)]
     hooks = [log_details, Events(cluster), told.append]
     async with denying(due, tmp_path, "v1beta1", denied, status):
-        with caplog.at_level(logging.INFO, "restow.migrator.journal"):
+        with caplog.at_level(logging.INFO, "restow.migrator.operate.log"):
             await Migrator(cluster, [due.name], SOON, hooks=hooks).reconcile(due.name)
     said = f'admission webhook "asks.{due.group}" denied the request: frozen until Friday'
-    failed = next(each for each in told if each.happening is Happening.FAILED)
+    failed = next(each for each in told if each.happening is MigrationEvent.FAILED)
     assert [each.name for each in failed.failed] == denied[:3]
     assert all(said in each.message for each in failed.failed)
     assert said in failed.message and failed.message.startswith("6 of 12 objects failed, the first: default/w03 (")

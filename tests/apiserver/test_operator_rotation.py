@@ -10,10 +10,10 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from restow.conversion.certificates import Lifetimes
-from restow.conversion.certificates.store import SECRETS
+from restow.conversion.certificates import Bundle, NotAnswering, Url, probe_hook
+from restow.conversion.certificates.ca import Lifetimes
+from restow.conversion.certificates.ca.store import SECRETS
 from restow.conversion.server import Limits, bind
-from restow.conversion.wiring import Bundle, NotAnswering, Url, probe_hook
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.operator import Settings, run

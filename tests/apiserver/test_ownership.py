@@ -12,7 +12,7 @@ import pytest
 from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.errors import Conflict
-from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Scope, read_crd, survey
+from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Scope, plan, read_crd
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until, without_bookkeeping
 
 
@@ -238,7 +238,7 @@ async def test_entries_that_the_next_write_will_empty_are_told(
     await populate(kind, 3)
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False, default=True))
     crd = (await read_crd(cluster, kind.name)).crd
-    [foretold] = (await survey(cluster, crd, Options(**options), sample=None)).warnings  # type: ignore[arg-type]
+    [foretold] = (await plan(cluster, crd, Options(**options), sample=None)).warnings  # type: ignore[arg-type]
     report = await migrate(cluster, kind, **options)
     assert report.warnings == [foretold]
     assert (

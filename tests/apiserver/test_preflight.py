@@ -12,24 +12,24 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from restow.controlplane.certificates import CertificateAuthority
 from restow.controlplane.etcd import Etcd
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.kube.retry import Patient
+from restow.kube.retry import RetryingCluster
 from restow.migrator import (
     CrdReport,
     ListFailed,
     ManagedFields,
     Migration,
+    MigrationPlan,
     Options,
     Scope,
-    Survey,
-    look,
     read_crd,
-    survey,
+    ready,
 )
+from restow.migrator import plan as make_plan
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Document, Kind, until
 from tests.apiserver.proxy import Answer, Proxy, Seen
@@ -64,10 +64,12 @@ async def converted(cluster: HttpCluster, etcd: Etcd, group: str, webhook: Webho
     await made.remove()
 
 
-async def plan(kind: Kind, cluster: HttpCluster | None = None, *, sample: int | None = 50, **options: Any) -> Survey:
+async def plan(
+    kind: Kind, cluster: HttpCluster | None = None, *, sample: int | None = 50, **options: Any
+) -> MigrationPlan:
     """Plan the migration of a kind."""
     crd = (await read_crd(kind.cluster, kind.name)).crd
-    return await survey(cluster or kind.cluster, crd, Options(**options), sample=sample)
+    return await make_plan(cluster or kind.cluster, crd, Options(**options), sample=sample)
 
 
 async def migrate(kind: Kind, **options: Any) -> CrdReport:
@@ -75,7 +77,7 @@ async def migrate(kind: Kind, **options: Any) -> CrdReport:
     return await Migration(kind.cluster, Options(settle_s=0.0, **options)).migrate(kind.name)
 
 
-def failing(found: Survey) -> dict[str, str]:
+def failing(found: MigrationPlan) -> dict[str, str]:
     """The sentences about objects that would fail, by name."""
     return {finding.name: finding.message for finding in found.findings.listed if finding.fails}
 
@@ -284,7 +286,7 @@ async def test_an_object_that_cannot_be_converted_is_found(converted: ConvertedK
 
 async def distrusted(kind: ConvertedKind) -> None:
     """Give the CRD the CA of somebody else; waits until objects cannot be listed for it."""
-    other = base64.b64encode(CertificateAuthority.create("other").certificate).decode()
+    other = base64.b64encode(ControlPlaneAuthority.create("other").certificate).decode()
     now = (await kind.cluster.get(CRDS, kind.name)).json()
     now["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = other
     await kind.cluster.replace(CRDS, kind.name, json.dumps(now).encode())
@@ -307,10 +309,10 @@ async def test_a_webhook_that_nobody_can_trust_is_found(converted: ConvertedKind
     assert f"the objects of {converted.name} could not all be listed: " in ran.err
     assert f"see that the conversion webhook of {converted.name} runs, that its certificate fits" in ran.err
     assert "its certificate is not to be trusted: " in ran.err  # the webhook was asked, too
-    hurried = Patient(converted.cluster, patience_s=0.0)
+    hurried = RetryingCluster(converted.cluster, patience_s=0.0)
     crd = (await read_crd(hurried, converted.name)).crd
     with pytest.raises(ListFailed, match="and that it converts v0, v1, v2"):
-        await look(hurried, crd, "v1")
+        await ready(hurried, crd, "v1")
 
 
 async def test_a_webhook_that_is_out_of_reach_from_here_is_found(converted: ConvertedKind, webhook: Webhook) -> None:

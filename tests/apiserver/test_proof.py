@@ -17,8 +17,9 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, look, read_crd, what_is_proved
-from restow.migrator.apiservers import ApiServers
+from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, read_crd, what_is_proved
+from restow.migrator import ready as ask_ready
+from restow.migrator.engine.apiservers import ApiServers
 from tests.apiserver.admission import holding
 from tests.apiserver.balancer import balancing
 from tests.apiserver.kind import Kind, until
@@ -29,7 +30,7 @@ COUNT = 4
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str = "v1alpha1", **more: object) -> Readiness:
     """Ask as the command does."""
-    return await look(cluster, (await read_crd(cluster, kind.name)).crd, version, **more)  # type: ignore[arg-type]
+    return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version, **more)  # type: ignore[arg-type]
 
 
 async def migrate(cluster: HttpCluster, kind: Kind, **options: object) -> CrdReport:

@@ -20,7 +20,7 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
-from restow.conversion.wiring import Url, stash_name
+from restow.conversion.certificates import Url, stash_name
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from restow.kube.client import HttpCluster
-from restow.migrator import Migration, Options, Readiness, Refused, look, read_crd
+from restow.migrator import Migration, MigrationRefused, Options, Readiness, read_crd
+from restow.migrator import ready as ask_ready
 from tests.apiserver.kind import Kind
 
 
 async def ready(cluster: HttpCluster, kind: Kind, version: str) -> Readiness:
     """Look afresh."""
-    return await look(cluster, (await read_crd(cluster, kind.name)).crd, version)
+    return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version)
 
 
 async def test_a_version_becomes_ready_step_by_step(kind: Kind, cluster: HttpCluster) -> None:
@@ -35,5 +36,5 @@ async def test_a_version_becomes_ready_step_by_step(kind: Kind, cluster: HttpClu
 
 async def test_a_version_that_never_was_is_refused(kind: Kind, cluster: HttpCluster) -> None:
     """A misspelt version that counts as ready would be taken for a yes to the right one."""
-    with pytest.raises(Refused, match="has no version v1aplha1"):
+    with pytest.raises(MigrationRefused, match="has no version v1aplha1"):
         await ready(cluster, kind, "v1aplha1")

@@ -13,7 +13,7 @@ import pytest
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, Migration, Options
-from restow.migrator.watermark import ANNOTATION
+from restow.migrator.model.watermark import ANNOTATION
 from tests.apiserver.kind import Kind, entry_versions
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen
 from tests.restow.commandline import RESTOW

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, read_crd, survey
+from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, plan, read_crd
 from tests.apiserver.kind import Document, Kind, entry_versions, owners
 
 RULE = {"rule": "self.size <= self.most", "message": "size is above most"}
@@ -40,7 +40,7 @@ async def test_every_object_is_stored_and_the_default_is_nobodys(kind: Kind, clu
     await populate(kind)
     before = await kind.stored()
     await kind.change(ruled(kind))
-    found = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=None)
+    found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=None)
     assert not found.findings.fail, found.findings.listed
     report = await migrate(cluster, kind)
     assert report.pruned and not report.failures, report.to_json()
@@ -84,7 +84,7 @@ async def test_entries_that_cannot_ride_along_are_a_failure_and_not_a_loss(kind:
     await kind.change(ruled(kind))
     before = await kind.stored()
     options = Options(managed_fields=ManagedFields.KEEP)
-    found = await survey(cluster, (await read_crd(cluster, kind.name)).crd, options, sample=None)
+    found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, options, sample=None)
     assert {each.name for each in found.findings.listed if each.fails} == {"w0", "w1"}
     report = await migrate(cluster, kind, managed_fields=ManagedFields.KEEP)
     assert {each.name: each.reason for each in report.failures} == dict.fromkeys(("w0", "w1"), "OwnershipWouldBeLost")
@@ -101,7 +101,7 @@ async def test_an_object_that_breaks_the_rule_is_a_failure_with_the_rules_messag
     await populate(kind)
     await kind.merge("v1alpha1", "w1", {"spec": {"size": 11}}, "editor")
     await kind.change(ruled(kind))
-    found = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=None)
+    found = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(), sample=None)
     [finding] = [each for each in found.findings.listed if each.fails]
     assert finding.name == "w1" and "size is above most" in finding.message
     report = await migrate(cluster, kind)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import aiohttp
 
-from restow.conversion.certificates.store import SECRETS
-from restow.conversion.wiring import Url, client_config, stash_name
-from restow.conversion.wiring.ownership import FIELD_MANAGER
+from restow.conversion.certificates import Url, client_config, stash_name
+from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError, NotFound

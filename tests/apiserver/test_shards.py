@@ -14,7 +14,7 @@ import pytest
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CONFIG_MAPS, CRDS
-from restow.migrator import CrdReport, Migration, Options, Report, Result, Shard
+from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Shard
 from tests.apiserver.access import Access, Right, on_crd, on_objects
 from tests.apiserver.kind import Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen
@@ -37,9 +37,9 @@ async def shard(cluster: HttpCluster, kind: Kind, index: int, count: int, **opti
     return await Migration(cluster, chosen).migrate(kind.name)
 
 
-def result(report: CrdReport) -> Result:
+def result(report: CrdReport) -> MigrationResult:
     """What the command would say."""
-    return Report((report,)).result
+    return MigrationReport((report,)).result
 
 
 async def process(proxy: Proxy, kind: Kind, *more: str, **environment: str) -> asyncio.subprocess.Process:
@@ -79,7 +79,7 @@ async def test_in_whatever_order_they_come_the_last_one_prunes(
     kind, written = stored_old, 0
     for number, index in enumerate(order, start=1):
         report = await shard(cluster, kind, index, 3)
-        assert result(report) is Result.SUCCEEDED, report.to_json()
+        assert result(report) is MigrationResult.SUCCEEDED, report.to_json()
         written += report.requests.write
         assert report.pruned is (number == 3)
         assert report.shard is not None
@@ -126,7 +126,7 @@ async def test_a_shard_that_fails_keeps_the_others_from_pruning(
     for index in (failing, *(index for index in range(3) if index != failing)):
         report = await shard(through_proxy, kind, index, 3)
         assert not report.pruned
-        assert (result(report) is Result.FAILED) is (index == failing)
+        assert (result(report) is MigrationResult.FAILED) is (index == failing)
     assert report.pruned_reason == f"shard {failing} of 3 is not complete yet"
     assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
     proxy.hook = None
@@ -168,7 +168,7 @@ async def test_one_that_dies_between_its_record_and_the_prune_is_made_up_for_by_
     assert proxy.about_objects(kind.group) == counted
     await assert_all_done(kind)
     again = await shard(through_proxy, kind, 1 - rerun, 2)
-    assert result(again) is Result.SUCCEEDED
+    assert result(again) is MigrationResult.SUCCEEDED
     assert proxy.about_objects(kind.group) == counted
 
 
@@ -213,7 +213,7 @@ async def test_a_flip_and_back_between_two_shards_makes_the_first_one_due_again(
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     second = await shard(through_proxy, kind, 1, 2)
     assert not second.pruned
-    assert result(second) is Result.FAILED, "or nobody would run the first one again"
+    assert result(second) is MigrationResult.FAILED, "or nobody would run the first one again"
     assert "shard 0 of 2 was complete before the CRD changed" in second.unfinished
     assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
     assert (await versions(kind))["v1alpha1"] == first.objects.rewritten
@@ -229,7 +229,7 @@ async def test_a_migration_knows_nothing_of_the_shards_of_the_last_one(stored_ol
     for version in ("v1beta1", "v1alpha1", "v1beta1"):
         await kind.change(kind.document(storage=version, keyed_conditions=False))
         first, second = [await shard(cluster, kind, index, 2) for index in range(2)]
-        assert result(first) is Result.SUCCEEDED, first.to_json()
+        assert result(first) is MigrationResult.SUCCEEDED, first.to_json()
         assert second.pruned, second.to_json()
         await assert_all_done(kind, version)
 
@@ -327,7 +327,7 @@ async def test_records_are_left_although_others_write_at_the_same_moment(
     proxy.hook = hook
     reports = await asyncio.gather(*(shard(through_proxy, kind, index, 8) for index in range(8)))
     assert resets > 0
-    assert [result(each) for each in reports] == [Result.SUCCEEDED] * 8, [each.unfinished for each in reports]
+    assert [result(each) for each in reports] == [MigrationResult.SUCCEEDED] * 8, [each.unfinished for each in reports]
     assert any(each.pruned for each in reports)
     await assert_all_done(kind)
 
@@ -348,7 +348,7 @@ async def test_with_the_documented_rights_and_no_less(stored_old: Kind, access: 
             if verbs == ("update",):
                 break
             report = await shard(cluster, kind, 0, 2)
-            assert result(report) is Result.REFUSED
+            assert result(report) is MigrationResult.REFUSED
             assert "Grant get, create and update of configmaps" in report.refused
             assert await versions(kind) == {"v1alpha1": COUNT}
         assert not (await shard(cluster, kind, 0, 2)).pruned

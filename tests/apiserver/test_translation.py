@@ -13,7 +13,7 @@ from aiohttp import web
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import CrdReport, Migration, Options, Report, Result, Scope, read_crd, survey
+from restow.migrator import CrdReport, Migration, MigrationReport, MigrationResult, Options, Scope, plan, read_crd
 from tests.apiserver.catalogs import CatalogKind, converted, typed
 from tests.apiserver.kind import Document, Impatient, entry_versions, owners, without_bookkeeping
 from tests.apiserver.proxy import Fault, Proxy, Seen
@@ -169,7 +169,7 @@ async def test_every_manager_owns_at_the_new_version_what_it_owned_and_applies_o
     webhook.converts = converts  # type: ignore[assignment]
     before = await populate(kind)
     await kind.change(kind.document(storage="v2"))
-    planned = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options())
+    planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options())
     report = await migrate(cluster, kind)
     assert report.pruned and not report.stripped_owners and not report.kept_owners, report.to_json()
     assert (report.objects.translated, report.objects.remaining, report.requests.write) == (COUNT, 0, COUNT)
@@ -299,7 +299,7 @@ async def test_a_webhook_that_is_down_is_told_of_and_nothing_is_lost(kind: Catal
     before = await populate(kind)
     await kind.change(kind.document(storage="v2"))
     report = await migrate(cluster, kind, conversion_url="https://127.0.0.1:1")
-    assert Report((report,)).result is Result.UNREACHABLE and not report.pruned
+    assert MigrationReport((report,)).result is MigrationResult.UNREACHABLE and not report.pruned
     assert report.unreachable == f"the conversion webhook of {kind.name}"
     assert "the conversion webhook" in report.unfinished and "cannot be reached" in report.unfinished
     assert "--registry" in report.unfinished and report.requests.review <= 10

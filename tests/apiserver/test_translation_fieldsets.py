@@ -13,7 +13,7 @@ from restow.crds import Crd
 from restow.crds.fieldpath import from_paths
 from restow.crds.typed import owned
 from restow.kube.client import HttpCluster
-from restow.migrator.managedfields.projection import project
+from restow.migrator.ownership.projection import project
 from tests.apiserver.kind import Document, Kind
 from tests.migrator import builders as b
 from tests.migrator.oracle import members

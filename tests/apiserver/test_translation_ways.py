@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
+from restow.cli.registries import graph_converters
 from restow.controlplane.etcd import Etcd
-from restow.converters import graph_converters
 from restow.crds import Crd
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import Resource
 from restow.migrator import ConverterDown, Migration, Options, Unconverted, read_crd
-from restow.migrator.converters.reviewer import Reviewer
-from restow.migrator.converters.webhook import webhook_converter
-from restow.migrator.halt import Halt
-from restow.migrator.report import Requests
+from restow.migrator.engine.reviewer import Reviewer
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.engine.webhook import webhook_converter
+from restow.migrator.model.report import Requests
 from tests.apiserver.access import Access, Right
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind
@@ -89,7 +89,7 @@ async def opened(crd: Crd, cluster: HttpCluster, url: str | None = None) -> Asyn
         crd,
         cluster,
         url=url,
-        halt=Halt(),
+        stop=RunStop(),
         jitter=lambda _seconds: 0.0,
         chance=Impatient(1),
         requests=Requests(),

@@ -9,8 +9,10 @@ from aiohttp import web
 
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
-from restow.migrator import Check, CrdReport, Migration, Options, Readiness, Scope, Survey, look, read_crd, survey
-from restow.migrator.planning import foretelling
+from restow.migrator import CrdReport, Migration, MigrationPlan, Options, PlanCheck, Readiness, Scope, read_crd
+from restow.migrator import plan as make_plan
+from restow.migrator import ready as ask_ready
+from restow.migrator.planning import strippreview as foretelling
 from tests.apiserver.kind import Document, Impatient, entry_versions, owners, without_bookkeeping
 from tests.apiserver.unions import UnionKind, converted, defaulting
 from tests.apiserver.webhook import Webhook, never, nothing
@@ -62,9 +64,9 @@ async def migrate(kind: UnionKind, **options: object) -> CrdReport:
     return await Migration(kind.cluster, chosen, chance=Impatient()).migrate(kind.name)
 
 
-async def plan(kind: UnionKind, sample: int | None = None) -> Survey:
+async def plan(kind: UnionKind, sample: int | None = None) -> MigrationPlan:
     """Plan, trying all objects unless told otherwise."""
-    return await survey(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, Options(), sample=sample)
+    return await make_plan(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, Options(), sample=sample)
 
 
 @pytest.mark.parametrize("converts", [converted, defaulting], ids=["plain converter", "converter that fills in"])
@@ -128,9 +130,9 @@ async def of_dora(kind: UnionKind, count: int = COUNT) -> dict[tuple[str, str], 
     return {("dora", f"{kind.group}/v1"): count}
 
 
-def told(found: Survey) -> list[str]:
+def told(found: MigrationPlan) -> list[str]:
     """The sentences about owners."""
-    return [finding.message for finding in found.findings.listed if finding.check is Check.OWNERS]
+    return [finding.message for finding in found.findings.listed if finding.check is PlanCheck.OWNERS]
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["unserved", "removed"])
@@ -223,4 +225,4 @@ async def test_ready_says_that_it_could_not_find_out(kind: UnionKind, webhook: W
 
 async def ready(kind: UnionKind) -> Readiness:
     """Look afresh."""
-    return await look(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, "v1")
+    return await ask_ready(kind.cluster, (await read_crd(kind.cluster, kind.name)).crd, "v1")

@@ -12,8 +12,8 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, Migration, Moment, Options, look, read_crd, survey
-from restow.migrator.lister import ListFailed
+from restow.migrator import CrdReport, Migration, Moment, Options, plan, read_crd, ready
+from restow.migrator.engine.lister import ListFailed
 from tests.apiserver.kind import Impatient, until
 from tests.apiserver.proxy import Proxy
 from tests.apiserver.webhook import ConvertedKind, Fails, Webhook, never
@@ -82,9 +82,9 @@ async def test_the_object_is_named_by_every_command(
     named = f"default/{name} cannot be converted to v2. A list takes the conversion of every object to v2"
     assert named in (await migrate(cluster, kind)).unfinished
     assert named in (await migrate(cluster, kind, page_size=5)).unfinished
-    assert named in (await survey(cluster, crd, Options())).unfinished
+    assert named in (await plan(cluster, crd, Options())).unfinished
     with pytest.raises(ListFailed, match=named):
-        await look(cluster, crd, "v1")
+        await ready(cluster, crd, "v1")
 
 
 async def test_a_selector_does_not_hide_it(kind: ConvertedKind, webhook: Webhook, cluster: HttpCluster) -> None:
@@ -107,7 +107,7 @@ async def test_the_search_is_bounded(
 ) -> None:
     """An API server in trouble is not asked for ever; and the sentence does not claim more than was looked at."""
     await hide(kind, webhook, refusing("w07"))
-    monkeypatch.setattr("restow.migrator.unlistable.MOST_REQUESTS", 3)
+    monkeypatch.setattr("restow.migrator.engine.listfailure.MOST_REQUESTS", 3)
     report = await migrate(cluster, kind)
     assert "which object cannot be converted to v2 was not found within 3 requests" in report.unfinished
 

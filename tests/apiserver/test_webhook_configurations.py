@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.wiring import Address, Bundle, Refused, install
-from restow.conversion.wiring.installing import read_configuration
+from restow.conversion.certificates import Address, Bundle, WiringRefused, install
+from restow.conversion.certificates.apply import read_configuration
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
@@ -171,7 +171,7 @@ async def test_another_applier_of_the_bundle_is_refused(kept: Kept, authorities:
     applied = document(hook("a"))
     applied["webhooks"][0]["clientConfig"]["caBundle"] = old.base64
     await kept.edit("argocd", applied, PatchType.APPLY)
-    with pytest.raises(Refused, match=r"clientConfig\.caBundle of the webhook a\.example\.com .* by argocd"):
+    with pytest.raises(WiringRefused, match=r"clientConfig\.caBundle of the webhook a\.example\.com .* by argocd"):
         await kept.install(WANTED, new)
     assert await kept.bundles() == [old]
 

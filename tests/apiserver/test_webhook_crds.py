@@ -15,7 +15,18 @@ from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError
 from restow.kube.resources import CRDS
-from restow.migrator import CrdReport, ManagedFields, Migration, Options, Phase, Report, Result, Scope, read_crd, survey
+from restow.migrator import (
+    CrdReport,
+    ManagedFields,
+    Migration,
+    MigrationReport,
+    MigrationResult,
+    Options,
+    Phase,
+    Scope,
+    plan,
+    read_crd,
+)
 from tests.apiserver.kind import Document, Impatient, entry_versions, owners, until, without_bookkeeping
 from tests.apiserver.proxy import Fault, Hook, Proxy, Seen
 from tests.apiserver.webhook import ConvertedKind, Webhook, never
@@ -101,7 +112,7 @@ async def test_entries_of_unserved_versions_are_translated_beside_others(
     """The write that moves one entry takes the others along: changed in one letter they are not their clients'."""
     before = await populate(kind)
     await kind.change(kind.document(storage="v2", served=("v1", "v2")))
-    planned = await survey(cluster, (await read_crd(cluster, kind.name)).crd, Options(scope=Scope.UNSERVED))
+    planned = await plan(cluster, (await read_crd(cluster, kind.name)).crd, Options(scope=Scope.UNSERVED))
     report = await migrate(cluster, kind)
     assert report.pruned and not report.stripped_owners and planned.translations == COUNT
     assert 0 < report.conversions <= planned.conversions
@@ -201,7 +212,7 @@ async def test_an_object_that_cannot_be_converted_ends_the_run(
     kind = unlistable
     before = await kind.stored()
     report = await migrate(cluster, kind, page_size=page_size)
-    assert Report((report,)).result is Result.FAILED
+    assert MigrationReport((report,)).result is MigrationResult.FAILED
     assert "could not all be listed" in report.unfinished and "conversion webhook" in report.unfinished
     assert "default/w2 cannot be converted to v2" in report.unfinished
     assert "see that the conversion webhook of" in report.unfinished
@@ -256,7 +267,7 @@ async def test_a_webhook_that_fails_in_mid_run_costs_no_owner(
     proxy.hook = at_first_write(fail)
     report = await migrate(through_proxy, kind)
     assert sorted(failure.name for failure in report.failures) == ["w1", "w3"], report.to_json()
-    assert not report.pruned and Report((report,)).result is Result.FAILED
+    assert not report.pruned and MigrationReport((report,)).result is MigrationResult.FAILED
     after = await kind.stored()
     for name in ("w1", "w3"):
         assert entries(after[f"default/{name}"], "v1") == entries(before[f"default/{name}"], "v1")

@@ -18,8 +18,8 @@ from typing import Any
 
 from aiohttp import web
 
-from restow.controlplane.certificates import CertificateAuthority
 from restow.controlplane.etcd import Etcd
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.kube.client import HttpCluster
 from tests.apiserver.kind import Document, Kind
 
@@ -90,7 +90,7 @@ def nothing(_request: web.Request) -> None:
 @asynccontextmanager
 async def conversion_webhook(folder: Path, *, address: str = "127.0.0.1", name: str = "") -> AsyncIterator[Webhook]:
     """Run the webhook on a free port (of the loopback), with a certificate of its own (for its address)."""
-    authority = CertificateAuthority.create("webhook")
+    authority = ControlPlaneAuthority.create("webhook")
     pair = authority.issue_server([name or address], not_after=datetime.now(UTC) + timedelta(days=1))
     bundle = folder / "webhook.pem"
     bundle.write_bytes(pair.certificate + pair.key)

@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 import yaml
 
-from restow.cloudprofile.findings import Finding, Remark
-from restow.cloudprofile.lifecycle import parse_time
+from restow.cloudprofile.findings import Remark, ValidationFinding
+from restow.cloudprofile.versions.lifecycle import parse_time
 
 __all__ = ["Case", "assert_errors", "assert_outcome", "findings", "load", "now_of", "params"]
 
@@ -127,12 +127,12 @@ def now_of(case: Case) -> datetime:
     return parse_time(case["input"]["now"])
 
 
-def findings(remarks: Iterable[Remark]) -> list[Finding]:
+def findings(remarks: Iterable[Remark]) -> list[ValidationFinding]:
     """Return the reasons to refuse among remarks."""
-    return [remark for remark in remarks if isinstance(remark, Finding)]
+    return [remark for remark in remarks if isinstance(remark, ValidationFinding)]
 
 
-def assert_errors(found: Iterable[Finding], expected: Mapping[str, Any]) -> None:
+def assert_errors(found: Iterable[ValidationFinding], expected: Mapping[str, Any]) -> None:
     """Compare findings with the `errors` of a case: all of them, or at least those where it says `match: contains`."""
     found = list(found)
     wanted = Counter((error["type"], error.get("field")) for error in expected["errors"])
@@ -149,7 +149,7 @@ def assert_errors(found: Iterable[Finding], expected: Mapping[str, Any]) -> None
             assert any(detail in text for text in details), details
 
 
-def assert_outcome(found: Iterable[Finding], expected: Mapping[str, Any]) -> None:
+def assert_outcome(found: Iterable[ValidationFinding], expected: Mapping[str, Any]) -> None:
     """Compare findings with a case that says whether a request is allowed, and what the refusal contains."""
     found = list(found)
     assert (not found) is expected["allowed"], found

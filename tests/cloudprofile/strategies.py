@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from restow.cloudprofile.lifecycle import Classification
+from restow.cloudprofile.versions.lifecycle import Classification
 
 __all__ = [
     "any_lifecycles",

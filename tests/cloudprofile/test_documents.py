@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from restow.cloudprofile.findings import Verdict
-from restow.cloudprofile.lifecycle import classification_at, next_transition, parse_time, status_of
-from restow.cloudprofile.overrides import overridden
-from restow.cloudprofile.references import ProfileReference, profile_of
-from restow.cloudprofile.rendering import render
-from restow.cloudprofile.verbs import needed_verbs
-from restow.cloudprofile.verdicts import judge, judge_namespaced
+from restow.cloudprofile.findings import ValidationVerdict
+from restow.cloudprofile.objects import ProfileReference, profile_of
+from restow.cloudprofile.profiles.admission import judge, judge_namespaced, needed_verbs
+from restow.cloudprofile.profiles.rendering import overridden, render
+from restow.cloudprofile.versions.lifecycle import classification_at, next_transition, parse_time, status_of
 from tests.cloudprofile.manifests import manifest
 from tests.upstream.files import gardener
 
@@ -199,7 +197,7 @@ spec:
 """)
 
 
-def _created(profile: Any, now: Any, parent: Any = None) -> Verdict:
+def _created(profile: Any, now: Any, parent: Any = None) -> ValidationVerdict:
     if profile["kind"] == "CloudProfile":
         return judge(profile, None, children=(), shoots=(), now=now)
     return judge_namespaced(profile, None, parent=parent, shoots=(), now=now)
@@ -224,7 +222,7 @@ def test_no_example_is_refused(profile: Any, day: Any, parent: Any) -> None:
 def test_gep_32_with_its_parent_named() -> None:
     """GEP-32 "NamespacedCloudProfile": the example leaves its parent out; with it, it would have to be allowed too."""
     spec = {**GEP_32_NAMESPACED["spec"], "parent": {"kind": "CloudProfile", "name": "local"}}
-    assert _created({**GEP_32_NAMESPACED, "spec": spec}, GEP_32_DAY, GEP_32_STAGES) == Verdict()
+    assert _created({**GEP_32_NAMESPACED, "spec": spec}, GEP_32_DAY, GEP_32_STAGES) == ValidationVerdict()
 
 
 def test_gep_32_motivation() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from restow.cloudprofile.findings import (
-    Caution,
     FindingType,
-    Verdict,
+    ValidationVerdict,
+    ValidationWarning,
     duplicate,
     forbidden,
     invalid,
@@ -46,8 +46,8 @@ def test_a_refusal_names_the_object_and_every_field() -> None:
 
 def test_a_verdict_parts_what_refuses_from_what_warns() -> None:
     """A warning would refuse a request, or a fault only warn."""
-    wrong, warning = invalid("a", "is odd"), Caution("b", "will end")
-    assert verdict([warning, wrong]) == Verdict((wrong,), (warning,))
+    wrong, warning = invalid("a", "is odd"), ValidationWarning("b", "will end")
+    assert verdict([warning, wrong]) == ValidationVerdict((wrong,), (warning,))
     assert not verdict([wrong]).allowed
     assert verdict([warning]).allowed
     assert str(warning) == "b: will end"

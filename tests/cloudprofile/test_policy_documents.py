@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from restow.cloudprofile.imageupdate import image_target
-from restow.cloudprofile.kubernetesupdate import auto_target, forced_chain, forced_target
-from restow.cloudprofile.lifecycle import classification_at
-from restow.cloudprofile.maintenance import maintain
-from restow.cloudprofile.managementconfig import KubernetesVersionManagement, VersionManagement
-from restow.cloudprofile.profiletransition import transition_findings
-from restow.cloudprofile.shootadmission import shoot_findings
-from restow.cloudprofile.shootdefaults import default_kubernetes_version
-from restow.cloudprofile.shootprofile import Profiles
-from restow.cloudprofile.versionmanagement import manage
+from restow.cloudprofile.maintenance.plan import maintain
+from restow.cloudprofile.maintenance.updates import auto_target, forced_chain, forced_target, image_target
+from restow.cloudprofile.management.config import KubernetesVersionManagement, VersionManagement
+from restow.cloudprofile.management.rules import manage
+from restow.cloudprofile.shoots.admission import shoot_findings
+from restow.cloudprofile.shoots.defaulting import default_kubernetes_version
+from restow.cloudprofile.shoots.profile import ShootProfiles, transition_findings
+from restow.cloudprofile.versions.lifecycle import classification_at
 
 NOW = datetime(2024, 12, 3, tzinfo=UTC)
 PAST = "2024-12-02T00:00:00Z"
@@ -138,7 +136,7 @@ GEP_32 = {
 )
 def test_gep_32_which_versions_new_shoots_may_have(version: str, refused: bool) -> None:
     """GEP-32: an expired version is over; "It is not possible to reference this version" while it is unavailable."""
-    profiles = Profiles.of([{"metadata": {"name": "local"}, "spec": GEP_32}])
+    profiles = ShootProfiles.of([{"metadata": {"name": "local"}, "spec": GEP_32}])
     found = shoot_findings(shoot(version), None, profiles, NOW)
     assert [finding.field for finding in found] == (["spec.kubernetes.version"] if refused else [])
 
@@ -152,7 +150,7 @@ def test_gep_32_maintenance_follows_the_lifecycle() -> None:
     assert maintain(shoot("1.27.1"), offer, before).spec["kubernetes"] == {"version": "1.27.1"}
 
 
-def profiles_of_gep_25() -> Profiles:
+def profiles_of_gep_25() -> ShootProfiles:
     """GEP-25, "Rendering": the parent, and the NamespacedCloudProfile that extends 1.28.6 for one project."""
 
     def spec(expiration: str) -> dict[str, Any]:
@@ -165,7 +163,7 @@ def profiles_of_gep_25() -> Profiles:
         "spec": {"parent": {"kind": "CloudProfile", "name": "aws-central-cloud-profile"}},
         "status": {"cloudProfileSpec": spec("2024-06-06T01:02:03Z")},
     }
-    return Profiles.of([parent], [child])
+    return ShootProfiles.of([parent], [child])
 
 
 def test_gep_25_an_extended_version_may_be_used_in_its_project() -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.findings import refusal
-from restow.cloudprofile.shootadmission import shoot_findings
-from restow.cloudprofile.shootprofile import Profiles
-from restow.cloudprofile.verdicts import judge, judge_namespaced
-from tests.cloudprofile.test_requirements import FUTURE, NOW, PAST
+from restow.cloudprofile.profiles.admission import judge, judge_namespaced
+from restow.cloudprofile.shoots.admission import shoot_findings
+from restow.cloudprofile.shoots.profile import ShootProfiles
+from tests.cloudprofile.profiles.test_requirements import FUTURE, NOW, PAST
 
 Json = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Refused:
             return judge(new, old, children=self.children, shoots=self.shoots, now=NOW).findings
         if new["kind"] == "NamespacedCloudProfile":
             return judge_namespaced(new, old, parent=PARENT, shoots=self.shoots, now=NOW).findings
-        return shoot_findings(new, old, Profiles.of([PARENT, other("other")]), NOW)
+        return shoot_findings(new, old, ShootProfiles.of([PARENT, other("other")]), NOW)
 
 
 def other(name: str) -> Json:

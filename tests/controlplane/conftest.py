@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from restow.controlplane import ControlPlane, User
+from restow.controlplane import ClusterUser, ControlPlane
 
 GROUP = "example.com"
 
@@ -17,7 +17,7 @@ GROUP = "example.com"
 class Api:
     """A few requests to a real API server as one user."""
 
-    def __init__(self, user: User) -> None:
+    def __init__(self, user: ClusterUser) -> None:
         self.user = user
 
     async def __call__(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:

@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer, unused_port
 
-from restow.controlplane.binaries import Search, find_binaries
+from restow.controlplane.binaries import BinarySearch, find_binaries
 from restow.controlplane.binaries.archive import choose_archive
-from restow.controlplane.binaries.search import Source
-from restow.controlplane.errors import BinariesUnavailableError
+from restow.controlplane.binaries.errors import BinariesUnavailableError
+from restow.controlplane.binaries.search import BinarySource
 
 VERSION = "1.36.3"
 CONTENT = {
@@ -95,17 +95,17 @@ async def published(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Published]
         yield published
 
 
-def _search(folder: Path, published: Published) -> Search:
-    return Search(
+def _search(folder: Path, published: Published) -> BinarySearch:
+    return BinarySearch(
         cache=folder,
         version=VERSION,
-        sources=(Source.ARCHIVE,),
+        sources=(BinarySource.ARCHIVE,),
         index_url=f"{published.url}index.yaml",
         platform=("linux", "amd64"),
     )
 
 
-def _installed(search: Search) -> set[str]:
+def _installed(search: BinarySearch) -> set[str]:
     return {path.name for path in search.folder.iterdir()} - {".lock"}
 
 
@@ -213,7 +213,7 @@ async def test_nothing_is_installed_from_a_bad_archive(
 async def test_an_unreachable_host_is_told_in_one_sentence(tmp_path: Path) -> None:
     """On a closed network the user would get a traceback, or the next way would not be tried."""
     url = f"http://127.0.0.1:{unused_port()}/index.yaml"
-    search = Search(cache=tmp_path, version=VERSION, sources=(Source.ARCHIVE,), index_url=url)
+    search = BinarySearch(cache=tmp_path, version=VERSION, sources=(BinarySource.ARCHIVE,), index_url=url)
     sentences: list[str] = []
     with pytest.raises(BinariesUnavailableError, match=url):
         await find_binaries(["etcd"], search, sentences.append)

@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from restow.controlplane.binaries import BINARIES, Search, find_binaries
-from restow.controlplane.binaries.build import build_environment, linker_flags
+from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
+from restow.controlplane.binaries.build import build_environment, linker_flags, required_go
 from restow.controlplane.binaries.cache import locked
-from restow.controlplane.binaries.pins import DEFAULT_MINOR, go_module, minors, pinned_version
-from restow.controlplane.binaries.search import Source
-from restow.controlplane.binaries.toolchain import required_go
-from restow.controlplane.errors import BinariesUnavailableError
+from restow.controlplane.binaries.errors import BinariesUnavailableError
+from restow.controlplane.binaries.search import DEFAULT_MINOR, BinarySource, go_module, minors, pinned_version
 
 GO = """#!/bin/sh
 if [ "$1" = env ]; then echo "{version}"; exit 0; fi
@@ -41,8 +39,10 @@ def _fake_go(folder: Path, monkeypatch: pytest.MonkeyPatch, *, version: str = "g
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}/bin{os.pathsep}/usr/bin")
 
 
-def _search(folder: Path, *, offline: bool = True, minor: str = DEFAULT_MINOR) -> Search:
-    return Search(cache=folder / "cache", version=pinned_version(minor), sources=(Source.BUILD,), offline=offline)
+def _search(folder: Path, *, offline: bool = True, minor: str = DEFAULT_MINOR) -> BinarySearch:
+    return BinarySearch(
+        cache=folder / "cache", version=pinned_version(minor), sources=(BinarySource.BUILD,), offline=offline
+    )
 
 
 def _built(folder: Path) -> list[str]:

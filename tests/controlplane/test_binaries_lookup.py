@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from restow.controlplane.binaries import BINARIES, Search, find_binaries
-from restow.controlplane.binaries.pins import DEFAULT_MINOR, go_module, kubernetes_version, minors, pinned_version
-from restow.controlplane.binaries.search import Source
-from restow.controlplane.errors import BinariesUnavailableError, ControlPlaneError
+from restow.controlplane.binaries import BINARIES, BinarySearch, find_binaries
+from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
+from restow.controlplane.binaries.search import (
+    DEFAULT_MINOR,
+    BinarySource,
+    go_module,
+    kubernetes_version,
+    minors,
+    pinned_version,
+)
 
 OFFLINE = {"RESTOW_CONTROLPLANE_OFFLINE": "true", "RESTOW_CONTROLPLANE_SOURCE": "archive"}
 NAMED, ASSETS, CACHE = "named", "assets", "cache"
@@ -22,8 +28,8 @@ def _put(path: Path, mode: int = 0o755) -> Path:
     return path
 
 
-def _search(folder: Path, **environment: str) -> Search:
-    return Search.from_environment({"RESTOW_CONTROLPLANE_CACHE": str(folder / CACHE), **OFFLINE, **environment})
+def _search(folder: Path, **environment: str) -> BinarySearch:
+    return BinarySearch.from_environment({"RESTOW_CONTROLPLANE_CACHE": str(folder / CACHE), **OFFLINE, **environment})
 
 
 @pytest.mark.parametrize("name", sorted(BINARIES))
@@ -79,7 +85,9 @@ async def test_a_file_in_the_cache_that_cannot_run_does_not_count(tmp_path: Path
 async def test_nowhere_is_explained_way_by_way(tmp_path: Path) -> None:
     """A user would see only that it failed, not what was tried and what to do."""
     sentences: list[str] = []
-    search = Search(cache=tmp_path, version="1.2.3", offline=True, sources=(Source.ARCHIVE, Source.BUILD))
+    search = BinarySearch(
+        cache=tmp_path, version="1.2.3", offline=True, sources=(BinarySource.ARCHIVE, BinarySource.BUILD)
+    )
     with pytest.raises(BinariesUnavailableError) as caught:
         await find_binaries(["kubectl", "etcd"], search, sentences.append)
     text = str(caught.value)
@@ -108,9 +116,9 @@ async def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "attribute", "value"),
     [
-        ({}, "sources", (Source.ARCHIVE, Source.BUILD)),
-        ({"RESTOW_CONTROLPLANE_SOURCE": "build"}, "sources", (Source.BUILD,)),
-        ({"RESTOW_CONTROLPLANE_SOURCE": "archive"}, "sources", (Source.ARCHIVE,)),
+        ({}, "sources", (BinarySource.ARCHIVE, BinarySource.BUILD)),
+        ({"RESTOW_CONTROLPLANE_SOURCE": "build"}, "sources", (BinarySource.BUILD,)),
+        ({"RESTOW_CONTROLPLANE_SOURCE": "archive"}, "sources", (BinarySource.ARCHIVE,)),
         ({}, "offline", False),
         ({"RESTOW_CONTROLPLANE_OFFLINE": "1"}, "offline", True),
         ({"RESTOW_CONTROLPLANE_OFFLINE": "false"}, "offline", False),
@@ -124,7 +132,7 @@ async def test_an_unknown_name_is_refused(tmp_path: Path) -> None:
 )
 def test_the_environment_is_read(environment: dict[str, str], attribute: str, value: object) -> None:
     """A documented variable would have no effect."""
-    assert getattr(Search.from_environment(environment), attribute) == value
+    assert getattr(BinarySearch.from_environment(environment), attribute) == value
 
 
 @pytest.mark.parametrize(
@@ -133,7 +141,7 @@ def test_the_environment_is_read(environment: dict[str, str], attribute: str, va
 def test_a_wrong_value_is_refused(environment: dict[str, str]) -> None:
     """A mistyped value would be taken as the default."""
     with pytest.raises(ControlPlaneError, match=next(iter(environment))):
-        Search.from_environment(environment)
+        BinarySearch.from_environment(environment)
 
 
 def test_the_version_is_the_pinned_one() -> None:
@@ -141,7 +149,7 @@ def test_the_version_is_the_pinned_one() -> None:
     for minor in minors():
         assert f"\tk8s.io/kubernetes v{pinned_version(minor)} " in go_module(minor).read_text()
         assert pinned_version(minor).startswith(f"{minor}.")
-    assert Search.from_environment({}).version == pinned_version(DEFAULT_MINOR)
+    assert BinarySearch.from_environment({}).version == pinned_version(DEFAULT_MINOR)
 
 
 def test_the_minors_are_in_order_and_the_default_is_one_of_them() -> None:
@@ -153,7 +161,7 @@ def test_the_minors_are_in_order_and_the_default_is_one_of_them() -> None:
 
 def test_a_flag_counts_more_than_the_environment() -> None:
     """``--kubernetes 1.34`` would start another one, because a variable was left set."""
-    search = Search.from_environment({"RESTOW_KUBERNETES": "1.35"}, kubernetes="1.34")
+    search = BinarySearch.from_environment({"RESTOW_KUBERNETES": "1.35"}, kubernetes="1.34")
     assert search.version == pinned_version("1.34")
 
 

@@ -14,31 +14,31 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509 import verification
 from cryptography.x509.oid import NameOID
 
-from restow.controlplane.certificates import (
-    CertificateAuthority,
-    KeyPair,
+from restow.controlplane.users import (
+    ControlPlaneAuthority,
+    SignedKeyPair,
     public_key_pem,
     service_account_key,
+    write_private,
 )
-from restow.controlplane.users import write_private
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 TOMORROW = NOW + timedelta(days=1)
 
 
-def _policy(authority: CertificateAuthority, at: datetime) -> verification.PolicyBuilder:
+def _policy(authority: ControlPlaneAuthority, at: datetime) -> verification.PolicyBuilder:
     root = x509.load_pem_x509_certificate(authority.certificate)
     return verification.PolicyBuilder().store(verification.Store([root])).time(at)
 
 
-def _leaf(pair: KeyPair) -> x509.Certificate:
+def _leaf(pair: SignedKeyPair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.certificate)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"])
 def test_a_serving_certificate_is_good_for_each_of_its_hosts(host: str) -> None:
     """A client that uses one of the server's other names would refuse it."""
-    authority = CertificateAuthority("ca", now=NOW)
+    authority = ControlPlaneAuthority("ca", now=NOW)
     pair = authority.issue_server(["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"], not_after=TOMORROW)
     subject = x509.DNSName(host) if host[0].isalpha() else x509.IPAddress(ipaddress.ip_address(host))
     chain = _policy(authority, NOW).build_server_verifier(subject).verify(_leaf(pair), [])
@@ -47,7 +47,7 @@ def test_a_serving_certificate_is_good_for_each_of_its_hosts(host: str) -> None:
 
 def test_a_client_certificate_names_user_and_groups() -> None:
     """Kubernetes reads the user from CN and the groups from O: RBAC would see somebody else."""
-    authority = CertificateAuthority("ca", now=NOW)
+    authority = ControlPlaneAuthority("ca", now=NOW)
     leaf = _leaf(authority.issue_client("alice", ["dev", "ops"], not_after=TOMORROW))
     assert [name.value for name in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["alice"]
     assert [name.value for name in leaf.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)] == [
@@ -61,14 +61,14 @@ def test_a_client_certificate_names_user_and_groups() -> None:
 @pytest.mark.parametrize("expired_for", [timedelta(seconds=1), timedelta(days=30)])
 def test_an_expired_certificate_can_be_made(expired_for: timedelta) -> None:
     """Expired credentials could not be tested: the certificate would be valid, or impossible to make."""
-    leaf = _leaf(CertificateAuthority("ca", now=NOW).issue_client("late", not_after=NOW - expired_for))
+    leaf = _leaf(ControlPlaneAuthority("ca", now=NOW).issue_client("late", not_after=NOW - expired_for))
     assert leaf.not_valid_before_utc < leaf.not_valid_after_utc == NOW - expired_for
 
 
 def test_another_authority_is_not_trusted() -> None:
     """Two planes side by side would accept each other's users and servers."""
-    pair = CertificateAuthority("ca", now=NOW).issue_server(["localhost"], not_after=TOMORROW)
-    stranger = _policy(CertificateAuthority("ca", now=NOW), NOW)
+    pair = ControlPlaneAuthority("ca", now=NOW).issue_server(["localhost"], not_after=TOMORROW)
+    stranger = _policy(ControlPlaneAuthority("ca", now=NOW), NOW)
     with pytest.raises(verification.VerificationError):
         stranger.build_server_verifier(x509.DNSName("localhost")).verify(_leaf(pair), [])
 
@@ -84,7 +84,7 @@ def test_the_public_half_belongs_to_the_service_account_key() -> None:
 
 def test_a_strict_tls_handshake_succeeds_both_ways(tmp_path: Path) -> None:
     """Python 3.13 checks X.509 strictly by default: a missing key identifier would break every client there."""
-    authority = CertificateAuthority.create()
+    authority = ControlPlaneAuthority.create()
     later = datetime.now(UTC) + timedelta(hours=1)
     write_private(tmp_path / "ca", authority.certificate)
     server = _context(tmp_path, ssl.PROTOCOL_TLS_SERVER, authority.issue_server(["localhost"], not_after=later))
@@ -109,7 +109,7 @@ def test_a_strict_tls_handshake_succeeds_both_ways(tmp_path: Path) -> None:
     assert peer["subject"] == ((("commonName", "alice"),),)
 
 
-def _context(folder: Path, protocol: int, pair: KeyPair) -> ssl.SSLContext:
+def _context(folder: Path, protocol: int, pair: SignedKeyPair) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.load_verify_locations(folder / "ca")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from restow.controlplane.__main__ import main
-from restow.controlplane.binaries import Search
-from restow.controlplane.binaries.pins import minors
+from restow.controlplane.binaries import BinarySearch
+from restow.controlplane.binaries.search import minors
 
 MODULE = [sys.executable, "-m", "restow.controlplane"]
 
@@ -149,7 +149,7 @@ def test_binaries_are_those_of_the_kubernetes_that_is_asked_for(tmp_path, monkey
     monkeypatch.setenv("RESTOW_CONTROLPLANE_CACHE", str(tmp_path))
     monkeypatch.setenv("RESTOW_CONTROLPLANE_OFFLINE", "true")
     for minor in minors():
-        folder = Search.from_environment(kubernetes=minor).folder
+        folder = BinarySearch.from_environment(kubernetes=minor).folder
         folder.mkdir()
         for name in ("etcd", "kube-apiserver"):
             (folder / name).touch(mode=0o755)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from restow.controlplane.durations import go_duration_seconds, seconds_from_environment
-from restow.controlplane.errors import ControlPlaneError
+from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.readiness import go_duration_seconds, seconds_from_environment
 
 
 @pytest.mark.parametrize(

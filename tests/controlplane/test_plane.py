@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from kubernetes_asyncio import client, config
 
-from restow.controlplane import CertificateAuthority, NotStoredError, UnavailableError
+from restow.controlplane import ControlPlaneAuthority, NotStoredError, UnavailableError
 from restow.controlplane.readiness import apiserver_probe, etcd_probe
 from restow.controlplane.users import write_private
 
@@ -178,7 +178,7 @@ async def test_restart_keeps_the_store_and_ends_old_continue_tokens(plane, api):
 
 async def test_another_planes_servers_are_not_taken_for_ours(plane, tmp_path):
     """After a lost race for a port, a test would run on somebody else's control plane and its data."""
-    write_private(tmp_path / "ca", CertificateAuthority.create().certificate)
+    write_private(tmp_path / "ca", ControlPlaneAuthority.create().certificate)
     stranger = ssl.create_default_context(cafile=tmp_path / "ca")
     member = plane.folder.name
     async with aiohttp.ClientSession() as session:

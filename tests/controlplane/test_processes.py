@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from restow.controlplane.errors import ControlPlaneError, PortTakenError, ProcessError
+from restow.controlplane.binaries.errors import ControlPlaneError
+from restow.controlplane.errors import PortTakenError, ProcessError
 from restow.controlplane.processes import ProcessGroup
 
 SHELL = "/bin/sh"

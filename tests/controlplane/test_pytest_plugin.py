@@ -115,10 +115,10 @@ async def test_the_definition_can_be_overridden(run_pytest):
     """A project could not start the plane with its own flags."""
     conftest = (
         "import pytest\nfrom pathlib import Path\n"
-        "from restow.controlplane import ControlPlane\nfrom restow.controlplane.binaries import Search\n"
+        "from restow.controlplane import ControlPlane\nfrom restow.controlplane.binaries import BinarySearch\n"
         "@pytest.fixture(scope='session')\n"
         "def control_plane_definition():\n"
-        "    search = Search(cache=Path('nowhere'), version='9.9.9', sources=())\n"
+        "    search = BinarySearch(cache=Path('nowhere'), version='9.9.9', sources=())\n"
         "    return ControlPlane(search=search)\n"
     )
     code, output = await run_pytest(NO_BINARIES, conftest)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from restow.conversion import Registry, ReviewError, convert_review, nesting, rules
 from restow.conversion.graph import Graph
-from restow.conversion.review import Review
+from restow.conversion.reviews.conversion import Review
 from restow.conversion.values import alike, canonical, depth, plain, same
 
 GROUP, OLD, HUB = "edge.example.dev", "edge.example.dev/v1", "edge.example.dev/v2"
@@ -86,7 +86,7 @@ def asked(*objects: bytes, to: str = OLD, way: str = "small") -> Any:
     body = json.dumps({**envelope, "request": {"uid": "u", "desiredAPIVersion": to, "objects": []}}).encode()
     body = body.replace(b"[]", b"[" + b",".join(objects) + b"]")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("restow.conversion.review.LARGE", len(body) if way == "small" else 0)
+        patch.setattr("restow.conversion.reviews.conversion.LARGE", len(body) if way == "small" else 0)
         review = Review(GRAPH, body, most=MOST)
     for _ in review:
         pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from restow.conversion.admission import AdmissionReview
+from restow.conversion.reviews.admission import AdmissionReview
 from restow.conversion.shallow import DEEPEST, cut, restored
 
 ENVELOPE = (

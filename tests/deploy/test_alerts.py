@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from restow.conversion.certificates.metrics import CertificateMetrics
-from restow.conversion.server.counts import METRICS, Snapshot
-from restow.conversion.server.exposition import exposition
-from restow.operator.metrics import Metrics
+from restow.conversion.certificates.ca.metrics import CertificateMetrics
+from restow.conversion.server.metrics import METRICS, Snapshot
+from restow.conversion.server.run import exposition
+from restow.operator.metrics import OperatorMetrics
 from tests.deploy.rendering import CHART, ROOT, Document, Helm, of_kind, the
 
 WITH = (
@@ -408,7 +408,7 @@ def test_monitoring_is_off_until_asked_for(values: Path | None, helm: Helm) -> N
 
 def exported() -> set[str]:
     """The names of all that serve and operator show, with or without a number yet."""
-    text = (exposition(Snapshot()) + Metrics().text() + CertificateMetrics().text()).decode()
+    text = (exposition(Snapshot()) + OperatorMetrics().text() + CertificateMetrics().text()).decode()
     assert {name.removesuffix("_total") for name in METRICS} <= {
         name.removesuffix("_total") for name in re.findall(r"^# HELP (\S+)", text, re.MULTILINE)
     }

@@ -14,15 +14,15 @@ import yaml
 from click.testing import CliRunner
 
 from docs.examples.provider.conversions import graph
-from restow.cloudprofile.verbs import MODIFY_KUBERNETES, MODIFY_MACHINE_IMAGES, MODIFY_PROVIDER_CONFIG
+from restow.cli.exits import Exit
+from restow.cli.registries import load_crds
+from restow.cloudprofile.profiles.admission import MODIFY_KUBERNETES, MODIFY_MACHINE_IMAGES, MODIFY_PROVIDER_CONFIG
 from restow.commands.migrate import EXITS
 from restow.commands.migrate import command as migrate
 from restow.commands.operator import command as operator
 from restow.commands.serve import command as serve
-from restow.conversion.wiring import Service, stash_configuration, stash_name
-from restow.exits import Exit
+from restow.conversion.certificates import Service, stash_configuration, stash_name
 from restow.rbac import FAMILY, Asked, Command, grants, manifests, plain
-from restow.registries import load_crds
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,

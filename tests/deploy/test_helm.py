@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from restow.cloudprofile.resources import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
+from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.controlplane.plane import ControlPlane
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from restow.controlplane.certificates import CertificateAuthority
+from restow.controlplane.users import ControlPlaneAuthority
 from tests.faults.truth import Document, converted
 
 
@@ -69,7 +69,7 @@ class InProcess:
 @asynccontextmanager
 async def conversion_webhook(folder: Path) -> AsyncIterator[ConversionWebhook]:
     """Run the webhook on a free port of the loopback."""
-    authority = CertificateAuthority.create("webhook")
+    authority = ControlPlaneAuthority.create("webhook")
     pair = authority.issue_server(["127.0.0.1"], not_after=datetime.now(UTC) + timedelta(days=1))
     bundle = folder / "faults-webhook.pem"
     bundle.write_bytes(pair.certificate + pair.key)

@@ -17,12 +17,15 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator import lister, migration, passes, prune, watermark, writer
-from restow.migrator.apiservers import ApiServers
-from restow.migrator.managedfields.entries import Entry
-from restow.migrator.outcome import Action, Outcome, of_write_error
-from restow.migrator.storedversions import Verdict, may_prune
-from restow.migrator.wire import Meta, combined_patch, identity_apply
+from restow.migrator.decide.outcome import ErrorAction, ErrorOutcome, of_write_error
+from restow.migrator.decide.prune import PruneVerdict, may_prune
+from restow.migrator.engine import lister, passes, writer
+from restow.migrator.engine.apiservers import ApiServers
+from restow.migrator.engine.wire import Meta, combined_patch, identity_apply
+from restow.migrator.model import watermark
+from restow.migrator.ownership.entries import ManagedFieldsEntry
+from restow.migrator.run import prune
+from restow.migrator.run import run as migration
 
 Guard = Callable[[], AbstractContextManager[object]]
 
@@ -44,10 +47,10 @@ def prune_despite_failures() -> Iterator[None]:
 def ignore_generation() -> Iterator[None]:
     """Prune if the storage version is the same as at the start, whatever it was in between."""
 
-    def careless(start: Crd, now: Crd, generations: Any) -> Verdict:
+    def careless(start: Crd, now: Crd, generations: Any) -> PruneVerdict:
         verdict = may_prune(start, now, generations)
         same = now.uid == start.uid and now.storage.name == start.storage.name
-        return Verdict(prune=True) if same else verdict
+        return PruneVerdict(prune=True) if same else verdict
 
     with patch.object(prune, "may_prune", careless):
         yield
@@ -70,8 +73,8 @@ def prune_unconditionally() -> Iterator[None]:
 def any_404_is_gone() -> Iterator[None]:
     """Take every 404 for a deleted object, as all other tools do."""
 
-    def careless(error: KubeError, **about: Any) -> Outcome:
-        return Outcome(Action.GONE) if isinstance(error, NotFound) else of_write_error(error, **about)
+    def careless(error: KubeError, **about: Any) -> ErrorOutcome:
+        return ErrorOutcome(ErrorAction.GONE) if isinstance(error, NotFound) else of_write_error(error, **about)
 
     with patch.object(writer, "of_write_error", careless):
         yield
@@ -94,14 +97,14 @@ def forget_what_was_sent() -> Iterator[None]:
 @contextmanager
 def ignore_uid() -> Iterator[None]:
     """Take an object for the same one as long as its name is the same."""
-    real = writer.Writer._read
+    real = writer.ObjectWriter._read
 
     async def careless(self: Any, meta: Meta, *, whole: bool) -> Any:
         found = await self._cluster.get(self._resource, meta.name, meta.namespace or None)
         uid = str(found.json()["metadata"]["uid"])
         return await real(self, msgspec.structs.replace(meta, uid=uid), whole=whole)
 
-    with patch.object(writer.Writer, "_read", careless):
+    with patch.object(writer.ObjectWriter, "_read", careless):
         yield
 
 
@@ -122,7 +125,7 @@ def create_what_is_gone() -> Iterator[None]:
 def overwrite_owners() -> Iterator[None]:
     """Send managedFields without a resourceVersion, as Flux does: what others wrote since is overwritten."""
 
-    def careless(resource_version: str, entries: Sequence[Entry]) -> bytes:
+    def careless(resource_version: str, entries: Sequence[ManagedFieldsEntry]) -> bytes:
         body = msgspec.json.decode(combined_patch(resource_version, entries))
         del body["metadata"]["resourceVersion"]
         return msgspec.json.encode(body)
@@ -134,7 +137,7 @@ def overwrite_owners() -> Iterator[None]:
 @contextmanager
 def send_entries_twice() -> Iterator[None]:
     """Do not merge entries that become identical: the server keeps the last. What is meant is what is sent."""
-    import restow.migrator.decide as deciding
+    import restow.migrator.decide.decision as deciding
 
     with patch.object(deciding, "merge", tuple), patch.object(writer, "same_ownership", lambda _meant, _found: True):
         yield
@@ -160,9 +163,9 @@ def end_at_an_expired_list() -> Iterator[None]:
     class Ended(Exception):
         pass
 
-    def careless(error: KubeError, *, attempt: int) -> Outcome:
+    def careless(error: KubeError, *, attempt: int) -> ErrorOutcome:
         outcome = real(error, attempt=attempt)
-        if outcome.action is Action.CONTINUE:
+        if outcome.action is ErrorAction.CONTINUE:
             raise Ended
         return outcome
 
@@ -182,12 +185,12 @@ def end_at_an_expired_list() -> Iterator[None]:
 @contextmanager
 def one_write_for_defaults() -> Iterator[None]:
     """Send the combined patch alone where it persists a default, and let the default be ours."""
-    import restow.migrator.managedfields.treatment as treating
+    import restow.migrator.decide.policies as treating
 
     with ExitStack() as stack:
-        real = treating.treatments
+        real = treating.entry_policies
         careless: Callable[..., Any] = lambda *given, **more: replace(real(*given, **more), new_defaults=())  # noqa: E731
-        stack.enter_context(patch.object(migration, "treatments", careless))
+        stack.enter_context(patch.object(migration, "entry_policies", careless))
         stack.enter_context(patch.object(writer, "same_ownership", lambda _meant, _found: True))
         yield
 
@@ -202,7 +205,7 @@ def believe_any_watermark() -> Iterator[None]:
 @contextmanager
 def leave_entries_behind() -> Iterator[None]:
     """Do not look for entries of our own that an earlier run could not take off any more."""
-    import restow.migrator.decide as deciding
+    import restow.migrator.decide.decision as deciding
 
     with patch.object(deciding, "left_behind", lambda _entries: frozenset()):
         yield

@@ -16,7 +16,7 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests
 from restow.kube.resources import CRDS
-from restow.migrator import ManagedFields, Migration, Options, Report, Result, Shard
+from restow.migrator import ManagedFields, Migration, MigrationReport, MigrationResult, Options, Shard
 from tests.apiserver.kind import until
 from tests.apiserver.proxy import Proxy, Seen, proxy_before
 from tests.faults.afterwards import applies_on
@@ -169,13 +169,13 @@ class _Run:
             proxy.hook = None
             self._world.webhook.down.pop(self._widgets.plural, None)
             outcome.injected, outcome.log = injector.injected, injector.log
-        if outcome.first != Result.SUCCEEDED.value:
+        if outcome.first != MigrationResult.SUCCEEDED.value:
             if self._scenario.finishes:
                 outcome.wrong.append(f"it ended as {outcome.first}, although waiting would have finished it")
             outcome.runs = 2
             again = Options(settle_s=self._settle, managed_fields=self._scenario.mode, resume=self._scenario.resume)
             said = await self._each_shard(self._world.cluster, again)
-            if said != Result.SUCCEEDED.value:
+            if said != MigrationResult.SUCCEEDED.value:
                 outcome.wrong.append(f"the rerun without faults ended as {said}")
 
     @asynccontextmanager
@@ -238,7 +238,7 @@ class _Run:
         for index in range(self._scenario.shards or 1):
             shard = Shard(index, self._scenario.shards) if self._scenario.shards else None
             said = await self._once(cluster, replace(options, shard=shard), chance)
-            if said != Result.SUCCEEDED.value:
+            if said != MigrationResult.SUCCEEDED.value:
                 break
         return said
 
@@ -249,9 +249,9 @@ class _Run:
             report = await migration.migrate(self._widgets.name)
         except KubeError as error:
             return f"an error: {error}"
-        result = Report((report,)).result
+        result = MigrationReport((report,)).result
         why = report.refused or report.unfinished or next((each.message for each in report.failures), "")
-        return result.value if result is Result.SUCCEEDED else f"{result.value}: {why}"
+        return result.value if result is MigrationResult.SUCCEEDED else f"{result.value}: {why}"
 
     async def _killed(self, proxy: Proxy, ending: asyncio.Event) -> str:
         scenario = self._scenario
@@ -276,7 +276,7 @@ class _Run:
         finally:
             if process.returncode is None:
                 process.kill()
-        return Result.SUCCEEDED.value if process.returncode == 0 else f"exit code {process.returncode}"
+        return MigrationResult.SUCCEEDED.value if process.returncode == 0 else f"exit code {process.returncode}"
 
     async def _remove(self) -> None:
         await self._widgets.history.forget()

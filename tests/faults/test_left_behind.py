@@ -20,9 +20,10 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.migrator import ManagedFields, Migration, Options
-from restow.migrator.decide import Step, decide
-from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry, left_behind
-from restow.migrator.managedfields.treatment import Treatments, treatments
+from restow.migrator.decide.decision import WriteStep, decide
+from restow.migrator.decide.policies import entry_policies
+from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry, left_behind
+from restow.migrator.ownership.policy import EntryPolicies
 from tests.apiserver.kind import Kind, owners
 from tests.apiserver.proxy import Fault, Seen, proxy_before
 from tests.migrator import builders as b
@@ -36,16 +37,16 @@ NOBODYS = entry("before-first-apply", "v2", {"f:spec": {"f:size": {}}}, operatio
 ALICE = entry("alice", "v2", {"f:spec": {"f:size": {}}})
 
 
-def rules(mode: ManagedFields = ManagedFields.TRANSLATE) -> Treatments:
+def rules(mode: ManagedFields = ManagedFields.TRANSLATE) -> EntryPolicies:
     """The treatments of a CRD with v1 and v2."""
-    return treatments(b.proved(b.crd(("v1", "v2"))), Options(managed_fields=mode))
+    return entry_policies(b.proved(b.crd(("v1", "v2"))), Options(managed_fields=mode))
 
 
 @pytest.mark.parametrize("mode", list(ManagedFields))
 def test_our_own_entry_is_taken_off(mode: ManagedFields) -> None:
     """Who applies the defaulted field would meet a conflict with restow, for ever."""
     decision = decide((ALICE, OURS), rules(mode))
-    assert decision.steps == (Step.COMBINED_PATCH,)
+    assert decision.steps == (WriteStep.COMBINED_PATCH,)
     assert decision.entries == (ALICE,)
     assert (decision.translated, decision.stripped) == (0, ())
 
@@ -60,7 +61,7 @@ def test_an_object_that_nobody_tracked_is_tracked_by_nobody_again() -> None:
     """Each of its fields would have a second owner that no applier can ever take it from."""
     for entries in ((NOBODYS,), (OURS,), (NOBODYS, OURS)):
         decision = decide(entries, rules())
-        assert decision.steps == (Step.COMBINED_PATCH,) and decision.entries == ()
+        assert decision.steps == (WriteStep.COMBINED_PATCH,) and decision.entries == ()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def test_an_object_that_nobody_tracked_is_tracked_by_nobody_again() -> None:
         (ALICE, msgspec.structs.replace(OURS, subresource="status")),
     ],
 )
-def test_what_others_own_is_not_ours(entries: tuple[Entry, ...]) -> None:
+def test_what_others_own_is_not_ours(entries: tuple[ManagedFieldsEntry, ...]) -> None:
     """Beside an applier's entry ``before-first-apply`` says what that one may not take; others may be named restow."""
     assert not left_behind(entries)
     assert decide(entries, rules()).steps == ()

@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.migrator import ListFailed, Refused, look, read_crd, readiness
-from restow.migrator.dependents.found import Dependents, Owner
+from restow.migrator import ListFailed, MigrationRefused, read_crd, ready
+from restow.migrator.planning import ready as readiness
+from restow.migrator.planning.ownerreferences import OwnerVersion, VersionReferences
 from tests.histories.reasons import ABOUT_ENTRIES, Facts, untrue
 
 
@@ -35,10 +36,10 @@ def seldom_searching() -> Iterator[None]:
     """Leave the search for ownerReferences out where ``ask`` says so: it lists every resource of the cluster."""
     real = readiness.find_dependents
 
-    async def seldom(cluster: Cluster, owners: Collection[Owner]) -> dict[Owner, Dependents]:
-        return await real(cluster, owners) if _searches.get() else {owner: Dependents() for owner in owners}
+    async def seldom(cluster: Cluster, owners: Collection[OwnerVersion]) -> dict[OwnerVersion, VersionReferences]:
+        return await real(cluster, owners) if _searches.get() else {owner: VersionReferences() for owner in owners}
 
-    with patch.object(readiness, "find_dependents", seldom):
+    with patch.object(readiness, "find_owner_references", seldom):
         yield
 
 
@@ -56,8 +57,8 @@ async def ask(
     """
     _searches.set(searches)
     try:
-        found = await look(cluster, (await read_crd(cluster, name)).crd, version, api_servers=api_servers)
-    except Refused as refused:
+        found = await ready(cluster, (await read_crd(cluster, name)).crd, version, api_servers=api_servers)
+    except MigrationRefused as refused:
         return Answer(yes=False, reasons=(str(refused),))
     except (KubeError, ListFailed) as error:
         return Answer(yes=False, failed=str(error))

@@ -14,7 +14,10 @@ from unittest.mock import patch
 import msgspec
 
 from restow.crds import Crd
-from restow.migrator import apiservers, proof, prune, readiness
+from restow.migrator.decide import proof
+from restow.migrator.engine import apiservers
+from restow.migrator.planning import ready as readiness
+from restow.migrator.run import prune
 
 Guard = Callable[[], AbstractContextManager[object]]
 

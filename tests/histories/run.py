@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from restow.migrator import Result
+from restow.migrator import MigrationResult
 from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
 from tests.histories.life import Life, storage_of
@@ -200,7 +200,7 @@ class _History:
         self._number += 1
         ended = await restow.run(_LAST, self._life.happens)
         self._note(f"every other version is unserved, and {_LAST}: {ended}")
-        if not ended.startswith(Result.SUCCEEDED.value):
+        if not ended.startswith(MigrationResult.SUCCEEDED.value):
             self._outcome.wrong.append(f"the last migration ended as {ended}")
         yes = await self._ask(restow, last=True)
         others = [each["name"] for each in (await self._life.crd())["spec"]["versions"] if not each["storage"]]
@@ -226,7 +226,9 @@ def _claims_all(step: Step, ended: str) -> bool:
         return False
     if step.act is Act.RECONCILE:
         return ended.rpartition("; ")[2].startswith(("idle", "finished"))
-    return step.act in RUNS and ended.startswith(Result.SUCCEEDED.value) and len(step.shards) in (0, step.count)
+    return (
+        step.act in RUNS and ended.startswith(MigrationResult.SUCCEEDED.value) and len(step.shards) in (0, step.count)
+    )
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -12,15 +12,15 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError
 from restow.migrator import (
-    Happening,
     ManagedFields,
     Migration,
     MigrationDetails,
+    MigrationEvent,
+    MigrationReport,
+    MigrationResult,
     Migrator,
     Options,
     Phase,
-    Report,
-    Result,
     Shard,
 )
 from tests.apiserver.proxy import Fault, Proxy, Reset, Seen, proxy_before
@@ -175,7 +175,7 @@ class Runner:
         return "; ".join(self._told)
 
     def _hear(self, details: MigrationDetails) -> None:
-        if details.happening is not Happening.PROGRESS:
+        if details.happening is not MigrationEvent.PROGRESS:
             self._told.append(f"{details.happening.value}: {details.message}")
 
 
@@ -185,8 +185,8 @@ async def migrate(cluster: HttpCluster, name: str, options: Options, stop: async
         report = await Migration(cluster, options, stop=stop, chance=_Waits()).migrate(name)
     except KubeError as error:
         return f"an error: {error}"
-    result = Report((report,), dry_run=options.dry_run).result
-    if result is not Result.SUCCEEDED:
+    result = MigrationReport((report,), dry_run=options.dry_run).result
+    if result is not MigrationResult.SUCCEEDED:
         why = report.refused or report.unfinished or next((each.message for each in report.failures), "")
         return f"{result.value}: {why}"
     counts, pruned = report.objects, "pruned" if report.pruned else report.pruned_reason

@@ -17,7 +17,8 @@ import pytest
 from aiohttp import web
 
 from restow.controlplane.plane import ControlPlane
-from restow.kube import ConfigError, Resource, Unreachable, connect, renewal
+from restow.kube import ConfigError, Resource, Unreachable, connect
+from restow.kube import credentials as renewal
 from restow.kube.client import HttpCluster
 from restow.kube.credentials import load_connection
 from restow.kube.errors import CredentialsExpired, Forbidden, Unauthorized

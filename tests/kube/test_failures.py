@@ -2,8 +2,7 @@
 
 import pytest
 
-from restow.kube.errors import Unreachable, api_error
-from restow.kube.failures import describe_failure
+from restow.kube.errors import Unreachable, api_error, describe_failure
 
 SECRET = "hunter2"
 

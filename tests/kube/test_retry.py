@@ -12,21 +12,21 @@ import pytest
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.errors import (
     BadRequest,
+    CertificateUntrusted,
     Conflict,
-    Doubtful,
     Forbidden,
     KubeError,
     NotFound,
+    OutcomeUnknown,
     ServerError,
     TimedOut,
     TooManyRequests,
     Unauthorized,
     Unreachable,
-    Untrusted,
     api_error,
 )
 from restow.kube.resources import CRDS
-from restow.kube.retry import Patient
+from restow.kube.retry import RetryingCluster
 from tests.kube.conftest import RunInVirtualTime
 
 NAME = "widgets.example.com"
@@ -73,9 +73,9 @@ class Stop:
         await asyncio.sleep(min(seconds, max(0.0, self._until - asyncio.get_running_loop().time())))
 
 
-def patient(server: Server, stop: Stop | None = None, patience_s: float = 300.0) -> Patient:
+def patient(server: Server, stop: Stop | None = None, patience_s: float = 300.0) -> RetryingCluster:
     clock = asyncio.get_running_loop().time
-    return Patient(server, stop, patience_s=patience_s, clock=clock, chance=random.Random(1))  # type: ignore[arg-type]
+    return RetryingCluster(server, stop, patience_s=patience_s, clock=clock, chance=random.Random(1))  # type: ignore[arg-type]
 
 
 PASSING: list[KubeError | bytes] = [
@@ -89,7 +89,7 @@ PASSING: list[KubeError | bytes] = [
     b'{"half',
 ]
 LASTING = [
-    Untrusted("a wrong CA"),
+    CertificateUntrusted("a wrong CA"),
     said(400),
     said(404),
     said(409),
@@ -164,7 +164,7 @@ def test_a_stop_ends_the_wait(run_in_virtual_time: RunInVirtualTime) -> None:
     run_in_virtual_time(main())
 
 
-def _patching(cluster: Patient) -> Any:
+def _patching(cluster: RetryingCluster) -> Any:
     return cluster.patch(CRDS, NAME, b"{}", patch_type=PatchType.MERGE, subresource="status")
 
 
@@ -179,7 +179,7 @@ async def _error_of(sent: Any) -> KubeError | None:
 @pytest.mark.parametrize("write", [_patching, lambda cluster: cluster.replace(CRDS, NAME, b"{}")], ids=["patch", "put"])
 @pytest.mark.parametrize("error", [each for each in PASSING if not isinstance(each, TooManyRequests)], ids=str)
 def test_a_write_without_an_answer_is_the_callers_to_judge(
-    error: KubeError | bytes, write: Callable[[Patient], Any], run_in_virtual_time: RunInVirtualTime
+    error: KubeError | bytes, write: Callable[[RetryingCluster], Any], run_in_virtual_time: RunInVirtualTime
 ) -> None:
     """Sent again blindly, a prune that was carried out looks like one that others prevented."""
 
@@ -187,7 +187,7 @@ def test_a_write_without_an_answer_is_the_callers_to_judge(
         server = Server(error, error, b"{}")
         cluster = patient(server)
         for sent in (1, 2):
-            with pytest.raises(Doubtful):
+            with pytest.raises(OutcomeUnknown):
                 await write(cluster)
             assert len(server.times) == sent
         assert (await write(cluster)).body == b"{}"
@@ -215,7 +215,7 @@ def test_doubts_come_to_an_end(run_in_virtual_time: RunInVirtualTime) -> None:
         cluster = patient(server, patience_s=60.0)
         doubts = 0
         while not isinstance(error := await _error_of(_patching(cluster)), TimedOut):
-            assert isinstance(error, Doubtful)
+            assert isinstance(error, OutcomeUnknown)
             doubts += 1
         assert doubts > 5
         assert 59.0 <= asyncio.get_running_loop().time() - server.times[0] <= 61.0
@@ -230,7 +230,7 @@ def test_an_answer_to_a_write_is_an_answer(run_in_virtual_time: RunInVirtualTime
         for answer, kind in ((said(409), Conflict), (said(400), BadRequest), (said(404), NotFound)):
             with pytest.raises(kind) as raised:
                 await _patching(patient(Server(answer)))
-            assert not isinstance(raised.value, Doubtful)
+            assert not isinstance(raised.value, OutcomeUnknown)
 
     run_in_virtual_time(main())
 

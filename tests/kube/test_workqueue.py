@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from restow.kube.backoff import Backoff
 from restow.kube.clock import Clock
+from restow.kube.retry import Backoff
 from restow.kube.workqueue import QueueClosed, WorkQueue
 
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -11,9 +11,9 @@ import msgspec
 
 from restow.crds import Crd
 from restow.crds.fieldpath import FieldSet
-from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry
-from restow.migrator.model import Options
-from restow.migrator.proof import ANNOTATION, proof_of_run
+from restow.migrator.decide.proof import ANNOTATION, proof_of_run
+from restow.migrator.model.options import Options
+from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
 
 Node: TypeAlias = dict[str, Any]
 
@@ -168,9 +168,9 @@ def entry(
     operation: str = "Apply",
     subresource: str = "",
     time: str = "2024-05-01T10:00:00Z",
-) -> Entry:
+) -> ManagedFieldsEntry:
     """A managedFields entry; it owns ``spec.size`` unless said otherwise."""
-    return Entry(
+    return ManagedFieldsEntry(
         manager=manager,
         operation=operation,
         api_version=api_version(version),
@@ -181,7 +181,7 @@ def entry(
     )
 
 
-def fields_of(one: Entry) -> FieldSet:
+def fields_of(one: ManagedFieldsEntry) -> FieldSet:
     """The decoded field set of an entry, by another decoder than the one under test."""
     decoded: FieldSet = json.loads(bytes(one.fields))
     return decoded

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from restow.crds.fieldpath import FieldSet
-from restow.migrator.managedfields.entries import Entry, identity
+from restow.migrator.ownership.entries import ManagedFieldsEntry, identity
 from tests.migrator import builders as b
 from tests.migrator.oracle import WHOLE, Mask, is_one_leaf
 
@@ -61,7 +61,7 @@ chances = st.integers(0, 2**16).map(Random)
 
 def entries(
     versions: tuple[str, ...] = ("v1", "v2"), fields: st.SearchStrategy[FieldSet] = filled_field_sets
-) -> st.SearchStrategy[Entry]:
+) -> st.SearchStrategy[ManagedFieldsEntry]:
     """One managedFields entry."""
     return st.builds(
         b.entry,
@@ -76,7 +76,7 @@ def entries(
 
 def entry_lists(
     versions: tuple[str, ...] = ("v1", "v2"), fields: st.SearchStrategy[FieldSet] = filled_field_sets
-) -> st.SearchStrategy[list[Entry]]:
+) -> st.SearchStrategy[list[ManagedFieldsEntry]]:
     """managedFields as a server holds them: one entry for each identity."""
     return st.lists(entries(versions, fields), max_size=5, unique_by=identity)
 

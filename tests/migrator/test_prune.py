@@ -13,12 +13,12 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster, Reply
 from restow.kube.errors import Conflict, KubeError
 from restow.kube.resources import Resource
-from restow.migrator.crdaccess import CrdWatch
-from restow.migrator.halt import Halt
-from restow.migrator.model import Options, Phase
-from restow.migrator.proof import ANNOTATION
-from restow.migrator.prune import Conclusion
-from restow.migrator.report import CrdReport
+from restow.migrator.decide.proof import ANNOTATION
+from restow.migrator.engine.crdaccess import CrdWatch
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.model.options import Options, Phase
+from restow.migrator.model.report import CrdReport
+from restow.migrator.run.prune import Conclusion
 from tests.migrator import builders as b
 
 
@@ -54,17 +54,17 @@ class OneCrd(Cluster):
         return Reply(json.dumps(self.document).encode())
 
 
-async def conclude(server: OneCrd, halt: Halt, **options: Any) -> CrdReport:
+async def conclude(server: OneCrd, stop: RunStop, **options: Any) -> CrdReport:
     """The report after the end of a pass that finished every object."""
     start, report = Crd.from_document(server.document), CrdReport(name=str(server.document["metadata"]["name"]))
-    await Conclusion(server, Options(**options), halt, report).of(start, CrdWatch(start), None)
+    await Conclusion(server, Options(**options), stop, report).of(start, CrdWatch(start), None)
     return report
 
 
 async def test_what_was_finished_is_pruned_and_proved() -> None:
     """The old version could never leave the CRD."""
     server = OneCrd(b.crd_document(stored=("v1", "v2")))
-    report = await conclude(server, Halt())
+    report = await conclude(server, RunStop())
     assert report.pruned and server.document["status"]["storedVersions"] == ["v2"]
     assert ANNOTATION in server.document["metadata"]["annotations"]
 
@@ -72,11 +72,11 @@ async def test_what_was_finished_is_pruned_and_proved() -> None:
 @pytest.mark.parametrize("when", ["before", "while the CRD is read"])
 async def test_a_run_that_was_stopped_prunes_nothing_and_proves_nothing(when: str) -> None:
     """Another process may lead by then, and users may have flipped the storage version under it."""
-    halt = Halt()
-    server = OneCrd(b.crd_document(stored=("v1", "v2")), reading=lambda: halt.because("it was asked to stop"))
+    stop = RunStop()
+    server = OneCrd(b.crd_document(stored=("v1", "v2")), reading=lambda: stop.because("it was asked to stop"))
     if when == "before":
         server.reading()
-    report = await conclude(server, halt)
+    report = await conclude(server, stop)
     assert server.patched == []
     assert not report.pruned and "it was asked to stop" in report.unfinished and report.pruned_reason
 
@@ -84,7 +84,7 @@ async def test_a_run_that_was_stopped_prunes_nothing_and_proves_nothing(when: st
 async def test_a_dry_run_prunes_nothing() -> None:
     """It would do for real what it only shows."""
     server = OneCrd(b.crd_document(stored=("v1", "v2")))
-    report = await conclude(server, Halt(), dry_run=True)
+    report = await conclude(server, RunStop(), dry_run=True)
     assert server.patched == [] and report.pruned_reason == "dry run"
 
 
@@ -95,7 +95,7 @@ CONFLICT = Conflict(status=409, verb="PATCH", target="the CRD", message="it was 
 async def test_a_prune_that_met_another_writer_is_judged_again(conflicts: int) -> None:
     """A CA bundle that is rotated at that moment would leave the old version in the CRD until the next run."""
     server = OneCrd(b.crd_document(stored=("v1", "v2")), refusing=[CONFLICT] * conflicts)
-    report = await conclude(server, Halt())
+    report = await conclude(server, RunStop())
     assert report.pruned and report.stored_after == ("v2",) and not report.unfinished
 
 
@@ -103,7 +103,7 @@ async def test_a_crd_that_is_always_written_by_others_is_passed_over_again() -> 
     """The run would try for ever, or end as if nothing were left to do."""
     server, report = OneCrd(b.crd_document(stored=("v1", "v2")), refusing=[CONFLICT] * 10), CrdReport(name="widgets")
     start = Crd.from_document(server.document)
-    verdict = await Conclusion(server, Options(), Halt(), report).of(start, CrdWatch(start), None)
+    verdict = await Conclusion(server, Options(), RunStop(), report).of(start, CrdWatch(start), None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
     assert "was written by others each time" in verdict.reason and report.pruned_reason == verdict.reason
 
@@ -115,7 +115,7 @@ async def test_a_storage_version_that_changed_before_the_prune_is_seen() -> None
     server.document = b.crd_document(stored=("v1", "v2"), storage="v1", generation=2)
     watching = CrdWatch(start)
     watching.generations.add(Crd.from_document(server.document))
-    verdict = await Conclusion(server, Options(), Halt(), report).of(start, watching, None)
+    verdict = await Conclusion(server, Options(), RunStop(), report).of(start, watching, None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
     assert report.pruned_reason == verdict.reason
 
@@ -124,6 +124,6 @@ async def test_a_storage_version_that_changed_before_the_prune_is_seen() -> None
 async def test_a_phase_that_is_switched_off_prunes_nothing(phase: Phase) -> None:
     """A user who keeps storedVersions on purpose would lose what they name."""
     server = OneCrd(b.crd_document(stored=("v1", "v2")))
-    report = await conclude(server, Halt(), skip=frozenset({phase}))
+    report = await conclude(server, RunStop(), skip=frozenset({phase}))
     assert not report.pruned and server.document["status"]["storedVersions"] == ["v1", "v2"]
     assert "phase is switched off" in report.pruned_reason

@@ -13,16 +13,16 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import Unreachable
 from restow.kube.resources import Resource
-from restow.migrator.converters.converter import Answer
-from restow.migrator.halt import Halt
-from restow.migrator.limiter import Limiter
-from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry
-from restow.migrator.managedfields.translator import Translator
-from restow.migrator.managedfields.treatment import treatments
-from restow.migrator.model import Options
-from restow.migrator.report import CrdReport
-from restow.migrator.wire import Meta
-from restow.migrator.writer import Writer, _lost_owners
+from restow.migrator.decide.policies import entry_policies
+from restow.migrator.engine.pace import Limiter
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.engine.translator import Translator
+from restow.migrator.engine.wire import Meta
+from restow.migrator.engine.writer import ObjectWriter, _lost_owners
+from restow.migrator.model.converter import Answer
+from restow.migrator.model.options import Options
+from restow.migrator.model.report import CrdReport
+from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
 from tests.migrator import builders as b
 from tests.migrator.builders import entry, fields_of
 
@@ -30,7 +30,7 @@ ALICE_V1, ALICE_V2, BOB_V2 = entry("alice", "v1"), entry("alice", "v2"), entry("
 OURS = entry(FIELD_MANAGER, "v2", {"f:spec": {"f:policy": {}}}, operation="Update")
 NOBODY = entry("before-first-apply", "v2", {"f:spec": {"f:size": {}}}, operation="Update")
 
-Sent = tuple[Entry, ...] | None
+Sent = tuple[ManagedFieldsEntry, ...] | None
 """The managedFields of a request; None of one that names none."""
 
 Does = Callable[[str, Sent], Sent]
@@ -38,7 +38,7 @@ Does = Callable[[str, Sent], Sent]
 
 
 class _SentMeta(msgspec.Struct):
-    managed_fields: list[Entry] | None = msgspec.field(name="managedFields", default=None)
+    managed_fields: list[ManagedFieldsEntry] | None = msgspec.field(name="managedFields", default=None)
 
 
 class _Sent(msgspec.Struct):
@@ -58,7 +58,7 @@ class Server(Cluster):
         sent: each write: the object's name, the type of the patch, and the managers of the entries in it.
     """
 
-    stored: dict[str, tuple[Entry, ...]]
+    stored: dict[str, tuple[ManagedFieldsEntry, ...]]
     does: Does = lambda _name, _sent: None
     sent: list[tuple[str, PatchType, tuple[str, ...]]] = field(default_factory=list)
     host: str = "https://server"  # type: ignore[misc]
@@ -91,7 +91,7 @@ class Server(Cluster):
         return await self.get(resource, name)
 
 
-def shown(entries: tuple[Entry, ...]) -> list[tuple[str, str, Any]]:
+def shown(entries: tuple[ManagedFieldsEntry, ...]) -> list[tuple[str, str, Any]]:
     """Entries so that they compare: a ``Raw`` is equal to itself alone."""
     return [(each.manager, each.api_version, fields_of(each)) for each in entries]
 
@@ -103,20 +103,20 @@ class NoConverter:
         raise AssertionError(api_version)
 
 
-def writer(server: Server, report: CrdReport, crd: Crd | None = None) -> Writer:
+def writer(server: Server, report: CrdReport, crd: Crd | None = None) -> ObjectWriter:
     """A writer for a CRD with v1 and v2 whose objects are stored at v2, as far as its proof says."""
     crd = crd or b.proved(b.crd(("v1", "v2")))
-    rules = treatments(crd, Options())
+    rules = entry_policies(crd, Options())
     translator = Translator(NoConverter(), rules, report)
     clock = iter(range(10_000)).__next__
-    return Writer(
+    return ObjectWriter(
         server,
         crd,
         rules,
         report,
         translator=translator,
         limiter=Limiter(concurrency=1, rate=None, clock=clock),
-        halt=Halt(clock=clock),
+        stop=RunStop(clock=clock),
         clock=clock,
         jitter=lambda _seconds: 0.0,
     )
@@ -187,7 +187,7 @@ async def test_an_old_entry_that_was_written_since_is_moved_before_owners_are_re
     ids=["no owner", "somebody wrote the whole list", "an apply on no owner", "an owned default"],
 )
 async def test_owners_are_restored_where_a_lost_answer_hid_their_loss(
-    left: tuple[Entry, ...], stored: tuple[Entry, ...]
+    left: tuple[ManagedFieldsEntry, ...], stored: tuple[ManagedFieldsEntry, ...]
 ) -> None:
     """Decided from what is read then, an object would keep the owners that a lossy write left it, for good."""
     writes = 0
@@ -220,6 +220,8 @@ async def test_owners_are_restored_where_a_lost_answer_hid_their_loss(
         ((), (OURS,), True),
     ],
 )
-def test_what_a_lossy_write_leaves(meant: tuple[Entry, ...], found: tuple[Entry, ...], lost: bool) -> None:
+def test_what_a_lossy_write_leaves(
+    meant: tuple[ManagedFieldsEntry, ...], found: tuple[ManagedFieldsEntry, ...], lost: bool
+) -> None:
     """An object would be given owners that it does not need, or not be given those that it lost."""
     assert _lost_owners(meant, found) is lost

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from restow.cli.registries import GraphConverter, graph_converters, load_converters
 from restow.conversion import Registry, rules
-from restow.converters import GraphConverter, graph_converters, load_converters
-from restow.migrator import Refused, Unconverted
+from restow.migrator import MigrationRefused, Unconverted
 from tests.migrator import builders as b
 from tests.restow.commandline import restow
 
@@ -78,7 +78,7 @@ def test_kinds_that_the_graph_does_not_know_are_left_to_their_webhooks() -> None
 
 def test_a_graph_of_another_release_is_refused() -> None:
     """Entries would be stripped, or objects fail, for want of a version that the right registry knows."""
-    with pytest.raises(Refused, match="but not its version v1: it is of another release"):
+    with pytest.raises(MigrationRefused, match="but not its version v1: it is of another release"):
         graph_converters(registry("v0").freeze())(b.crd(webhook=True))
     assert graph_converters(registry("v0", "v1").freeze())(b.crd(webhook=True)) is not None
 

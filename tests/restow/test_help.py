@@ -13,11 +13,11 @@ from pathlib import Path
 import click
 import pytest
 
-from restow.conversion.review import _VERSIONS
+from restow.conversion.reviews.conversion import _VERSIONS
 from restow.conversion.stash import FORMAT as STASH
 from restow.main import COMMANDS, main
 from restow.manpages import examples, exit_codes
-from restow.migrator.proof import FORMAT as PROOF
+from restow.migrator.decide.proof import FORMAT as PROOF
 from tests.restow.commandline import RESTOW, restow
 
 every_command = pytest.mark.parametrize("name", COMMANDS)

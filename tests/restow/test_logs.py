@@ -13,10 +13,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from restow import options
-from restow.conversion.server.complaints import Complaints
+from restow.cli import options
+from restow.cli.logs import log_to_stderr
+from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.kube.clock import SYSTEM_CLOCK
-from restow.logs import log_to_stderr
 from restow.main import COMMANDS
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -46,7 +46,7 @@ def command() -> None:
     log_to_stderr()
     _log.debug("not asked for")
     _log.warning("watch of %s ended\nWARNING forged\x1b[31m", "widgets")
-    Complaints(SYSTEM_CLOCK).add("conversion failed", crd="widgets.example.com", failed=2)
+    RateLimitedLog(SYSTEM_CLOCK).add("conversion failed", crd="widgets.example.com", failed=2)
     logging.getLogger("other").info("of another package")
     try:
         raise ValueError("no")

@@ -13,14 +13,14 @@ import pytest
 import yaml
 
 from restow.commands.operator import command
-from restow.conversion.wiring import Bundle, Url, client_config
-from restow.keeping import beside, keep_running
-from restow.kube import ControllerDetails, ElectionDetails, Happening, Key, Selection
+from restow.conversion.certificates import Bundle, Url, client_config
+from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent, Key, Selection
 from restow.kube.errors import Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
-from restow.operator.metrics import Metrics
-from restow.ownca import at, read_address
+from restow.operator.metrics import OperatorMetrics
+from restow.webhook.authority import at, read_address
+from restow.webhook.supervise import keep_running, run_alongside
 from tests.conversion.server.clocks import HeldClock
 from tests.restow.commandline import restow
 
@@ -185,7 +185,7 @@ async def test_serving_goes_on_whatever_ends(caplog: pytest.LogCaptureFixture) -
     async def goes_on() -> None:
         await asyncio.get_running_loop().create_future()
 
-    async with beside(panics(), goes_on()) as (_, other):
+    async with run_alongside(panics(), goes_on()) as (_, other):
         await ended.wait()
         await asyncio.sleep(0)
         assert not other.done()
@@ -198,13 +198,13 @@ async def test_serving_goes_on_whatever_ends(caplog: pytest.LogCaptureFixture) -
 
 def test_metrics_say_what_hooks_told() -> None:
     """Alerts are written against these names."""
-    metrics = Metrics()
+    metrics = OperatorMetrics()
     key, source = Key(None, "a"), Selection(CRDS)
-    metrics.controller(ControllerDetails("cloudprofile", Happening.RECONCILED, 3, 2, key, 0.02))
-    metrics.controller(ControllerDetails("cloudprofile", Happening.FAILED, 4, 1, key, 0.02))
-    metrics.controller(ControllerDetails("cloudprofile", Happening.INTERRUPTED, 5, 0, source=source))
-    metrics.controller(ControllerDetails("migrator", Happening.RECONCILED, 7, 1, key, 0.02))
-    metrics.election(ElectionDetails("a/restow-operator", "me", leading=True, transitions=2))
+    metrics.controller(ControllerEvent("cloudprofile", ControllerEventType.RECONCILED, 3, 2, key, 0.02))
+    metrics.controller(ControllerEvent("cloudprofile", ControllerEventType.FAILED, 4, 1, key, 0.02))
+    metrics.controller(ControllerEvent("cloudprofile", ControllerEventType.INTERRUPTED, 5, 0, source=source))
+    metrics.controller(ControllerEvent("migrator", ControllerEventType.RECONCILED, 7, 1, key, 0.02))
+    metrics.election(ElectionEvent("a/restow-operator", "me", leading=True, transitions=2))
     metrics.ended("controllers")
     lines = metrics.text().decode().splitlines()
     for line in (
@@ -219,7 +219,7 @@ def test_metrics_say_what_hooks_told() -> None:
         'restow_operator_work_ended_total{work="controllers"} 1.0',
     ):
         assert line in lines, (line, lines)
-    metrics.election(ElectionDetails("a/restow-operator", "me", leading=False, transitions=2))
+    metrics.election(ElectionEvent("a/restow-operator", "me", leading=False, transitions=2))
     lines = metrics.text().decode().splitlines()
     assert 'restow_controller_queued{controller="cloudprofile"} 0.0' in lines, "for one who does not lead, none waits"
     assert 'restow_controller_queued{controller="migrator"} 7.0' in lines, "that is another lease"

@@ -7,24 +7,24 @@ from collections import Counter
 import click
 import pytest
 
+from restow.cli.exits import Exit
 from restow.commands.plan import MOST_SAMPLED, Telling, costs, sample_size, show
 from restow.commands.plan import _exit as exit_code
-from restow.exits import Exit
-from restow.migrator import Check, Finding, Survey
-from restow.migrator.planning.cost import Measured
-from restow.migrator.report import Requests
+from restow.migrator import MigrationPlan, PlanCheck, PlanFinding
+from restow.migrator.model.report import Requests
+from restow.migrator.planning.plan import Measured
 from tests.migrator import builders as b
 
 CONTEXT = click.Context(click.Command("plan"))
 OPTION = click.Option(["--sample"])
-WARNING = Finding(check=Check.FIELDS, message="fields would be pruned")
-ERROR = Finding(check=Check.OBJECTS, message="default/w would fail", fails=True)
+WARNING = PlanFinding(check=PlanCheck.FIELDS, message="fields would be pruned")
+ERROR = PlanFinding(check=PlanCheck.OBJECTS, message="default/w would fail", fails=True)
 MEASURED = Measured(writes=50, write_s=0.25, concurrency=32)
 
 
-def a_survey(*findings: Finding, due: bool = True, measured: Measured | None = None, **more: str) -> Survey:
+def a_survey(*findings: PlanFinding, due: bool = True, measured: Measured | None = None, **more: str) -> MigrationPlan:
     """A survey of 3,000 objects, all of them due or none."""
-    found = Survey(
+    found = MigrationPlan(
         crd=b.crd(stored=("v1", "v2")),
         objects=3000,
         steps=Counter({("combined-patch",) if due else (): 3000}),
@@ -66,7 +66,7 @@ def test_anything_else_is_refused(text: str) -> None:
     ],
     ids=["nothing due", "due", "a warning", "objects would fail", "in one of two", "a list failed", "refused"],
 )
-def test_the_worst_that_was_found_sets_the_code(surveys: list[Survey], code: Exit) -> None:
+def test_the_worst_that_was_found_sets_the_code(surveys: list[MigrationPlan], code: Exit) -> None:
     """Pipelines branch on it: a plan that ends with "due" is followed by a migration."""
     assert exit_code(surveys, one_by_one=True) is code
 

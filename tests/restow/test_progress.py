@@ -20,10 +20,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from restow.logs import log_to_stderr
+from restow.cli.logs import log_to_stderr
+from restow.cli.progress import Progress
 from restow.migrator import CrdReport, Moment
-from restow.migrator.waits import Waits, again
-from restow.progress import Progress
+from restow.migrator.model.report import Waits, again
 
 NAME = "widgets.example.com"
 
@@ -281,7 +281,7 @@ async def test_a_terminal_that_is_gone_does_not_end_the_run():
 CHILD = """
 import asyncio, sys
 from restow.migrator import CrdReport, Moment
-from restow.progress import Progress
+from restow.cli.progress import Progress
 
 async def main():
     async with Progress() as progress:

@@ -8,8 +8,8 @@ from typing import Any
 import click
 import pytest
 
+from restow.cli.options import JOB_INDEX, shard
 from restow.migrator import Shard
-from restow.options import JOB_INDEX, shard
 from tests.restow.commandline import restow
 
 CRD = "widgets.example.com"

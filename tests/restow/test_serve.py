@@ -19,10 +19,10 @@ import aiohttp
 import pytest
 import yaml
 
-from restow.conversion.server.counts import METRICS
+from restow.cli.exits import InputError
+from restow.cli.registries import load_crds, load_graph
+from restow.conversion.server.metrics import METRICS
 from restow.crds import Crd
-from restow.exits import InputError
-from restow.registries import load_crds, load_graph
 from tests.conversion.server.apiserver import api_server
 from tests.conversion.server.gateways import CRD, CRD_DOCUMENT, CRD_NAME, GROUP, KIND, new, old
 from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority

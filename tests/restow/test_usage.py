@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from restow.options import crd_names
+from restow.cli.options import crd_names
 from tests.restow.commandline import restow
 
 CRD = "widgets.example.com"

@@ -19,7 +19,7 @@ from rich.columns import Columns
 from rich.console import Group
 from rich.text import Text
 
-from restow import printing
+from restow.cli import printing
 from restow.main import main
 from tests.kube.recording import always, kubeconfig, serving
 from tests.restow.commandline import RESTOW, Ran, restow

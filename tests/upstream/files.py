@@ -21,11 +21,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from restow.controlplane.binaries.build import build_environment
+from restow.controlplane.binaries.build import build_environment, find_go, run
 from restow.controlplane.binaries.cache import locked, scratch
-from restow.controlplane.binaries.command import run
-from restow.controlplane.binaries.search import Search
-from restow.controlplane.binaries.toolchain import find_go
+from restow.controlplane.binaries.search import BinarySearch
 
 __all__ = ["CLUSTER_API", "GARDENER", "cluster_api", "gardener"]
 
@@ -79,7 +77,7 @@ def _folder() -> Path:
 
 async def _find() -> Path:
     pins = hashlib.sha256(b"".join(file.read_bytes() for file in (*_PINS, Path(__file__)))).hexdigest()[:12]
-    search = Search.from_environment()
+    search = BinarySearch.from_environment()
     cache = search.cache.with_name("upstream") / pins
     files = cache / "files"
     if files.is_dir():
@@ -95,7 +93,7 @@ async def _find() -> Path:
     return files
 
 
-async def _download(search: Search, work: Path) -> None:
+async def _download(search: BinarySearch, work: Path) -> None:
     """Take the files out of the modules, into ``files/<last part of the module's path>/`` of a work folder."""
     for pin in _PINS:
         shutil.copy(pin, work)

@@ -8,18 +8,16 @@ sends and checks (apiextensions-apiserver 1.36), and says what happens to client
 """
 
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped
-from restow.conversion.testing.conformance.cases import CASES
-from restow.conversion.testing.conformance.report import Finding, Outcome, Report
-from restow.conversion.testing.conformance.runner import check, run
+from restow.conversion.testing.conformance.run import CASES, CaseOutcome, CaseResult, ConformanceReport, check, run
 from restow.conversion.testing.conformance.samples import Samples
 
 __all__ = [
     "CASES",
     "Case",
-    "Finding",
+    "CaseOutcome",
+    "CaseResult",
+    "ConformanceReport",
     "NotConformant",
-    "Outcome",
-    "Report",
     "Samples",
     "Severity",
     "Skipped",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from restow.conversion.manifests import read
-from restow.conversion.testing.conformance.runner import IDLE_S, run
+from restow.conversion.testing.conformance.run import IDLE_S, run
 from restow.conversion.testing.conformance.samples import Samples
 from restow.crds import Crd
 

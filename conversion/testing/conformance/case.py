@@ -1,14 +1,139 @@
-"""A case: one thing that an API server needs of a conversion webhook, and how to find out. Data, but for the check."""
+"""A case of conformance, the webhook under test, and how a case reports what it saw.
+
+A case is one thing that an API server needs of a conversion webhook. Data, but for the check.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from restow.conversion.testing.conformance.webhook import Webhook
+from restow.conversion.certificates.probe import WebhookAnswer, WebhookClient
+from restow.conversion.reviews.responsechecks import (
+    ResponseRejected,
+    SentReview,
+    check_http,
+    check_result,
+    converted_objects,
+    restore_metadata,
+    review_body,
+)
+from restow.conversion.testing.conformance.samples import Samples
+from restow.conversion.values import Json
 
-__all__ = ["Case", "NotConformant", "Severity", "Skipped"]
+__all__ = [
+    "Case",
+    "Exchange",
+    "NotConformant",
+    "Severity",
+    "Skipped",
+    "WebhookUnderTest",
+    "asked",
+    "expect",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A review and what came back."""
+
+    sent: SentReview
+    http: WebhookAnswer
+
+    @property
+    def content_type(self) -> str:
+        """The answer's Content-Type."""
+        return self.http.headers.get("Content-Type", "")
+
+    @property
+    def answer(self) -> Json:
+        """The decoded answer.
+
+        Raises:
+            Rejected: it is none.
+        """
+        return check_http(self.http.status, self.content_type, self.http.body)
+
+    @property
+    def result(self) -> Json:
+        """The ``result`` of the response; empty if there is none."""
+        response = self.answer.get("response")
+        result = response.get("result") if isinstance(response, dict) else None
+        return result if isinstance(result, dict) else {}
+
+    @property
+    def objects(self) -> list[Json]:
+        """The converted objects.
+
+        Raises:
+            Rejected: there are none, or one is no object.
+        """
+        found = converted_objects(self.answer)
+        if not found:
+            check_result(self.answer)
+        for each in found:
+            if not isinstance(each, dict):
+                raise ResponseRejected.no_object()
+        return list(found)
+
+    @property
+    def first(self) -> Json:
+        """The first converted object; empty if there is none, for whatever reason: other cases are about that."""
+        try:
+            found = converted_objects(self.answer)
+        except ResponseRejected:
+            return {}
+        return found[0] if found and isinstance(found[0], dict) else {}
+
+
+class WebhookUnderTest:
+    """The webhook and the samples to ask it with.
+
+    ``idle_s``: seconds for which a connection is left idle to see whether it stays open.
+    """
+
+    def __init__(self, caller: WebhookClient, samples: Samples, *, idle_s: float) -> None:
+        self.caller = caller
+        self.samples = samples
+        self.idle_s = idle_s
+        self._asked = 0
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[WebhookUnderTest]:
+        """The same webhook over connections of one's own."""
+        async with self.caller.another() as caller:
+            yield WebhookUnderTest(caller, self.samples, idle_s=self.idle_s)
+
+    async def ask(self, objects: Sequence[Json], version: str, *, review: str = "v1", **more: Any) -> Exchange:
+        """Send a review of the objects to a version. ``more`` are further fields of the envelope."""
+        return await self.ask_for(objects, self.samples.api_version(version), review=review, **more)
+
+    async def ask_for(self, objects: Sequence[Json], desired: str, *, review: str = "v1", **more: Any) -> Exchange:
+        """Send a review that asks for any ``group/version``."""
+        self._asked += 1
+        uid = f"9f3a0000-0000-4000-8000-{self._asked:012x}"
+        sent = SentReview(uid, desired, tuple(objects), review)
+        return Exchange(sent, await self.caller.call(review_body(sent, **more)))
+
+    async def convert(self, obj: Json, version: str) -> Json:
+        """Return an object at another version, as the API server would go on with it.
+
+        Raises:
+            Rejected: the answer is rejected.
+        """
+        exchange = await self.ask([obj], version)
+        objects = exchange.objects
+        if not objects:
+            raise ResponseRejected.no_object()
+        got = objects[0]
+        try:
+            got = restore_metadata(obj, got)
+        except ResponseRejected:
+            got = {**got, "metadata": obj.get("metadata", {})}
+        return {**got, "apiVersion": exchange.sent.desired, "kind": obj["kind"]}
 
 
 class Severity(StrEnum):
@@ -47,7 +172,22 @@ class Case:
     what: str
     why: str
     source: str
-    check: Callable[[Webhook], Awaitable[None]] = field(repr=False, compare=False)
+    check: Callable[[WebhookUnderTest], Awaitable[None]] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.name
+
+
+def expect(condition: object, message: str) -> None:
+    """Raise NotConformant with the message unless the condition holds."""
+    if not condition:
+        raise NotConformant(message)
+
+
+@contextmanager
+def asked(what: str) -> Iterator[None]:
+    """Turn what the API server would say into a finding: ``what`` was sent."""
+    try:
+        yield
+    except ResponseRejected as error:
+        raise NotConformant(f"{what}: {error}") from error

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from restow.conversion.testing.conformance.case import Case, Severity
-from restow.conversion.testing.conformance.expect import asked, expect
-from restow.conversion.testing.conformance.webhook import Exchange, Webhook
+from restow.conversion.reviews.responsechecks import check_http, check_result, check_review, check_uid
+from restow.conversion.testing.conformance.case import Case, Exchange, Severity, WebhookUnderTest, asked, expect
 from restow.conversion.values import Json
-from restow.conversion.wiring.acceptance import check_http, check_result, check_review, check_uid
 
 __all__ = ["CASES", "GATE"]
 
@@ -21,18 +19,18 @@ _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _MEDIA_TYPE = re.compile(rf"\s*{_NAME}(/{_NAME})?\s*(;\s*{_NAME}\s*=\s*({_NAME}|\"[^\"]*\")\s*)*;?\s*")
 
 
-async def _exchange(webhook: Webhook) -> Exchange:
+async def _exchange(webhook: WebhookUnderTest) -> Exchange:
     source, target = webhook.samples.ways[0]
     return await webhook.ask([webhook.samples.full(source)], target)
 
 
-async def _answers(webhook: Webhook) -> None:
+async def _answers(webhook: WebhookUnderTest) -> None:
     exchange = await _exchange(webhook)
     with asked("a review of one object"):
         check_http(exchange.http.status, exchange.content_type, exchange.http.body)
 
 
-async def _content_type(webhook: Webhook) -> None:
+async def _content_type(webhook: WebhookUnderTest) -> None:
     exchange = await _exchange(webhook)
     expect(
         not exchange.content_type or _MEDIA_TYPE.fullmatch(exchange.content_type),
@@ -40,39 +38,39 @@ async def _content_type(webhook: Webhook) -> None:
     )
 
 
-async def _review_kind(webhook: Webhook) -> None:
+async def _review_kind(webhook: WebhookUnderTest) -> None:
     exchange = await _exchange(webhook)
     with asked("a v1 review"):
         check_review(exchange.sent, exchange.answer)
 
 
-async def _uid(webhook: Webhook) -> None:
+async def _uid(webhook: WebhookUnderTest) -> None:
     exchange = await _exchange(webhook)
     with asked("a v1 review"):
         check_uid(exchange.sent, exchange.answer)
 
 
-async def _result(webhook: Webhook) -> None:
+async def _result(webhook: WebhookUnderTest) -> None:
     exchange = await _exchange(webhook)
     with asked("a review of one object"):
         check_result(exchange.answer)
 
 
-async def _stub_response(webhook: Webhook) -> None:
+async def _stub_response(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     exchange = await webhook.ask([webhook.samples.full(source)], target, response=STUB)
     with asked("a review with the stub of a response in it"):
         expect(exchange.objects, "no object came back")
 
 
-async def _unknown_fields(webhook: Webhook) -> None:
+async def _unknown_fields(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     exchange = await webhook.ask([webhook.samples.full(source)], target, somethingNew={"a": [1, None]}, other=True)
     with asked("a review with unknown fields beside the request"):
         expect(exchange.objects, "no object came back")
 
 
-async def _v1beta1(webhook: Webhook) -> None:
+async def _v1beta1(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     exchange = await webhook.ask([webhook.samples.full(source)], target, review="v1beta1")
     with asked("a v1beta1 review"):
@@ -81,7 +79,7 @@ async def _v1beta1(webhook: Webhook) -> None:
     expect(version == "apiextensions.k8s.io/v1beta1", "a v1beta1 review was answered with another version of it")
 
 
-async def _empty_list(webhook: Webhook) -> None:
+async def _empty_list(webhook: WebhookUnderTest) -> None:
     exchange = await webhook.ask([], webhook.samples.versions[0])
     with asked("a review of no objects"):
         expect(exchange.result.get("status", "").lower() == "success", "it was not answered with Success")

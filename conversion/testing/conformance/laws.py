@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from restow.conversion.testing.conformance.case import Case, Severity, Skipped
-from restow.conversion.testing.conformance.expect import asked, expect
-from restow.conversion.testing.conformance.webhook import Webhook
+from restow.conversion.testing.conformance.case import Case, Severity, Skipped, WebhookUnderTest, asked, expect
 from restow.conversion.values import Json, alike
 from restow.crds import ANY, Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
@@ -20,7 +18,7 @@ _UNKNOWN = "zzUndeclared"
 _TEXT = {"example.dev/text": '<&>\u2028 "é" \U0001f6a2 \\u003c\t日本'}
 
 
-async def _deterministic(webhook: Webhook) -> None:
+async def _deterministic(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         obj = webhook.samples.full(source)
         with asked(f"an object of {source} asked for at {target}"):
@@ -31,7 +29,7 @@ async def _deterministic(webhook: Webhook) -> None:
         )
 
 
-async def _round_trip(webhook: Webhook) -> None:
+async def _round_trip(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     for source, target in samples.ways:
         for number, obj in enumerate(samples.objects(source)):
@@ -42,7 +40,7 @@ async def _round_trip(webhook: Webhook) -> None:
             expect(not place, f"{source} to {target} and back: {place} of sample {number} is not what it was")
 
 
-async def _idempotent(webhook: Webhook) -> None:
+async def _idempotent(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     for source, target in samples.ways:
         for number, obj in enumerate(samples.objects(source)):
@@ -53,7 +51,7 @@ async def _idempotent(webhook: Webhook) -> None:
             expect(not place, f"{source} to {target} and back: {place} of sample {number} changes each time")
 
 
-async def _path_independent(webhook: Webhook) -> None:
+async def _path_independent(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     if len(samples.versions) < 3:
         raise Skipped(f"{samples.crd.name} has only two versions")
@@ -70,7 +68,7 @@ async def _path_independent(webhook: Webhook) -> None:
             expect(not place, f"{source} to {target} over {via}: {place} is not what it is on the straight way")
 
 
-async def _nothing_left(webhook: Webhook) -> None:
+async def _nothing_left(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     for source, target in samples.ways:
         for number, obj in enumerate(samples.objects(source)):
@@ -81,7 +79,7 @@ async def _nothing_left(webhook: Webhook) -> None:
             expect(not left, f"{source} to {target} and back: {', '.join(left)} is not what it was in the metadata")
 
 
-async def _unknown_fields(webhook: Webhook) -> None:
+async def _unknown_fields(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     for source, target in samples.ways:
         full = samples.full(source)
@@ -92,7 +90,7 @@ async def _unknown_fields(webhook: Webhook) -> None:
         expect(kept == {"a": [1, None]}, f"{source} to {target} and back: an undeclared field of the spec was lost")
 
 
-async def _text(webhook: Webhook) -> None:
+async def _text(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         full = webhook.samples.full(source)
         obj = {**full, "metadata": {**full["metadata"], "annotations": _TEXT}}
@@ -104,7 +102,7 @@ async def _text(webhook: Webhook) -> None:
         expect(answered in (None, text), f"{source} to {target}: characters of an annotation were changed")
 
 
-async def _fits_schema(webhook: Webhook) -> None:
+async def _fits_schema(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     for source, target in samples.ways:
         schema = samples.schema(target)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from restow.conversion.testing.conformance.case import Case, NotConformant, Severity
-from restow.conversion.testing.conformance.expect import asked, expect
-from restow.conversion.testing.conformance.webhook import Webhook
-from restow.conversion.values import Json, canonical
-from restow.conversion.wiring.acceptance import (
+from restow.conversion.reviews.responsechecks import (
     MAX_ANNOTATIONS,
     check_count,
     check_identity,
@@ -18,6 +14,8 @@ from restow.conversion.wiring.acceptance import (
     converted_objects,
     restore_metadata,
 )
+from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, WebhookUnderTest, asked, expect
+from restow.conversion.values import Json, canonical
 
 __all__ = ["CASES"]
 
@@ -27,7 +25,7 @@ _ANNOTATIONS = {"example.dev/owner": "somebody", "example.dev/empty": "", "examp
 _KEPT = frozenset({"name", "namespace", "uid", "labels", "annotations"})
 
 
-async def _count(webhook: Webhook) -> None:
+async def _count(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     for count in (1, 3):
         objects = [webhook.samples.full(source, number) for number in range(count)]
@@ -36,7 +34,7 @@ async def _count(webhook: Webhook) -> None:
             check_count(exchange.sent, exchange.answer)
 
 
-async def _order(webhook: Webhook) -> None:
+async def _order(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     target = samples.versions[0]
     sources = [source for source, way in samples.ways if way == target]
@@ -48,14 +46,14 @@ async def _order(webhook: Webhook) -> None:
     expect(names == expected, f"{_MANY} objects came back in another order")
 
 
-async def _version(webhook: Webhook) -> None:
+async def _version(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         exchange = await webhook.ask([webhook.samples.full(source)], target)
         with asked(f"an object of {source} asked for at {target}"):
             check_version(exchange.sent.desired, exchange.objects[0])
 
 
-async def _kind(webhook: Webhook) -> None:
+async def _kind(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         obj = webhook.samples.full(source)
         exchange = await webhook.ask([obj], target)
@@ -65,7 +63,7 @@ async def _kind(webhook: Webhook) -> None:
             check_kind(obj, exchange.objects[0])
 
 
-async def _identity(webhook: Webhook) -> None:
+async def _identity(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         obj = webhook.samples.full(source)
         exchange = await webhook.ask([obj], target)
@@ -73,7 +71,7 @@ async def _identity(webhook: Webhook) -> None:
             check_identity(obj, exchange.objects[0])
 
 
-async def _labels_kept(webhook: Webhook) -> None:
+async def _labels_kept(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         obj = _with(webhook.samples.full(source), labels=_LABELS, annotations=_ANNOTATIONS)
         exchange = await webhook.ask([obj], target)
@@ -86,7 +84,7 @@ async def _labels_kept(webhook: Webhook) -> None:
             expect(not lost, f"{source} to {target}: of the {field}, {', '.join(lost)} did not come back as sent")
 
 
-async def _labels_valid(webhook: Webhook) -> None:
+async def _labels_valid(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         for number, obj in enumerate(webhook.samples.objects(source)):
             exchange = await webhook.ask([obj], target)
@@ -96,7 +94,7 @@ async def _labels_valid(webhook: Webhook) -> None:
                     restore_metadata(obj, got)
 
 
-async def _annotation_budget(webhook: Webhook) -> None:
+async def _annotation_budget(webhook: WebhookUnderTest) -> None:
     filling = {"example.dev/large": "x" * (MAX_ANNOTATIONS - 1024)}
     for source, target in webhook.samples.ways:
         obj = _with(webhook.samples.full(source), annotations=filling)
@@ -108,7 +106,7 @@ async def _annotation_budget(webhook: Webhook) -> None:
         expect(size <= MAX_ANNOTATIONS, f"{source} to {target}: the annotations grew beyond {MAX_ANNOTATIONS} bytes")
 
 
-async def _other_metadata(webhook: Webhook) -> None:
+async def _other_metadata(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         obj = _with_server_metadata(webhook, source)
         exchange = await webhook.ask([obj], target)
@@ -121,14 +119,14 @@ async def _other_metadata(webhook: Webhook) -> None:
         )
 
 
-async def _server_metadata(webhook: Webhook) -> None:
+async def _server_metadata(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         exchange = await webhook.ask([_with_server_metadata(webhook, source)], target)
         with asked(f"an object of {source} with managedFields, owners, finalizers and a deletionTimestamp"):
             expect(exchange.objects, "no object came back")
 
 
-async def _mixed(webhook: Webhook) -> None:
+async def _mixed(webhook: WebhookUnderTest) -> None:
     samples = webhook.samples
     for target in samples.versions:
         sources = [source for source, way in samples.ways if way == target]
@@ -138,7 +136,7 @@ async def _mixed(webhook: Webhook) -> None:
             expect(exchange.objects, "no object came back")
 
 
-async def _same_version(webhook: Webhook) -> None:
+async def _same_version(webhook: WebhookUnderTest) -> None:
     for version in webhook.samples.versions:
         obj = webhook.samples.full(version)
         exchange = await webhook.ask([obj], version)
@@ -147,17 +145,17 @@ async def _same_version(webhook: Webhook) -> None:
         expect(_content(got) == _content(obj), f"an object that is at {version} already came back changed")
 
 
-async def _big_object(webhook: Webhook) -> None:
+async def _big_object(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     await _padded(webhook, source, target, objects=1, padding=1_500_000)
 
 
-async def _big_review(webhook: Webhook) -> None:
+async def _big_review(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     await _padded(webhook, source, target, objects=64, padding=1 << 18)
 
 
-async def _parallel(webhook: Webhook) -> None:
+async def _parallel(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
 
     async def one(number: int) -> str:
@@ -174,7 +172,7 @@ async def _parallel(webhook: Webhook) -> None:
     expect(not mixed_up, f"of 25 reviews at once, {len(mixed_up)} got the answer to another one")
 
 
-async def _padded(webhook: Webhook, source: str, target: str, *, objects: int, padding: int) -> None:
+async def _padded(webhook: WebhookUnderTest, source: str, target: str, *, objects: int, padding: int) -> None:
     """Send objects that are made large by their managedFields, as real ones are."""
     entry = {"manager": "m" * 100, "operation": "Update", "apiVersion": webhook.samples.api_version(source)}
     entries = [{**entry, "fieldsType": "FieldsV1", "fieldsV1": {f"f:{'x' * 1000}": {}}}] * (padding // 1200)
@@ -187,7 +185,7 @@ async def _padded(webhook: Webhook, source: str, target: str, *, objects: int, p
         raise NotConformant(f"a review of {size:.1f} MB gave no object")
 
 
-def _with_server_metadata(webhook: Webhook, version: str) -> Json:
+def _with_server_metadata(webhook: WebhookUnderTest, version: str) -> Json:
     owned = {"manager": "kubectl", "operation": "Apply", "apiVersion": webhook.samples.api_version(version)}
     return _with(
         webhook.samples.full(version),

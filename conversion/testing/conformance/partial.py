@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from restow.conversion.testing.conformance.case import Case, Severity, Skipped
-from restow.conversion.testing.conformance.expect import asked, expect
-from restow.conversion.testing.conformance.webhook import Webhook
-from restow.conversion.testing.support import empties, support
+from restow.conversion.testing.conformance.case import Case, Severity, Skipped, WebhookUnderTest, asked, expect
+from restow.conversion.testing.fieldsets import empties, support
 from restow.conversion.values import Json
 from restow.crds import ANY, Schema
 
@@ -21,11 +19,11 @@ _HEAD = ("apiVersion", "kind", "metadata")
 _ISSUES = "kubernetes#117356, #117357; website#48055"
 
 
-async def _no_spec(webhook: Webhook) -> None:
+async def _no_spec(webhook: WebhookUnderTest) -> None:
     await _each(webhook, "an object that is only metadata", lambda version: _nameplate(webhook, version))
 
 
-async def _status_only(webhook: Webhook) -> None:
+async def _status_only(webhook: WebhookUnderTest) -> None:
     def status(version: str) -> Json | None:
         full = webhook.samples.full(version)
         return {name: full[name] for name in (*_HEAD, "status")} if "status" in full else None
@@ -33,7 +31,7 @@ async def _status_only(webhook: Webhook) -> None:
     await _each(webhook, "an object without a spec, with a status", status)
 
 
-async def _no_metadata(webhook: Webhook) -> None:
+async def _no_metadata(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         full = webhook.samples.full(source)
         obj = {name: value for name, value in full.items() if name != "metadata"}
@@ -47,7 +45,7 @@ async def _no_metadata(webhook: Webhook) -> None:
         )
 
 
-async def _nameless(webhook: Webhook) -> None:
+async def _nameless(webhook: WebhookUnderTest) -> None:
     await _each(
         webhook,
         "an object whose metadata has only labels",
@@ -55,15 +53,15 @@ async def _nameless(webhook: Webhook) -> None:
     )
 
 
-async def _empty_spec(webhook: Webhook) -> None:
+async def _empty_spec(webhook: WebhookUnderTest) -> None:
     await _each(webhook, "an object with an empty spec", lambda version: {**_nameplate(webhook, version), "spec": {}})
 
 
-async def _null_spec(webhook: Webhook) -> None:
+async def _null_spec(webhook: WebhookUnderTest) -> None:
     await _each(webhook, "an object whose spec is null", lambda version: {**_nameplate(webhook, version), "spec": None})
 
 
-async def _only_keys(webhook: Webhook) -> None:
+async def _only_keys(webhook: WebhookUnderTest) -> None:
     def keys(version: str) -> Json | None:
         schema = webhook.samples.schema(version)
         candidates = (_keys_only(obj, schema) for obj in webhook.samples.objects(version))
@@ -72,7 +70,7 @@ async def _only_keys(webhook: Webhook) -> None:
     await _each(webhook, "an object whose list items have only their keys", keys)
 
 
-async def _any_part(webhook: Webhook) -> None:
+async def _any_part(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         for number, (_, part) in enumerate(webhook.samples.parts(source)):
             exchange = await webhook.ask([part], target)
@@ -80,7 +78,7 @@ async def _any_part(webhook: Webhook) -> None:
                 expect(exchange.objects, "no object came back")
 
 
-async def _nothing_invented(webhook: Webhook) -> None:
+async def _nothing_invented(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         schema = webhook.samples.schema(target)
         for what, part in (
@@ -96,7 +94,7 @@ async def _nothing_invented(webhook: Webhook) -> None:
             expect(not got.get("spec"), f"{source} to {target}: fields were invented in an object with {what}")
 
 
-async def _parts_of_parts(webhook: Webhook) -> None:
+async def _parts_of_parts(webhook: WebhookUnderTest) -> None:
     for source, target in webhook.samples.ways:
         schema = webhook.samples.schema(target)
         for whole, part in webhook.samples.parts(source):
@@ -109,7 +107,7 @@ async def _parts_of_parts(webhook: Webhook) -> None:
             )
 
 
-async def _each(webhook: Webhook, what: str, build: Any) -> None:
+async def _each(webhook: WebhookUnderTest, what: str, build: Any) -> None:
     """Ask for such an object of each version, in each direction. ``build`` gives None where there is no such object."""
     asked_any = False
     for source, target in webhook.samples.ways:
@@ -124,7 +122,7 @@ async def _each(webhook: Webhook, what: str, build: Any) -> None:
         raise Skipped(f"no version has {what}")
 
 
-def _nameplate(webhook: Webhook, version: str) -> Json:
+def _nameplate(webhook: WebhookUnderTest, version: str) -> Json:
     return webhook.samples.named(webhook.samples.bare(version), 0)
 
 

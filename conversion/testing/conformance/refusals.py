@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from restow.conversion.testing.conformance.case import Case, Severity, Skipped
-from restow.conversion.testing.conformance.expect import asked, expect
-from restow.conversion.testing.conformance.webhook import Exchange, Webhook
+from restow.conversion.reviews.responsechecks import ResponseRejected, check_result, check_uid, converted_objects
+from restow.conversion.testing.conformance.case import (
+    Case,
+    Exchange,
+    Severity,
+    Skipped,
+    WebhookUnderTest,
+    asked,
+    expect,
+)
 from restow.conversion.values import Json
-from restow.conversion.wiring.acceptance import Rejected, check_result, check_uid, converted_objects
 
 __all__ = ["CASES"]
 
@@ -14,19 +20,19 @@ _NO_VERSION = "v0unknown"
 _BAD_NAME = "the-bad-one"
 
 
-async def _unknown_version(webhook: Webhook) -> None:
+async def _unknown_version(webhook: WebhookUnderTest) -> None:
     exchange = await _to_no_version(webhook)
     expect(not _succeeded(exchange), "a version that does not exist was answered with Success")
 
 
-async def _unknown_kind(webhook: Webhook) -> None:
+async def _unknown_kind(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     obj = {**webhook.samples.full(source), "kind": "NoSuchKind"}
     exchange = await webhook.ask([obj], target)
     expect(not _succeeded(exchange), "a kind that does not exist was answered with Success")
 
 
-async def _failure_says_why(webhook: Webhook) -> None:
+async def _failure_says_why(webhook: WebhookUnderTest) -> None:
     exchange = await _to_no_version(webhook)
     if _succeeded(exchange):
         raise Skipped("what cannot be converted did not fail")
@@ -37,12 +43,12 @@ async def _failure_says_why(webhook: Webhook) -> None:
     expect(exchange.result.get("message"), "a failure came without result.message")
 
 
-async def _one_bad_object(webhook: Webhook) -> None:
+async def _one_bad_object(webhook: WebhookUnderTest) -> None:
     exchange = await _with_a_bad_one(webhook)
     expect(not _succeeded(exchange), "a review with an object of an unknown version was answered with Success")
 
 
-async def _bad_object_named(webhook: Webhook) -> None:
+async def _bad_object_named(webhook: WebhookUnderTest) -> None:
     exchange = await _with_a_bad_one(webhook)
     if _succeeded(exchange):
         raise Skipped("what cannot be converted did not fail")
@@ -51,22 +57,22 @@ async def _bad_object_named(webhook: Webhook) -> None:
     expect(_BAD_NAME in message, "result.message does not name the object that could not be converted")
 
 
-async def _malformed(webhook: Webhook) -> None:
+async def _malformed(webhook: WebhookUnderTest) -> None:
     answer = await webhook.caller.call(b'{"kind": "ConversionReview", "apiVersion": ')
     expect(400 <= answer.status < 500, f"a body that is no JSON was answered with the status {answer.status}")
 
 
-async def _wrong_method(webhook: Webhook) -> None:
+async def _wrong_method(webhook: WebhookUnderTest) -> None:
     answer = await webhook.caller.call(b"", method="GET")
     expect(answer.status in (404, 405), f"a GET was answered with the status {answer.status}, not 405")
 
 
-async def _to_no_version(webhook: Webhook) -> Exchange:
+async def _to_no_version(webhook: WebhookUnderTest) -> Exchange:
     source, _ = webhook.samples.ways[0]
     return await webhook.ask([webhook.samples.full(source)], _NO_VERSION)
 
 
-async def _with_a_bad_one(webhook: Webhook) -> Exchange:
+async def _with_a_bad_one(webhook: WebhookUnderTest) -> Exchange:
     source, target = webhook.samples.ways[0]
     good, last = webhook.samples.full(source, 1), webhook.samples.full(source, 2)
     bad: Json = {**good, "apiVersion": webhook.samples.api_version(_NO_VERSION)}
@@ -78,7 +84,7 @@ def _succeeded(exchange: Exchange) -> bool:
     """Whether an API server would go on with what came back."""
     try:
         check_result(exchange.answer)
-    except Rejected:
+    except ResponseRejected:
         return False
     return bool(converted_objects(exchange.answer))
 

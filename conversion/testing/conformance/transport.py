@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from restow.conversion.testing.conformance.case import Case, NotConformant, Severity
-from restow.conversion.testing.conformance.expect import expect
-from restow.conversion.testing.conformance.webhook import Webhook
+from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, WebhookUnderTest, expect
 from restow.conversion.values import Json
 
 __all__ = ["CASES", "KEEP_ALIVE"]
@@ -15,14 +13,14 @@ __all__ = ["CASES", "KEEP_ALIVE"]
 _KEPT_S = 90  # apimachinery pkg/util/net/http.go IdleConnTimeout
 
 
-async def _keep_alive(webhook: Webhook) -> None:
+async def _keep_alive(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     obj = webhook.samples.full(source)
     async with webhook.alone() as other:
         await _kept(other, obj, target)
 
 
-async def _kept(webhook: Webhook, obj: Json, target: str) -> None:
+async def _kept(webhook: WebhookUnderTest, obj: Json, target: str) -> None:
     first = await webhook.ask([obj], target)
     closing = first.http.headers.get("Connection", "").lower() == "close"
     expect(not closing, "the answer closes the connection (Connection: close)")

@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from restow import options
-from restow.cloudprofile.lifecycle import classification_at, next_transition
-from restow.cloudprofile.parts import image_versions, kubernetes_versions, machine_images
+from restow.cli import options
+from restow.cli.exits import InputError
+from restow.cli.printing import print_data, print_table
+from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.versions.lifecycle import classification_at, next_transition
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
-from restow.exits import InputError
-from restow.printing import print_data, print_table
 
 __all__ = ["command"]
 

@@ -9,13 +9,19 @@ from typing import Any
 
 import click
 
-from restow import options
-from restow.cloudprofile.imageupdate import NoTarget, image_due, image_target
-from restow.cloudprofile.kubernetesupdate import auto_target, due, forced_chain
-from restow.cloudprofile.parts import Object, kubernetes_versions, machine_images
+from restow.cli import options
+from restow.cli.exits import Exit, InputError
+from restow.cli.printing import echo, print_data, say
+from restow.cloudprofile.maintenance.updates import (
+    NoUpdateTarget,
+    auto_target,
+    due,
+    forced_chain,
+    image_due,
+    image_target,
+)
+from restow.cloudprofile.objects import Object, kubernetes_versions, machine_images
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, one, read_profiles
-from restow.exits import Exit, InputError
-from restow.printing import echo, print_data, say
 
 __all__ = ["command"]
 
@@ -83,7 +89,7 @@ def _chain(image: Object, name: str, version: str, now: datetime) -> tuple[list[
     while is_due(version):
         try:
             target = image_target(image, version, now, forced=True)
-        except NoTarget as error:
+        except NoUpdateTarget as error:
             return steps, str(error)
         if target is None:
             break

@@ -16,14 +16,14 @@ from typing import Any, TypeVar
 
 import click
 
-from restow.cloudprofile.lifecycle import InvalidTime, parse_time
+from restow.cli.exits import InputError
+from restow.cli.files import documents_of
+from restow.cloudprofile.versions.lifecycle import InvalidTime, parse_time
 from restow.conversion import Graph, ObjectError
 from restow.conversion.manifests import objects_of
 from restow.crds import Crd, cloudprofiles, type_problems
 from restow.crds.types import without_ignored_nulls
-from restow.exits import InputError
 from restow.kube.resources import qualified_name
-from restow.offline.files import documents_of
 
 __all__ = ["Profile", "at_option", "files_option", "moment", "one", "read_profiles"]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from restow.cli.exits import Exit, InputError
+from restow.cli.printing import echo, print_data, print_table
 from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles
-from restow.exits import Exit, InputError
-from restow.printing import echo, print_data, print_table
 
 __all__ = ["command"]
 
@@ -39,8 +39,8 @@ def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool
     restow profile manage -f cloudprofile.yaml --config policy.yaml
     restow profile manage -f cloudprofile.yaml --config policy.yaml --apply
     """
-    from restow.cloudprofile.managementconfig import InvalidConfiguration, read_configuration
-    from restow.cloudprofile.versionmanagement import manage
+    from restow.cloudprofile.management.config import InvalidConfiguration, read_configuration
+    from restow.cloudprofile.management.rules import manage
 
     profile = one(read_profiles(files), "CloudProfile")
     try:

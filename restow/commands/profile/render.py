@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from restow.cloudprofile.references import parent_of
-from restow.cloudprofile.rendering import render
+from restow.cli.exits import InputError
+from restow.cli.printing import print_data
+from restow.cloudprofile.objects import parent_of
+from restow.cloudprofile.profiles.rendering import render
 from restow.commands.profile.inputs import files_option, one, read_profiles
-from restow.exits import InputError
-from restow.printing import print_data
 
 __all__ = ["command"]
 

@@ -9,12 +9,11 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from restow.cloudprofile.chart import LETTERS, Row, Window, rows_of, svg_chart, text_chart, window_of
-from restow.cloudprofile.lifecycle import Classification
+from restow.cli.exits import InputError
+from restow.cli.printing import console, visible
+from restow.cloudprofile.versions.chart import LETTERS, ChartRow, ChartWindow, rows_of, svg_chart, text_chart, window_of
+from restow.cloudprofile.versions.lifecycle import Classification
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
-from restow.escapes import visible
-from restow.exits import InputError
-from restow.printing import console
 
 __all__ = ["command"]
 
@@ -64,16 +63,16 @@ def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str
             _print(profile, rows, window, now)
 
 
-def _window(profile: Profile, now: datetime, start: str | None, end: str | None) -> Window:
+def _window(profile: Profile, now: datetime, start: str | None, end: str | None) -> ChartWindow:
     whole = window_of(profile.spec, now)
-    window = Window(moment(start) if start else whole.start, moment(end) if end else whole.end)
+    window = ChartWindow(moment(start) if start else whole.start, moment(end) if end else whole.end)
     if window.start >= window.end:
         msg = "--from must be before --to"
         raise click.UsageError(msg)
     return window
 
 
-def _print(profile: Profile, rows: tuple[Row, ...], window: Window, now: datetime) -> None:
+def _print(profile: Profile, rows: tuple[ChartRow, ...], window: ChartWindow, now: datetime) -> None:
     terminal = console()
     names = max((len(visible(row.group)) for row in rows), default=0)
     versions = max((len(visible(row.version)) for row in rows), default=0)
@@ -93,7 +92,7 @@ def _print(profile: Profile, rows: tuple[Row, ...], window: Window, now: datetim
     terminal.print(legend)
 
 
-def _print_scale(terminal: Console, window: Window, now: datetime, left: int, width: int) -> None:
+def _print_scale(terminal: Console, window: ChartWindow, now: datetime, left: int, width: int) -> None:
     first, last = f"{window.start:%Y-%m-%d}", f"{window.end:%Y-%m-%d}"
     terminal.print(Text(" " * left + first + last.rjust(width - len(first)), style="dim"))
     share = window.share(now)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from restow import options
-from restow.cloudprofile.findings import Verdict
-from restow.cloudprofile.references import parent_of
-from restow.cloudprofile.verdicts import judge, judge_namespaced
+from restow.cli import options
+from restow.cli.exits import Exit
+from restow.cli.printing import echo, print_data, print_table
+from restow.cloudprofile.findings import ValidationVerdict
+from restow.cloudprofile.objects import parent_of
+from restow.cloudprofile.profiles.admission import judge, judge_namespaced
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
-from restow.exits import Exit
-from restow.printing import echo, print_data, print_table
 
 __all__ = ["command"]
 
@@ -49,7 +49,7 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
     }
     parents = {each.name: each for each in (*olds.values(), *profiles) if each.kind == "CloudProfile"}
     children = [each.document for each in profiles if each.kind == "NamespacedCloudProfile"]
-    judged: list[tuple[Profile, Verdict]] = []
+    judged: list[tuple[Profile, ValidationVerdict]] = []
     for profile in profiles:
         before = olds.get((profile.kind, profile.name))
         old = None if before is None else before.document
@@ -66,12 +66,12 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
     raise SystemExit(int(Exit.DONE if all(verdict.allowed for _, verdict in judged) else Exit.FAILURES))
 
 
-def show(judged: Sequence[tuple[Profile, Verdict]], form: str) -> None:
-    """Print every finding and caution as a table, or as JSON or YAML."""
+def show(judged: Sequence[tuple[Profile, ValidationVerdict]], form: str) -> None:
+    """Print every finding and warning as a table, or as JSON or YAML."""
     rows = [
         {"profile": f"{profile.kind} {profile.name}", "level": level, "field": said.field, "rule": str(said)}
         for profile, verdict in judged
-        for level, remarks in (("refused", verdict.findings), ("warning", verdict.cautions))
+        for level, remarks in (("refused", verdict.findings), ("warning", verdict.warnings))
         for said in remarks
     ]
     for row in rows:

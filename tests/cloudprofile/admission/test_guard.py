@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from restow.cloudprofile.admission.answers import ALLOWED
-from restow.cloudprofile.admission.guard import Guarded
-from restow.conversion.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, Verdict
+from restow.cloudprofile.admission.guard import GuardedStep
+from restow.cloudprofile.admission.responses import ALLOWED
+from restow.conversion.reviews.admission import (
+    AdmissionRequest,
+    AdmissionResponse,
+    GroupVersionKind,
+    GroupVersionResource,
+)
 from restow.kube.errors import TooManyRequests
 
 GROUP = "core.gardener.cloud"
@@ -24,7 +29,7 @@ async def test_a_cache_that_is_filled_anew_is_waited_for(message: str, times: in
     """A new CA bundle has the server fill caches anew: a client's write in that moment would be refused for it."""
     calls = 0
 
-    async def step(_request: AdmissionRequest, /) -> Verdict:
+    async def step(_request: AdmissionRequest, /) -> AdmissionResponse:
         nonlocal calls
         calls += 1
         if calls <= times:
@@ -38,6 +43,6 @@ async def test_a_cache_that_is_filled_anew_is_waited_for(message: str, times: in
         operation="CREATE",
         object={"metadata": {"name": "a"}},
     )
-    verdict = await Guarded(step, "CloudProfile", "v1beta2", pauses=(0.0, 0.0))(request)
+    verdict = await GuardedStep(step, "CloudProfile", "v1beta2", pauses=(0.0, 0.0))(request)
     assert (verdict.allowed, calls) == (allowed, asked)
     assert allowed or "try again" in verdict.message

@@ -7,9 +7,10 @@ from functools import cache
 from typing import Any
 
 from restow.cloudprofile.conversions import graph
-from restow.cloudprofile.lifecycle import status_of
+from restow.cloudprofile.versions.lifecycle import status_of
 from restow.conversion import Graph
-from restow.conversion.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, restore_stash
+from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource
+from restow.conversion.reviews.restore import restore_stash
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from restow.cloudprofile.lifecycle import status_of
-from restow.cloudprofile.rendering import render
+from restow.cloudprofile.profiles.rendering import render
+from restow.cloudprofile.versions.lifecycle import status_of
 from restow.conversion.testing import Generator, Laws, roundtrip_suite
 from tests.cloudprofile.conversions.family import GROUP, V1BETA1, V1BETA2, conversions, crd_of, profile
 from tests.cloudprofile.strategies import lifecycles, moments, profile_specs, project_specs

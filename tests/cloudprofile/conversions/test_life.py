@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from restow.cloudprofile.lifecycle import Classification, classification_at
+from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.conversion.values import canonical
 from tests.cloudprofile.conversions.family import (
     STASH,

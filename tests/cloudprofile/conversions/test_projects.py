@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.conversions import edit_warnings
-from restow.cloudprofile.lifecycle import status_of
-from restow.cloudprofile.rendering import render
+from restow.cloudprofile.profiles.rendering import render
+from restow.cloudprofile.versions.lifecycle import status_of
 from tests.cloudprofile.conversions.family import (
     STASH,
     V1BETA1,

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from restow.conversion.certificates.store import SECRETS
+from restow.conversion.certificates.ca.store import SECRETS
 from restow.kube import PatchType, Reply, Resource, Unreachable
 from restow.kube.clock import Clock
 from restow.kube.errors import AlreadyExists, Conflict, NotFound

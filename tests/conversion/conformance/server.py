@@ -12,7 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
-from restow.conversion.certificates.authority import Authority
+from restow.conversion.certificates.ca.authority import Authority
 
 Converter = Callable[[bytes], "Reply"]
 

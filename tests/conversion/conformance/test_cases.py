@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from restow.conversion.testing.conformance import CASES, Case, Outcome, Report, Samples, run
+from restow.conversion.testing.conformance import CASES, Case, CaseOutcome, ConformanceReport, Samples, run
 from tests.conversion.conformance.breakages import BREAKAGES, GOOD, Webhook
 from tests.conversion.conformance.server import served
 from tests.conversion.conformance.widgets import crd
@@ -17,7 +17,7 @@ SAMPLES = Samples(crd(), count=6)
 IDLE_S = 0.3
 
 
-async def report(webhook: Webhook, folder: Path, cases: Sequence[Case] = CASES) -> Report:
+async def report(webhook: Webhook, folder: Path, cases: Sequence[Case] = CASES) -> ConformanceReport:
     """Serve a webhook and run cases."""
     async with served(webhook, folder, **webhook.options) as running:
         return await run(running.url, running.ca, SAMPLES, cases=cases, idle_s=IDLE_S)
@@ -27,7 +27,7 @@ async def test_a_good_webhook_passes_every_case(tmp_path: Path) -> None:
     """A case that a good webhook fails asks for something that API servers do not."""
     found = await report(GOOD, tmp_path)
     assert found.conformant and not found.failed(), found.table()
-    assert found.count(Outcome.PASSED) == len(CASES)
+    assert found.count(CaseOutcome.PASSED) == len(CASES)
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES])

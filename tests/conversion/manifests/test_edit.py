@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from restow.conversion.explain import Links
-from restow.conversion.manifests.comments import comments
+from restow.conversion.explain import FieldLinks
+from restow.conversion.manifests.document import comments
 from restow.conversion.manifests.edit import edit, rewrite
 from restow.conversion.manifests.reader import read
 from restow.conversion.values import same
@@ -50,7 +50,7 @@ def test_the_reader_reads_what_was_written(document: Text) -> None:
 @given(documents())
 def test_without_a_change_nothing_changes(document: Text) -> None:
     """Editing a document into what it says already must give its very bytes."""
-    assert applied(document.text, document.value, Links()) == document.text
+    assert applied(document.text, document.value, FieldLinks()) == document.text
 
 
 @RELAXED

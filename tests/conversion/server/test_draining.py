@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from restow.conversion.admission import AdmissionRequest, Verdict
-from restow.conversion.server import Limits, Phase
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
+from restow.conversion.server import Limits, ServerPhase
 from restow.kube.clock import Clock
 from tests.conversion.server.apiserver import ApiServer, review
 from tests.conversion.server.balancer import balancing
@@ -22,7 +22,7 @@ from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority, Runn
 LONG = Limits(drain_seconds=3600.0, finish_seconds=3600.0)
 
 
-async def reaches(webhook: Running, phase: Phase) -> None:
+async def reaches(webhook: Running, phase: ServerPhase) -> None:
     while webhook.webhook.phase is not phase:
         await asyncio.sleep(0.005)
 
@@ -32,7 +32,7 @@ async def test_while_draining_it_serves_and_says_goodbye(authority: Authority) -
     async with running(authority, limits=Limits(drain_seconds=0.3)) as webhook, connected(webhook) as kept:
         assert (await kept.post(review(old()))).headers.get("connection") is None
         webhook.stop.set()
-        await reaches(webhook, Phase.DRAINING)
+        await reaches(webhook, ServerPhase.DRAINING)
         answer = await kept.post(review(old()))
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         assert await kept.closed() == b""
@@ -62,7 +62,7 @@ async def test_what_is_in_flight_finishes(authority: Authority) -> None:
         while webhook.webhook.counts.snapshot().gauges["restow_webhook_bytes_in_flight",] < 50:
             await asyncio.sleep(0.005)
         webhook.stop.set()
-        await reaches(webhook, Phase.STOPPING)
+        await reaches(webhook, ServerPhase.STOPPING)
         assert await idle.closed() == b"", "idle connections are closed"
         with pytest.raises(OSError, match=r"refused|Connect"):
             await asyncio.open_connection(LOOPBACK, webhook.port)
@@ -82,7 +82,7 @@ async def test_what_comes_too_late_is_sent_elsewhere(authority: Authority) -> No
         await late.send(request[:20])
         await asyncio.sleep(0.05)
         webhook.stop.set()
-        await reaches(webhook, Phase.STOPPING)
+        await reaches(webhook, ServerPhase.STOPPING)
         await late.send(request[20:])
         answer = await late.answer()
         assert (answer.status, answer.headers["retry-after"], answer.headers["connection"]) == (503, "1", "close")
@@ -101,7 +101,7 @@ async def test_a_connection_that_is_still_shaking_hands_is_not_reset(authority: 
         writer.write(outgoing.read())
         incoming.write(await reader.read(1 << 16))
         webhook.stop.set()
-        await reaches(webhook, Phase.STOPPING)
+        await reaches(webhook, ServerPhase.STOPPING)
         client.do_handshake()
         body = review(old())
         client.write(head(content_length=str(len(body))) + body)
@@ -125,10 +125,10 @@ async def test_what_does_not_finish_is_ended(authority: Authority) -> None:
     """The pod is killed at the end of its grace period; until then its own end has to be reached."""
     started = asyncio.Event()
 
-    async def hang(_request: AdmissionRequest) -> Verdict:
+    async def hang(_request: AdmissionRequest) -> AdmissionResponse:
         started.set()
         await asyncio.sleep(3600)
-        return Verdict()
+        return AdmissionResponse()
 
     limits = Limits(drain_seconds=0.0, finish_seconds=0.1, admission_seconds=3600)
     async with running(authority, limits=limits, validating={"hang": hang}) as webhook, connected(webhook) as client:
@@ -147,7 +147,7 @@ async def test_cancelled_it_ends_at_once(authority: Authority) -> None:
         client = await stack.enter_async_context(connected(webhook))
         assert (await client.post(review(old()))).status == 200
         webhook.stop.set()
-        await reaches(webhook, Phase.DRAINING)
+        await reaches(webhook, ServerPhase.DRAINING)
         webhook.ended.cancel()
         assert await client.closed() == b""
         with pytest.raises(asyncio.CancelledError):

@@ -11,8 +11,8 @@ import pytest
 
 from restow.conversion import Registry
 from restow.conversion.server import bind, conversions_by_crd
-from restow.conversion.server.complaints import Complaints
-from restow.conversion.server.refusals import Refusal
+from restow.conversion.server.limits import Refusal
+from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from tests.conversion.server.clocks import HeldClock
 from tests.conversion.server.gateways import CRD, CRD_NAME, GROUP, KIND, graph
 
@@ -55,16 +55,16 @@ def test_the_crds_name_counts_where_it_is_known() -> None:
 def test_complaints_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
     """An API server that asks ten times a second about the same object must not fill the disk."""
     held = HeldClock()
-    complaints = Complaints(held.clock())
+    request_log = RateLimitedLog(held.clock())
     with caplog.at_level(logging.WARNING):
         for number in range(100):
-            complaints.add("failed", number=number)
+            request_log.add("failed", number=number)
         held.seconds += 1.5
-        complaints.add("failed", number=100)
-        complaints.add("failed", number=101)
+        request_log.add("failed", number=100)
+        request_log.add("failed", number=101)
         held.seconds += 1000
         for number in range(102, 202):
-            complaints.add("failed", number=number)
+            request_log.add("failed", number=number)
     lines = [json.loads(each.message) for each in caplog.records]
     assert [line["number"] for line in lines] == [*range(10), 100, *range(102, 112)]
     assert [line.get("left_out_before") for line in lines] == [None] * 10 + [90, 1] + [None] * 9
@@ -73,17 +73,17 @@ def test_complaints_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
 def test_of_each_reason_to_refuse_there_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     """An attack has to be seen in the log, with whom it comes from, and must not fill it."""
     held = HeldClock()
-    complaints = Complaints(held.clock())
+    request_log = RateLimitedLog(held.clock())
     with caplog.at_level(logging.WARNING):
         for number in range(1000):
-            complaints.tell("overload", f"10.0.0.{number % 7}", "busy")
-        complaints.tell("no-review", "")
+            request_log.tell("overload", f"10.0.0.{number % 7}", "busy")
+        request_log.tell("no-review", "")
         held.seconds += 59
-        complaints.look()
+        request_log.look()
         held.seconds += 2
-        complaints.look()
+        request_log.look()
         held.seconds += 100
-        complaints.look()
+        request_log.look()
     assert [json.loads(each.message) for each in caplog.records] == [
         {"event": "refused", "why": "overload", "peer": "10.0.0.0", "count": 1, "message": "busy"},
         {"event": "refused", "why": "no-review", "count": 1},

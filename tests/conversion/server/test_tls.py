@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509 import load_pem_x509_certificate
 
 from restow.conversion.server import BadCertificate, Limits, ServingCertificate
-from restow.conversion.server.counts import Counts
+from restow.conversion.server.metrics import ServerMetrics
 from tests.conversion.server.apiserver import ApiServer, api_server
 from tests.conversion.server.clocks import HeldClock
 from tests.conversion.server.gateways import new, old
@@ -36,7 +36,7 @@ class Files:
     def __init__(self, authority: Authority, held: HeldClock | None = None) -> None:
         self.authority = authority
         self.held = held or HeldClock()
-        self.counts = Counts()
+        self.counts = ServerMetrics()
         if not authority.certificate.exists():
             authority.issue()
         self.certificate = ServingCertificate(
@@ -204,11 +204,11 @@ async def test_a_chain_that_is_still_being_written_is_not_believed(authority: Au
 def test_without_a_pair_nothing_starts(authority: Authority) -> None:
     """A server that cannot shake hands had better say so and end."""
     with pytest.raises(BadCertificate, match=r"tls\.crt and .*tls\.key cannot be read"):
-        ServingCertificate(authority.certificate, authority.key, counts=Counts(), clock=HeldClock().clock())
+        ServingCertificate(authority.certificate, authority.key, counts=ServerMetrics(), clock=HeldClock().clock())
     authority.issue()
     other_key(authority)
     with pytest.raises(BadCertificate, match="are no certificate with its key"):
-        ServingCertificate(authority.certificate, authority.key, counts=Counts(), clock=HeldClock().clock())
+        ServingCertificate(authority.certificate, authority.key, counts=ServerMetrics(), clock=HeldClock().clock())
 
 
 async def test_an_expired_pair_will_do_to_start_with(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ import logging
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from restow.conversion.server import Limits, Phase
+from restow.conversion.server import Limits, ServerPhase
 from tests.conversion.server.apiserver import ApiServer, Failed, review
 from tests.conversion.server.gateways import CRD_NAME, HUB, OLD, new, old
 from tests.conversion.server.rawhttp import connected, probe
@@ -125,7 +125,7 @@ async def test_what_is_not_served_is_told_in_a_sentence(
 
 async def test_while_starting_it_asks_to_come_again(authority: Authority, api: ApiServer) -> None:
     """An API server does so by itself after 503 with Retry-After; any other error it passes on to its user."""
-    async with running(authority, phase=Phase.STARTING) as webhook:
+    async with running(authority, phase=ServerPhase.STARTING) as webhook:
         async with connected(webhook) as client:
             answer = await client.post(review(old()))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
@@ -134,7 +134,7 @@ async def test_while_starting_it_asks_to_come_again(authority: Authority, api: A
         asked = asyncio.create_task(api.convert(webhook.url, old()))
         while not api.retried:
             await asyncio.sleep(0.01)
-        webhook.webhook.phase = Phase.SERVING
+        webhook.webhook.phase = ServerPhase.SERVING
         assert (await probe(webhook, "/readyz")).status == 200
         assert await asked == [new()]
 
@@ -235,7 +235,7 @@ async def test_a_defect_is_answered_and_told_without_the_body(
     def broken(*_arguments: object, **_more: object) -> None:
         raise RuntimeError("secret-host")
 
-    monkeypatch.setattr("restow.conversion.server.converting.Review", broken)
+    monkeypatch.setattr("restow.conversion.server.conversion.Review", broken)
     with caplog.at_level(logging.DEBUG):
         async with connected(webhook) as client:
             answer = await client.post(review(old()))

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from restow.controlplane.certificates import CertificateAuthority
+from restow.controlplane.users import ControlPlaneAuthority
 from restow.conversion import Graph
 from restow.conversion.server import (
     AdmissionStep,
     Clients,
     Limits,
-    Phase,
+    ServerPhase,
     ServingCertificate,
-    Webhook,
+    WebhookServer,
     bind,
     conversions_by_crd,
     run_alone,
@@ -37,7 +37,7 @@ class Authority:
     """Issues serving certificates into a folder, and makes clients that trust them."""
 
     def __init__(self, folder: Path) -> None:
-        self._ca = CertificateAuthority.create()
+        self._ca = ControlPlaneAuthority.create()
         self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
 
     def pair(self, not_after: datetime | None = None) -> tuple[bytes, bytes]:
@@ -61,7 +61,7 @@ class Authority:
 class Running:
     """A webhook that runs in this process."""
 
-    webhook: Webhook
+    webhook: WebhookServer
     certificate: ServingCertificate
     port: int
     probes_port: int
@@ -85,7 +85,7 @@ async def running(
     authority: Authority,
     *,
     conversions: Mapping[str, Graph] | None = None,
-    phase: Phase = Phase.SERVING,
+    phase: ServerPhase = ServerPhase.SERVING,
     limits: Limits = QUICK,
     clock: Clock = SYSTEM_CLOCK,
     certificate_clock: Clock = SYSTEM_CLOCK,
@@ -95,7 +95,7 @@ async def running(
     client_ca: Path | None = None,
 ) -> AsyncIterator[Running]:
     """Run one until the end of the block; it has to end by itself once it was asked to stop."""
-    webhook = Webhook(
+    webhook = WebhookServer(
         conversions_by_crd(graph, [CRD]) if conversions is None else conversions,
         limits=limits,
         clock=clock,

@@ -9,9 +9,8 @@ import pytest
 
 from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, key_element
-from restow.migrator.managedfields.ownership import Unknown
-from restow.migrator.managedfields.projection import leave_out, project
-from restow.migrator.managedfields.reshape import reshape
+from restow.migrator.ownership.projection import leave_out, project
+from restow.migrator.ownership.reconcile import Unknown, reconcile_with_schema
 from tests.migrator import builders as b
 
 ITEM = b.struct(name=b.STRING, protocol={"type": "string", "default": "TCP"}, size=b.INTEGER)
@@ -65,12 +64,15 @@ def reads(count: int, names: tuple[str, ...], owner: Owner) -> int:
 
 
 CASES: dict[str, tuple[tuple[str, ...], Owner]] = {
-    "same keys": (("name",), lambda fields, live: reshape(fields, BY_NAME, BY_NAME, live)),
-    "keys with a default": (("name", "protocol"), lambda fields, live: reshape(fields, BY_BOTH, BY_BOTH, live)),
-    "a key more": (("name",), lambda fields, live: reshape(fields, BY_NAME, BY_BOTH, live)),
-    "a key less": (("name", "protocol"), lambda fields, live: reshape(fields, BY_BOTH, BY_NAME, live)),
-    "version removed": (("name",), lambda fields, live: reshape(fields, Unknown(fields), BY_BOTH, live)),
-    "list that is a set": (("name",), lambda fields, live: reshape(fields, VALUES, VALUES, live)),
+    "same keys": (("name",), lambda fields, live: reconcile_with_schema(fields, BY_NAME, BY_NAME, live)),
+    "keys with a default": (
+        ("name", "protocol"),
+        lambda fields, live: reconcile_with_schema(fields, BY_BOTH, BY_BOTH, live),
+    ),
+    "a key more": (("name",), lambda fields, live: reconcile_with_schema(fields, BY_NAME, BY_BOTH, live)),
+    "a key less": (("name", "protocol"), lambda fields, live: reconcile_with_schema(fields, BY_BOTH, BY_NAME, live)),
+    "version removed": (("name",), lambda fields, live: reconcile_with_schema(fields, Unknown(fields), BY_BOTH, live)),
+    "list that is a set": (("name",), lambda fields, live: reconcile_with_schema(fields, VALUES, VALUES, live)),
     "owned part": (("name", "protocol"), lambda fields, live: project(fields, live, BY_BOTH)),
     "owned part, version removed": (("name", "protocol"), lambda fields, live: project(fields, live, Unknown(fields))),
     "rest, version removed": (("name", "protocol"), lambda fields, live: leave_out(fields, live, Unknown(fields))),

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from restow.crds import Crd
 from restow.migrator.timeline import (
-    Place,
-    Policy,
     PolicyError,
-    Schedule,
+    TimelinePolicy,
+    VersionSchedule,
+    VersionState,
     check,
     columns,
     notes,
@@ -40,7 +40,7 @@ def document(**changes):
     } | changes
 
 
-def planned(**changes) -> Schedule:
+def planned(**changes) -> VersionSchedule:
     return schedule(parse_policy(document(**changes)))
 
 
@@ -75,7 +75,7 @@ def crd(stored=(), **versions: str) -> Crd:
     )
 
 
-def found(plan: Schedule, **releases: Crd):
+def found(plan: VersionSchedule, **releases: Crd):
     """The findings about CRDs of releases, which are written v1_14 here."""
     crds = [(plan.policy.index(name.replace("_", ".")), each) for name, each in releases.items()]
     return [(each.level, each.release, each.version, each.problem) for each in check(plan, observe(crds))]
@@ -221,7 +221,7 @@ def test_a_policy_that_is_none(changes, said):
 
 
 @st.composite
-def policies(draw) -> Policy:
+def policies(draw) -> TimelinePolicy:
     """Draw a policy with two or three versions, dates by the promises."""
     count = draw(st.integers(4, 14))
     names = [f"r{number}" for number in range(count)]
@@ -238,7 +238,7 @@ def policies(draw) -> Policy:
     )
 
 
-def may_carry(plan: Schedule, name: str, release: int) -> bool:
+def may_carry(plan: VersionSchedule, name: str, release: int) -> bool:
     """Simulate every supported journey up to a release: may a cluster that runs it still carry the version?"""
     policy = plan.policy
     since = policy.index(policy.migrator_since or "earlier")
@@ -272,7 +272,7 @@ def test_planned_removals_leave_nobody_behind(policy):
 def test_places_follow_from_steps():
     """A version that is superseded stays there, but is no longer the storage version."""
     plan = planned()
-    assert plan.place("v1beta1", RELEASES.index("v1.10")) == Place(served=True, storage=True)
-    assert plan.place("v1beta1", RELEASES.index("v1.11")) == Place(served=True)
-    assert plan.place("v1beta1", RELEASES.index("v1.14")) == Place()
+    assert plan.place("v1beta1", RELEASES.index("v1.10")) == VersionState(served=True, storage=True)
+    assert plan.place("v1beta1", RELEASES.index("v1.11")) == VersionState(served=True)
+    assert plan.place("v1beta1", RELEASES.index("v1.14")) == VersionState()
     assert not plan.place("v1beta1", RELEASES.index("v1.18")).there

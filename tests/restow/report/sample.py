@@ -12,14 +12,13 @@ from typing import Any
 import yaml
 
 from restow.crds import Crd
-from restow.migrator.managedfields.entries import FIELD_MANAGER, Entry
-from restow.migrator.model import Options
-from restow.migrator.proof import ANNOTATION, proof_of_run
+from restow.migrator.decide.proof import ANNOTATION, proof_of_run
+from restow.migrator.model.options import Options
+from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
 from restow.migrator.timeline import check, observe, parse_policy, schedule
-from restow.report import Document, Plan, Run, parse_run
-from restow.report.lifecycles import profile
+from restow.report import PolicyPlan, ReportDocument, RunReport, parse_run
+from restow.report.cluster import OwnerCounts, profile
 from restow.report.model import CrdView
-from restow.report.tally import Tally
 from restow.report.views import view
 
 NOW = datetime(2026, 11, 21, 21, 40, tzinfo=UTC)
@@ -68,17 +67,17 @@ def crd(
     return dataclasses.replace(made, annotations={ANNOTATION: proof.encode()}, managed_fields=(entry,))
 
 
-def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> Tally:
+def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> OwnerCounts:
     """Counts of objects, each given by the (manager, version) of its entries; a number is so many more of the last."""
-    made = Tally(of.storage.api_version)
-    entries: list[Entry] = []
+    made = OwnerCounts(of.storage.api_version)
+    entries: list[ManagedFieldsEntry] = []
     for each in objects:
         if isinstance(each, int):
             for _ in range(each):
                 made.add(entries)
             continue
         entries = [
-            Entry(manager=manager, operation="Apply", api_version=f"{of.group}/{version}", time=STEP)
+            ManagedFieldsEntry(manager=manager, operation="Apply", api_version=f"{of.group}/{version}", time=STEP)
             for manager, version in each
         ]
         made.add(entries)
@@ -150,16 +149,16 @@ def run_json() -> dict[str, Any]:
     }
 
 
-def run() -> Run:
+def run() -> RunReport:
     """The same, read back."""
     return parse_run(json.dumps(run_json()).encode())
 
 
-def plan(at: int | None = 5) -> Plan:
+def plan(at: int | None = 5) -> PolicyPlan:
     """Cluster API's policy, and a CRD that is late in its release."""
     planned = schedule(parse_policy(yaml.safe_load(POLICY.read_text())))
     late = crd("clusters", ["v1beta1", "v1beta2"], storage="v1beta2", stored=["v1beta2"], group="cluster.x-k8s.io")
-    return Plan(planned, check(planned, observe([(at, late)])) if at is not None else check(planned), at)
+    return PolicyPlan(planned, check(planned, observe([(at, late)])) if at is not None else check(planned), at)
 
 
 def profile_document() -> dict[str, Any]:
@@ -198,9 +197,9 @@ def profile_document() -> dict[str, Any]:
     }
 
 
-def document() -> Document:
+def document() -> ReportDocument:
     """Everything in one page."""
-    return Document(
+    return ReportDocument(
         made=NOW,
         release="0.1.0",
         cluster="https://127.0.0.1:6443",

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from restow.report import Document, parse_run, render
-from restow.report.drawing import plan_chart
-from restow.report.lifecycles import profile
-from restow.report.summary import figures, remarks
-from restow.report.views import view
+from restow.report import ReportDocument, parse_run, render
+from restow.report.chart import plan_chart
+from restow.report.cluster import profile
+from restow.report.views import figures, remarks, view
 from tests.restow.report.sample import HOSTILE, NOW, crd, document, plan, profile_document, run, tally
 
 _VOID = {"meta", "link", "input", "wbr"}
@@ -57,13 +56,13 @@ def skeleton(page: str) -> list[tuple[str, tuple[str, ...]]]:
     return [(tag, tuple(attributes)) for tag, attributes in Shape(page).elements if tag != "wbr"]
 
 
-def hostile_document(text: str) -> Document:
+def hostile_document(text: str) -> ReportDocument:
     """A page in which everything that others name is called this."""
     widgets = crd("widgets", ["v1beta1", "v1"], storage="v1", stored=["v1"])
     seen = view(widgets, "migrated", tally(widgets, [(text, "v1beta1")]))
     base = run()
     ran = replace_run(text)
-    return Document(
+    return ReportDocument(
         made=NOW,
         release="0.1.0",
         cluster=f"https://{text}",
@@ -131,7 +130,7 @@ def test_each_part_may_be_missing(part: str):
 
 def test_an_empty_page_says_that_nothing_is_wrong():
     """Nothing to act on is good news, and has to be told."""
-    assert "no failure, nothing due" in Shape(render(Document(made=NOW, release="1"))).text
+    assert "no failure, nothing due" in Shape(render(ReportDocument(made=NOW, release="1"))).text
 
 
 def test_there_is_no_address_in_it():
@@ -195,7 +194,7 @@ def test_a_refused_and_an_unfinished_run_are_told():
     ran = parse_run(
         b'{"result":"Failed","crds":[{"name":"a.b","refused":"not established"},{"name":"c.d","unfinished":"stopped"}]}'
     )
-    found = remarks(Document(made=NOW, release="1", run=ran))
+    found = remarks(ReportDocument(made=NOW, release="1", run=ran))
     assert [(remark.word, remark.about) for remark in found] == [("refused", "a.b"), ("unfinished", "c.d")]
 
 
@@ -227,7 +226,7 @@ def test_a_profile_whose_lifecycle_is_none_is_named():
     broken["spec"]["kubernetes"]["versions"][1]["lifecycle"][1]["startTime"] = "soon"
     found = profile("CloudProfile", broken, NOW)
     assert found.problem and not found.rows
-    page = Shape(render(Document(made=NOW, release="1", profiles=(found,))))
+    page = Shape(render(ReportDocument(made=NOW, release="1", profiles=(found,))))
     assert "It cannot be drawn" in page.text
 
 

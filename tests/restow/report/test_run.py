@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from restow.migrator import CrdReport, Failure, Report
+from restow.migrator import CrdReport, MigrationReport, ObjectFailure
 from restow.report import RunError, parse_run
 from restow.report.run import MOST_FAILURES
 from tests.restow.report.sample import run_json
@@ -26,11 +26,11 @@ def test_what_restow_writes_is_read_back():
         duration_s=1.5,
     )
     report.objects.listed, report.objects.repaired, report.requests.review = 7, 2, 3
-    report.fail(Failure("ns", "name", "Invalid", "why"))
+    report.fail(ObjectFailure("ns", "name", "Invalid", "why"))
     report.stripped_owners["kubectl", "example.com/v1beta1"] = 4
     report.kept_owners["argocd", "example.com/v1beta1"] = 5
     report.warnings.append("careful")
-    run = parse_run(json.dumps(Report((report,)).to_json()).encode())
+    run = parse_run(json.dumps(MigrationReport((report,)).to_json()).encode())
     (crd,) = run.crds
     assert (run.result, crd.name, crd.storage_version) == ("Refused", report.name, "v1")
     assert (crd.stored_versions_before, crd.stored_versions_after) == (("v1beta1", "v1"), ("v1",))

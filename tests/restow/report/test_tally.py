@@ -5,20 +5,20 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from restow.migrator.managedfields.entries import Entry
-from restow.report.tally import MOST_OWNERS, Tally
+from restow.migrator.ownership.entries import ManagedFieldsEntry
+from restow.report.cluster import MOST_OWNERS, OwnerCounts
 
 STORAGE = "example.com/v1"
 
 
-def entry(manager: str, version: str, time: str = "", operation: str = "Apply") -> Entry:
+def entry(manager: str, version: str, time: str = "", operation: str = "Apply") -> ManagedFieldsEntry:
     """An entry; what it owns does not matter here."""
-    return Entry(manager=manager, operation=operation, api_version=f"example.com/{version}", time=time)
+    return ManagedFieldsEntry(manager=manager, operation=operation, api_version=f"example.com/{version}", time=time)
 
 
 def test_an_object_counts_once_for_a_manager():
     """A manager with an Apply and an Update entry does not own two objects."""
-    tally = Tally(STORAGE)
+    tally = OwnerCounts(STORAGE)
     tally.add([entry("a", "v1beta1"), entry("a", "v1beta1", operation="Update"), entry("a", "v1")])
     assert (tally.objects, tally.old, tally.by_version["example.com/v1beta1"]) == (1, 1, 1)
     assert tally.owners["a", "example.com/v1beta1"].objects == 1
@@ -27,7 +27,7 @@ def test_an_object_counts_once_for_a_manager():
 
 def test_the_newest_write_of_all_entries_counts():
     """It tells whether a client is still there; the first one seen says nothing."""
-    tally = Tally(STORAGE)
+    tally = OwnerCounts(STORAGE)
     tally.add([entry("a", "v1beta1", "2026-01-02T00:00:00Z"), entry("a", "v1beta1", "2026-01-01T00:00:00Z", "Update")])
     tally.add([entry("a", "v1beta1", "2025-12-31T00:00:00Z")])
     assert tally.owners["a", "example.com/v1beta1"].newest == "2026-01-02T00:00:00Z"
@@ -35,10 +35,10 @@ def test_the_newest_write_of_all_entries_counts():
 
 def test_made_up_names_do_not_fill_the_memory():
     """Some clients name themselves anew with every write; those beyond the bound are counted together."""
-    tally = Tally(STORAGE)
+    tally = OwnerCounts(STORAGE)
     for number in range(MOST_OWNERS + 300):
         tally.add([entry(f"pod-{number}", "v1beta1", f"2026-01-01T00:00:{number % 60:02}Z")])
-        tally.add([Entry(manager="x", api_version=f"example.com/v{number}")])
+        tally.add([ManagedFieldsEntry(manager="x", api_version=f"example.com/v{number}")])
     assert len(tally.owners) == MOST_OWNERS
     assert len(tally.by_version) <= 100 and len(tally.others) <= 101
     assert tally.by_version["example.com/v1beta1"] == MOST_OWNERS + 300
@@ -52,7 +52,7 @@ def test_made_up_names_do_not_fill_the_memory():
 )
 def test_the_counts_agree(objects: list[list[tuple[str, str]]]):
     """Objects by owner and by version are what a plain count over all of them gives."""
-    tally = Tally(STORAGE)
+    tally = OwnerCounts(STORAGE)
     for each in objects:
         tally.add(entry(manager, version) for manager, version in each)
     assert tally.objects == len(objects)

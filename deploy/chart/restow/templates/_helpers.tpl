@@ -149,7 +149,7 @@ selector:
     {{- include "restow.selector" . | nindent 4 }}
 {{- end -}}
 
-{{- define "restow.serving" -}}
+{{- define "restow.webhook.serving" -}}
 ports:
 - {name: https, containerPort: 9443}
 - {name: metrics, containerPort: 8080}

@@ -1,0 +1,189 @@
+"""All admission steps of the family by their names, and the webhook configurations that register them.
+
+Every step is registered at the hub version with matchPolicy Equivalent, so that requests of all versions reach it,
+converted; the steps that are about v1beta1 itself, there alone. failurePolicy is Fail: a request that no step has seen
+is not admitted. But an update that leaves the spec as it is does not even call the webhook (matchConditions), and an
+update at the hub version does not ask for a stash that it cannot have lost: migrations, finalizers and labels work
+while the operator is down. The order of the mutating webhooks matters: an API server calls them as listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from restow.cloudprofile.admission.guard import GuardedStep
+from restow.cloudprofile.admission.profiles import ValidateCloudProfile, ValidateNamespacedCloudProfile, WarnOldClient
+from restow.cloudprofile.admission.responses import Responder
+from restow.cloudprofile.admission.shoots import CompleteShoot, SyncShootReference, ValidateShoot
+from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, OLD, SHOOT, resource_of
+from restow.conversion import Graph
+from restow.conversion.server import AdmissionStep, RestoreStash
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+
+__all__ = [
+    "COMPLETE_SHOOT",
+    "OLD_CLOUD_PROFILE",
+    "OLD_NAMESPACED_CLOUD_PROFILE",
+    "RESTORE_STASH",
+    "SYNC_SHOOT_REFERENCE",
+    "VALIDATE_CLOUD_PROFILE",
+    "VALIDATE_NAMESPACED_CLOUD_PROFILE",
+    "VALIDATE_SHOOT",
+    "AdmissionSteps",
+    "admission_steps",
+    "webhook_configurations",
+]
+
+
+VALIDATE_CLOUD_PROFILE: Final = "cloudprofiles"
+VALIDATE_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofiles"
+VALIDATE_SHOOT: Final = "shoots"
+RESTORE_STASH: Final = "conversion-stash"
+OLD_CLOUD_PROFILE: Final = "cloudprofile-old-clients"
+OLD_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofile-old-clients"
+SYNC_SHOOT_REFERENCE: Final = "shoot-reference"
+COMPLETE_SHOOT: Final = "shoot-defaults"
+
+Endpoint = Callable[[str], Mapping[str, Any]]
+
+_WRITES = ("CREATE", "UPDATE")
+_CHANGES_SPEC = {
+    "name": "changes-the-spec",
+    "expression": (
+        "request.operation == 'CREATE' || !has(object.spec) || !has(oldObject.spec) || object.spec != oldObject.spec"
+    ),
+}
+_FROM_ANOTHER_VERSION = {
+    "name": "comes-from-another-version",
+    "expression": f"request.requestKind.version != '{HUB}'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Webhook:
+    """One webhook: which step, for which kinds, on what."""
+
+    path: str
+    name: str
+    kinds: tuple[str, ...]
+    version: str = HUB
+    operations: tuple[str, ...] = _WRITES
+    condition: Mapping[str, str] = field(default_factory=lambda: _CHANGES_SPEC)
+
+    def document(self, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
+        """Return it as it stands in a configuration."""
+        rules = [
+            {
+                "apiGroups": [GROUP],
+                "apiVersions": [self.version],
+                "operations": list(self.operations),
+                "resources": [resource_of(kind).plural],
+                "scope": "Namespaced" if resource_of(kind).namespaced else "Cluster",
+            }
+            for kind in self.kinds
+        ]
+        return {
+            "name": f"{self.name}.restow.{GROUP}",
+            "clientConfig": dict(endpoint(f"{self.path}/{self.name}")),
+            "rules": rules,
+            "matchPolicy": "Equivalent" if self.version == HUB else "Exact",
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": seconds,
+            "admissionReviewVersions": ["v1"],
+            "matchConditions": [dict(self.condition)],
+        }
+
+
+_FAMILY = (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, SHOOT)
+_UPDATE = ("UPDATE",)
+_VALIDATING = (
+    _Webhook("/admit", VALIDATE_CLOUD_PROFILE, (CLOUD_PROFILE,)),
+    _Webhook("/admit", VALIDATE_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,)),
+    _Webhook("/admit", VALIDATE_SHOOT, (SHOOT,)),
+)
+_MUTATING = (
+    _Webhook("/mutate", OLD_CLOUD_PROFILE, (CLOUD_PROFILE,), OLD, _UPDATE),
+    _Webhook("/mutate", OLD_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,), OLD, _UPDATE),
+    # A lost stash may hold more than the spec, and shows in nothing else.
+    _Webhook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, _FROM_ANOTHER_VERSION),
+    _Webhook("/mutate", SYNC_SHOOT_REFERENCE, (SHOOT,), OLD),
+    _Webhook("/mutate", COMPLETE_SHOOT, (SHOOT,)),
+)
+
+
+def webhook_configurations(
+    name: str, endpoint: Endpoint, *, timeout_seconds: int = 10
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
+
+    Args:
+        name: of both objects.
+        endpoint: gives the ``clientConfig`` of a path, with the CA bundle, as a Service or a URL.
+        timeout_seconds: what the API server waits, 1 to 30; the server's own limit has to be shorter.
+    """
+    mutating = [hook.document(endpoint, timeout_seconds) for hook in _MUTATING]
+    validating = [hook.document(endpoint, timeout_seconds) for hook in _VALIDATING]
+    return (
+        _configuration("MutatingWebhookConfiguration", name, mutating),
+        _configuration("ValidatingWebhookConfiguration", name, validating),
+    )
+
+
+def _configuration(kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSteps:
+    """The steps by name: ``validating`` ones at ``/admit/<name>``, ``mutating`` ones at ``/mutate/<name>``."""
+
+    validating: Mapping[str, AdmissionStep]
+    mutating: Mapping[str, AdmissionStep]
+
+
+def admission_steps(
+    cluster: Cluster, graph: Graph, crds: Iterable[Crd], now: Callable[[], datetime], *, tells_names: bool = False
+) -> AdmissionSteps:
+    """Return the steps that ``webhook_configurations`` registers.
+
+    Args:
+        cluster: where to read profiles, Shoots and rights; needs get on cloudprofiles and namespacedcloudprofiles, list
+            on namespacedcloudprofiles and shoots, and create on subjectaccessreviews.
+        graph: the conversions of the family.
+        crds: the CRDs of the family: by their schemas wrong types are refused before any rule reads them.
+        now: the time.
+        tells_names: whether refusals name Shoots and profiles of others; only for a server that asks its clients for
+            certificates, else anybody could ask for these names.
+    """
+    crds = tuple(crds)
+    schemas = {(crd.kind, version.name): version.schema for crd in crds for version in crd.versions}
+
+    def guarded(step: AdmissionStep, kind: str, version: str = HUB) -> GuardedStep:
+        return GuardedStep(step, kind, version, schemas.get((kind, version)))
+
+    warning, responder = WarnOldClient(graph), Responder(names=tells_names)
+    validating: dict[str, AdmissionStep] = {
+        VALIDATE_CLOUD_PROFILE: guarded(ValidateCloudProfile(cluster, now, responder), CLOUD_PROFILE),
+        VALIDATE_NAMESPACED_CLOUD_PROFILE: guarded(
+            ValidateNamespacedCloudProfile(cluster, now, responder), NAMESPACED_CLOUD_PROFILE
+        ),
+        VALIDATE_SHOOT: guarded(ValidateShoot(cluster, now), SHOOT),
+    }
+    mutating: dict[str, AdmissionStep] = {
+        OLD_CLOUD_PROFILE: guarded(warning, CLOUD_PROFILE, OLD),
+        OLD_NAMESPACED_CLOUD_PROFILE: guarded(warning, NAMESPACED_CLOUD_PROFILE, OLD),
+        RESTORE_STASH: RestoreStash(graph, crds),
+        SYNC_SHOOT_REFERENCE: guarded(SyncShootReference(), SHOOT, OLD),
+        COMPLETE_SHOOT: guarded(CompleteShoot(cluster, now), SHOOT),
+    }
+    return AdmissionSteps(validating, mutating)

@@ -1,0 +1,126 @@
+"""The Shoot maintenance controller, opt-in: moves Shoots to other versions in their maintenance windows.
+
+What changes is decided by ``restow.cloudprofile.maintenance.plan``, when by
+``restow.cloudprofile.maintenance.schedule``: a Shoot is maintained once a window, one step of a forced update each
+time, or at once if it is annotated so. The Shoot is read from the API server then, so that nothing of it has to be kept
+in memory. The changes are tried with a dry run first.
+
+If this process ends between announcing changes and writing them, ``status.lastMaintenance`` says Processing until the
+next window, which completes them: a second step in one window would be worse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from restow.cloudprofile.controllers.index import ProfileIndex
+from restow.cloudprofile.controllers.writes import EventRecorder, patch
+from restow.cloudprofile.maintenance.plan import Maintenance, maintain, maintenance_patches, refused_status, withdrawal
+from restow.cloudprofile.maintenance.report import events
+from restow.cloudprofile.maintenance.schedule import MaintenanceSchedule, schedule
+from restow.cloudprofile.objects import SHOOT, SHOOTS, Object, ObjectEvent
+from restow.kube.cluster import Cluster
+from restow.kube.controller import ReconcileResult
+from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
+from restow.kube.watch import Key
+
+__all__ = ["ShootMaintenance"]
+
+
+_log = logging.getLogger(__name__)
+
+
+class ShootMaintenance:
+    """Maintains Shoots.
+
+    Args:
+        informer: where to read and write.
+        index: what the informer knows.
+        recorder: for events.
+        now: the time.
+    """
+
+    def __init__(
+        self, *, informer: Cluster, index: ProfileIndex, recorder: EventRecorder, now: Callable[[], datetime]
+    ) -> None:
+        self._informer = informer
+        self._index = index
+        self._recorder = recorder
+        self._now = now
+        self._looked: dict[Key, datetime] = {}
+
+    async def reconcile(self, key: Key) -> ReconcileResult:
+        """Maintain one Shoot if it is time.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        known = self._index.shoots.get(key)
+        if known is None:
+            self._looked.pop(key, None)
+            return ReconcileResult()
+        now = self._now()
+        planned = self._schedule(key, known, now)
+        if planned.is_due:
+            shoot: Object = (await self._informer.get(SHOOTS, key.name, key.namespace)).json()
+            # The memory may not know yet of a maintenance that another process did before it stopped leading.
+            if self._schedule(key, shoot, now).is_due:
+                await self._maintain(key, shoot, now)
+                self._looked[key] = now
+        if planned.following is None:
+            return ReconcileResult()
+        return ReconcileResult(requeue_after=(planned.following - now).total_seconds())
+
+    def _schedule(self, key: Key, shoot: Object, now: datetime) -> MaintenanceSchedule:
+        try:
+            return schedule(shoot, self._looked.get(key), now)
+        except ValueError as error:
+            _log.warning("Shoot %s is not maintained until it is changed: %s", key, error)
+            return MaintenanceSchedule(False, None)
+
+    async def _maintain(self, key: Key, shoot: Object, now: datetime) -> None:
+        offer = self._index.offer(shoot)
+        if offer is None:
+            _log.warning("Shoot %s is not maintained: its profile does not exist", key)
+            return
+        plan = maintain(shoot, offer, now)
+        if plan.image_error:
+            event = ObjectEvent("Warning", "MachineImageVersionMaintenance", plan.image_error)
+            await self._recorder.write(event, SHOOT, shoot)
+        writes = maintenance_patches(shoot, plan, now)
+        if "spec" in writes.change and not await self._is_accepted(key, shoot, writes.change, now):
+            return
+        if writes.before:
+            shoot = await patch(self._informer, SHOOTS, shoot, writes.before, subresource="status")
+        if writes.change:
+            shoot = await patch(self._informer, SHOOTS, shoot, writes.change)
+        if writes.after:
+            shoot = await patch(self._informer, SHOOTS, shoot, writes.after, subresource="status")
+        await self._tell(key, shoot, plan)
+
+    async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:
+        """Try the changes; where the API server refuses them, tell so, and do not try again in this window."""
+        try:
+            await patch(self._informer, SHOOTS, shoot, change, dry_run=True)
+        except (BadRequest, Forbidden, Invalid) as error:
+            shoot = await patch(
+                self._informer, SHOOTS, shoot, refused_status(shoot, _why(error), now), subresource="status"
+            )
+            if request := withdrawal(shoot):
+                shoot = await patch(self._informer, SHOOTS, shoot, request)
+            await self._recorder.write(ObjectEvent("Warning", "MaintenanceRefused", _why(error)), SHOOT, shoot)
+            _log.warning("Shoot %s: the changes of its maintenance were refused; see its status", key)
+            return False
+        return True
+
+    async def _tell(self, key: Key, shoot: Object, plan: Maintenance) -> None:
+        for event in events(plan.report):
+            await self._recorder.write(event, SHOOT, shoot)
+        if not plan.report.is_empty:
+            _log.info("Shoot %s: maintained; see its status", key)
+
+
+def _why(error: ApiError) -> str:
+    return error.findings if isinstance(error, Invalid) else error.message

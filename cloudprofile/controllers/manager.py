@@ -1,0 +1,192 @@
+"""All controllers of the CloudProfile family in one: what an embedding process runs while it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from restow.cloudprofile.controllers.index import ProfileIndex, key_of_reference
+from restow.cloudprofile.controllers.maintenance import ShootMaintenance
+from restow.cloudprofile.controllers.management import ManagedVersions
+from restow.cloudprofile.controllers.status import ProfileStatus
+from restow.cloudprofile.controllers.writes import EventRecorder, Reconcile, again_if_changed
+from restow.cloudprofile.management.config import VersionManagement
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    CLOUD_PROFILES,
+    NAMESPACED_CLOUD_PROFILE,
+    NAMESPACED_CLOUD_PROFILES,
+    SHOOTS,
+    parent_of,
+    profile_of,
+)
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster
+from restow.kube.controller import Controller, ControllerEvent, Source
+from restow.kube.resources import Resource
+from restow.kube.watch import Key, Selection
+from restow.kube.watchevents import Item
+
+__all__ = ["ControllerOptions", "run"]
+
+
+def _ignore(_details: ControllerEvent) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """What is run, and how.
+
+    Attributes:
+        management: the policy of automatic version management; None leaves it off.
+        applies_management: whether it writes the specs of CloudProfiles; otherwise it proposes.
+        maintenance: whether Shoots are maintained.
+        workers: how many objects of a kind are written at once; what bounds the rate of requests.
+        resync: seconds after which everything is looked at again, in memory; guards against a wall clock that was
+            set, and costs no request. None for never.
+        grace: seconds that running reconciles get to finish when ``run`` is cancelled.
+        identity: this process, for events.
+        hook: told of what the controllers do, for metrics and readiness; must not block.
+        chance: random numbers from [0, 1).
+    """
+
+    management: VersionManagement | None = None
+    applies_management: bool = False
+    maintenance: bool = False
+    workers: int = 4
+    resync: float | None = 6 * 3600.0
+    grace: float = 4.0
+    identity: str = "restow"
+    hook: Callable[[ControllerEvent], None] = _ignore
+    chance: Callable[[], float] = random.random
+
+
+async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: ControllerOptions | None = None) -> None:
+    """Run the controllers until cancelled; only one process of a cluster may at a time (``LeaderElector``).
+
+    Needs, on cloudprofiles and namespacedcloudprofiles: get, list, watch, patch, also of their status; on shoots: list
+    and watch, and for the maintenance get and patch, also of their status; create on events.events.k8s.io.
+
+    Raises:
+        KubeError: the resources cannot be watched: the CRDs are not installed (404), RBAC (403), credentials (401).
+    """
+    index = ProfileIndex()
+    chosen = options or ControllerOptions()
+    informer = index.informer(cluster, clock, chosen.chance)
+    assembly = _ControllerFactory(cluster, informer, index, clock, chosen)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informer.run(), name="informer")
+            await informer.wait_for_sync()  # a finalizer must not go because Shoots are not listed yet
+            for controller in assembly.controllers():
+                group.create_task(controller.run(), name=controller.name)
+    except BaseExceptionGroup as failures:
+        raise _first(failures) from None
+
+
+class _ControllerFactory:
+    """Makes the controllers."""
+
+    def __init__(
+        self, live: Cluster, informer: Cluster, index: ProfileIndex, clock: Clock, options: ControllerOptions
+    ) -> None:
+        self._live = live
+        self._informer = informer
+        self._index = index
+        self._clock = clock
+        self._options = options
+
+    def controllers(self) -> list[Controller]:
+        """Return those that are asked for."""
+        made = [self._profiles(), self._namespaced()]
+        if self._options.management is not None:
+            made.append(self._management(self._options.management))
+        if self._options.maintenance:
+            made.append(self._maintenance())
+        return made
+
+    def _profiles(self) -> Controller:
+        sources = (
+            Source(Selection(NAMESPACED_CLOUD_PROFILES), _parent_keys),
+            Source(Selection(SHOOTS), partial(_profile_keys, CLOUD_PROFILE)),
+        )
+        return self._controller("cloudprofile", CLOUD_PROFILES, self._status(CLOUD_PROFILE), *sources)
+
+    def _namespaced(self) -> Controller:
+        sources = (
+            Source(Selection(CLOUD_PROFILES), self._index.keys_of_children),
+            Source(Selection(SHOOTS), partial(_profile_keys, NAMESPACED_CLOUD_PROFILE)),
+        )
+        reconcile = self._status(NAMESPACED_CLOUD_PROFILE)
+        return self._controller("namespacedcloudprofile", NAMESPACED_CLOUD_PROFILES, reconcile, *sources)
+
+    def _management(self, config: VersionManagement) -> Controller:
+        name = "version-management"
+        managed = ManagedVersions(
+            config,
+            applies=self._options.applies_management,
+            informer=self._informer,
+            index=self._index,
+            recorder=self._recorder(name),
+            now=self._clock.now,
+        )
+        return self._controller(name, CLOUD_PROFILES, managed.reconcile)
+
+    def _maintenance(self) -> Controller:
+        name = "shoot-maintenance"
+        maintenance = ShootMaintenance(
+            informer=self._informer, index=self._index, recorder=self._recorder(name), now=self._clock.now
+        )
+        return self._controller(name, SHOOTS, maintenance.reconcile)
+
+    def _status(self, kind: str) -> Reconcile:
+        status = ProfileStatus(
+            kind,
+            informer=self._informer,
+            live=self._live,
+            index=self._index,
+            recorder=self._recorder(kind.lower()),
+            now=self._clock.now,
+        )
+        return status.reconcile
+
+    def _recorder(self, controller: str) -> EventRecorder:
+        return EventRecorder(self._live, f"restow-{controller}", self._options.identity, self._clock)
+
+    def _controller(self, name: str, resource: Resource, reconcile: Reconcile, *sources: Source) -> Controller:
+        return Controller(
+            self._informer,
+            resource,
+            again_if_changed(resource, reconcile),
+            name=name,
+            sources=sources,
+            workers=self._options.workers,
+            resync=self._options.resync,
+            grace=self._options.grace,
+            hook=self._options.hook,
+            clock=self._clock,
+            chance=self._options.chance,
+        )
+
+
+def _parent_keys(child: Item) -> tuple[Key, ...]:
+    """Return the key of the CloudProfile that a NamespacedCloudProfile inherits from: its deletion may wait for it."""
+    return (key_of_reference(parent_of(child.json())),)
+
+
+def _profile_keys(kind: str, shoot: Item) -> tuple[Key, ...]:
+    """Return the key of the profile that a Shoot uses if it is of this kind."""
+    reference = profile_of(shoot.json())
+    return (key_of_reference(reference),) if reference is not None and reference.kind == kind else ()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error of a group, which is what an embedder can catch by its type."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

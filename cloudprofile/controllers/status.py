@@ -1,0 +1,123 @@
+"""The status controllers: what each version is now, what a NamespacedCloudProfile is rendered to, and who may go.
+
+One class for both kinds, since they differ in what their status says and in nothing else. A profile is looked at when
+it changes, when its parent, its children or its Shoots do, and when a stage of it begins; nothing is polled. Looking
+costs no request (see ``informer``); at most one status is written each time, and none if it says so already.
+
+The finalizer is taken off only after the API server itself was asked who uses the profile: a cache may not know of a
+Shoot that was made a moment ago.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from restow.cloudprofile.controllers.index import ProfileIndex
+from restow.cloudprofile.controllers.writes import EventRecorder, patch
+from restow.cloudprofile.objects import CLOUD_PROFILE, Object, ObjectEvent, is_deleting, reference_to, resource_of
+from restow.cloudprofile.profiles.reconciliation import (
+    FinalizerDecision,
+    StatusDecision,
+    decide_finalizers,
+    decide_namespaced_status,
+    decide_status,
+)
+from restow.cloudprofile.queries import children_of, shoots_of
+from restow.kube.cluster import Cluster
+from restow.kube.controller import ReconcileResult
+from restow.kube.watch import Key
+
+__all__ = ["ProfileStatus"]
+
+
+_log = logging.getLogger(__name__)
+
+
+class ProfileStatus:
+    """Reconciles the status and the finalizer of profiles of one kind.
+
+    Args:
+        kind: CloudProfile or NamespacedCloudProfile.
+        informer: where to write; it learns what was written.
+        live: the API server itself.
+        index: what the informer knows.
+        recorder: for events.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        informer: Cluster,
+        live: Cluster,
+        index: ProfileIndex,
+        recorder: EventRecorder,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._kind = kind
+        self._resource = resource_of(kind)
+        self._informer = informer
+        self._live = live
+        self._index = index
+        self._recorder = recorder
+        self._now = now
+
+    async def reconcile(self, key: Key) -> ReconcileResult:
+        """Make one profile say what is.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+            ValueError: validation would refuse the profile.
+        """
+        profile = self._index.store(self._kind).get(key)
+        if profile is None:
+            self._recorder.forget(key)
+            return ReconcileResult()
+        finalized = await self._finalize(key, profile)
+        if finalized is None:
+            return ReconcileResult()
+        now = self._now()
+        ahead = self._decide_status(finalized, now)
+        if ahead.patch:
+            status = {"status": ahead.patch}
+            await patch(self._informer, self._resource, finalized, status, subresource="status")
+        if ahead.next_change is None:
+            return ReconcileResult()
+        return ReconcileResult(requeue_after=(ahead.next_change - now).total_seconds())
+
+    def _decide_status(self, profile: Object, now: datetime) -> StatusDecision:
+        if self._kind == CLOUD_PROFILE:
+            return decide_status(profile, now)
+        return decide_namespaced_status(profile, self._index.parent(profile), now)
+
+    async def _finalize(self, key: Key, profile: Object) -> Object | None:
+        """Put the finalizer on, or take it off a profile in deletion that nobody uses; None if it is gone then."""
+        decided = self._decide(profile)
+        if is_deleting(profile) and self._changes(profile, decided):
+            decided = await self._decide_live(profile)
+        if decided.blocked:
+            event = ObjectEvent("Warning", "ResourceReferenced", decided.blocked)
+            if await self._recorder.record(event, self._kind, profile, key):
+                _log.info("%s stays: it is in deletion and still in use", reference_to(self._kind, profile))
+        else:
+            self._recorder.forget(key)
+        if not self._changes(profile, decided):
+            return profile
+        change = {"metadata": {"finalizers": list(decided.finalizers)}}
+        after = await patch(self._informer, self._resource, profile, change)
+        return after if decided.finalizers or not is_deleting(profile) else None
+
+    def _changes(self, profile: Object, decided: FinalizerDecision) -> bool:
+        return list(decided.finalizers) != list(profile["metadata"].get("finalizers") or ())
+
+    def _decide(self, profile: Object) -> FinalizerDecision:
+        users = self._index.users(self._kind, profile)
+        return decide_finalizers(self._kind, profile, users, self._index.children(self._kind, profile))
+
+    async def _decide_live(self, profile: Object) -> FinalizerDecision:
+        children = await children_of(self._live, profile["metadata"]["name"]) if self._kind == CLOUD_PROFILE else []
+        users = await shoots_of(self._live, reference_to(self._kind, profile))
+        return decide_finalizers(self._kind, profile, users, children)

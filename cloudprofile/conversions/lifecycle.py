@@ -1,0 +1,235 @@
+"""A version's plain fields of v1beta1 and its lifecycle of v1beta2, each made from the other. Pure.
+
+Plain fields (a dict by ``classification``, ``expirationDate`` and, of a manifest that is at the wrong version,
+``lifecycle``) say one leading stage and an expiration. What a lifecycle has beyond that, the stash keeps. In a
+CloudProfile a version that names no classification is ``supported`` (GEP-32: the old fields function as before), so an
+expiration makes two stages. In a NamespacedCloudProfile it makes the one stage that it moves: an override is sparse,
+and its other stages are the parent's.
+
+What is shown follows from the lifecycle and from what the status says of the version, None where it says nothing. A
+status can be older than the lifecycle: a classification that the lifecycle has at no time does not count. Then, as
+before the first reconcile, the leading stages do, those without a start. Nothing here raises, whatever the values are:
+one object that cannot be converted fails a whole LIST.
+
+An edit of the plain fields, where a stash holds the lifecycle:
+
+- a classification that names one of its stages leaves it alone: that was shown, now or when a pipeline's file was
+  written, and how a version moves from stage to stage is a matter of v1beta2;
+- one that it lacks leads, without a start, and the stored stages that rank later follow;
+- an expiration added, moved or removed adds, moves or removes the ``expired`` stage; stages that would start after it
+  go;
+- what is as it was shown changes nothing.
+
+``edit_warnings`` tells the client where that is not what it may have meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from restow.cloudprofile.versions.lifecycle import Classification, InvalidTime, parse_time
+from restow.conversion import ABSENT
+
+__all__ = [
+    "CLASSIFICATION",
+    "EPOCH",
+    "EXPIRATION",
+    "LIFECYCLE",
+    "current",
+    "dates_of_lifecycle",
+    "edited_override",
+    "edited_version",
+    "fields_of_lifecycle",
+    "is_at_wrong_version",
+    "is_unavailable",
+    "lifecycle_of_override",
+    "lifecycle_of_version",
+    "name_of",
+    "reappeared_override",
+    "reappeared_version",
+    "stages_of",
+    "starts_after",
+    "text",
+]
+
+
+CLASSIFICATION: Final = "classification"
+EXPIRATION: Final = "expirationDate"
+LIFECYCLE: Final = "lifecycle"
+
+#: When an ``expired`` stage without a start began: the zero time, which v1beta1 cannot leave out.
+EPOCH: Final = "1970-01-01T00:00:00Z"
+
+_SHOWN: Final = frozenset({Classification.PREVIEW, Classification.SUPPORTED, Classification.DEPRECATED})
+
+Fields = Mapping[str, Any]
+Stage = Mapping[str, Any]
+
+
+def lifecycle_of_version(fields: Fields) -> Any:
+    """Return the lifecycle that the fields of a CloudProfile's version mean, ABSENT if none."""
+    return _lifecycle(fields, leading=Classification.SUPPORTED)
+
+
+def lifecycle_of_override(fields: Fields) -> Any:
+    """Return the stages that the fields of a NamespacedCloudProfile's version mean, ABSENT if none."""
+    return _lifecycle(fields, leading=None)
+
+
+def _lifecycle(fields: Fields, *, leading: Classification | None) -> Any:
+    if written := stages_of(fields.get(LIFECYCLE, ABSENT)):
+        return written
+    named, expiration = text(fields.get(CLASSIFICATION)), text(fields.get(EXPIRATION))
+    first = named or (leading.value if leading and expiration else "")
+    stages: list[dict[str, str]] = [{"classification": first}] if first else []
+    if expiration and named != Classification.EXPIRED.value:
+        stages.append({"classification": Classification.EXPIRED.value, "startTime": expiration})
+    return stages or ABSENT
+
+
+def is_at_wrong_version(fields: Fields) -> bool:
+    """Say whether fields of v1beta1 are a lifecycle and nothing else: converting puts that right, once and for all."""
+    return fields.keys() == {LIFECYCLE} and bool(stages_of(fields[LIFECYCLE]))
+
+
+def fields_of_lifecycle(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
+    """Return what v1beta1 shows of a lifecycle.
+
+    An expired version is shown as the stage before it, for ``expirationDate`` says the rest.
+    """
+    stages = stages_of(lifecycle)
+    shown = current(stages, status) if stages else ""
+    if shown == Classification.EXPIRED:
+        names = [name_of(stage) for stage in stages]
+        shown = next((name for name in reversed(names[: names.index(shown)]) if name in _SHOWN), "")
+    return {**({CLASSIFICATION: shown} if shown in _SHOWN else {}), **dates_of_lifecycle(stages)}
+
+
+def dates_of_lifecycle(lifecycle: Any, _status: Any = ABSENT) -> dict[str, str]:
+    """Return what v1beta1 shows of a lifecycle where it has no classification: the Kubernetes versions of overrides."""
+    for stage in stages_of(lifecycle):
+        if name_of(stage) == Classification.EXPIRED:
+            return {EXPIRATION: text(stage.get("startTime")) or EPOCH}
+    return {}
+
+
+def current(stages: Sequence[Stage], status: Any) -> str:
+    """Return the classification of a version with these stages, as far as the object tells."""
+    names = [name_of(stage) for stage in stages]
+    begun = max((index for index, stage in enumerate(stages) if not stage.get("startTime")), default=-1)
+    if status in names[max(begun, 0) :]:
+        return str(status)
+    return names[begun] if begun >= 0 else Classification.UNAVAILABLE.value
+
+
+def is_unavailable(version: Mapping[str, Any], status: Any) -> bool:
+    """Say whether a CloudProfile's version cannot be used yet: v1beta1 has no word for that, and hides it."""
+    stages = stages_of(version.get(LIFECYCLE))
+    return bool(stages) and current(stages, status) == Classification.UNAVAILABLE
+
+
+def stages_of(lifecycle: Any) -> list[Any]:
+    """Return the stages of a lifecycle; none of what is no such list."""
+    if not isinstance(lifecycle, list) or not all(isinstance(stage, dict) for stage in lifecycle):
+        return []
+    return lifecycle
+
+
+def name_of(stage: Stage) -> str:
+    """Return a stage's classification; one that names none is ``supported``."""
+    return text(stage.get("classification")) or Classification.SUPPORTED.value
+
+
+def text(value: Any) -> str:
+    """Return a text as it is, and nothing for anything else."""
+    return value if isinstance(value, str) else ""
+
+
+Stages = Sequence[Mapping[str, Any]]
+
+
+def edited_version(edited: Fields, shown: Any, kept: Any) -> Any:
+    """Return the lifecycle of a CloudProfile's version after an edit, ABSENT if none is left.
+
+    ``edited`` are the fields as sent, ``shown`` as they were shown (ABSENT if none were), ``kept`` is the stored
+    lifecycle. A version that names no classification any more is ``supported``.
+    """
+    if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
+        return lifecycle_of_version(edited)
+    return _edited(edited, shown or {}, stages_of(kept), unnamed=Classification.SUPPORTED.value)
+
+
+def edited_override(edited: Fields, shown: Any, kept: Any) -> Any:
+    """Return the stages of a NamespacedCloudProfile's version after an edit; what it does not name stays as it was."""
+    if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
+        return lifecycle_of_override(edited)
+    return _edited(edited, shown or {}, stages_of(kept), unnamed="")
+
+
+def reappeared_version(version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the version that a client of v1beta1 sent without knowing that a hidden one has its name.
+
+    It was shown nothing of it: so this is an edit of the hidden lifecycle, as a pipeline's fixed file makes one.
+    """
+    edited = fields_of_lifecycle(version.get(LIFECYCLE))
+    return _with_lifecycle(version, edited_version(edited, ABSENT, hidden.get(LIFECYCLE)))
+
+
+def reappeared_override(version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the override that a client of v1beta1 sent without knowing of the hidden one."""
+    edited = fields_of_lifecycle(version.get(LIFECYCLE))
+    return _with_lifecycle(version, edited_override(edited, ABSENT, hidden.get(LIFECYCLE)))
+
+
+def _with_lifecycle(version: Mapping[str, Any], lifecycle: Any) -> dict[str, Any]:
+    others = {name: value for name, value in version.items() if name != LIFECYCLE}
+    return others if lifecycle is ABSENT else {**others, LIFECYCLE: lifecycle}
+
+
+def _edited(edited: Fields, shown: Fields, kept: Stages, *, unnamed: str) -> Any:
+    stages = kept
+    named, was_named = (text(fields.get(CLASSIFICATION)) for fields in (edited, shown))
+    if named != was_named:
+        stages = _led_by(named or unnamed, stages)
+    expiration, was_expiration = (text(fields.get(EXPIRATION)) for fields in (edited, shown))
+    if expiration != was_expiration:
+        stages = _expiring(expiration, stages)
+    return list(stages) or ABSENT
+
+
+def _led_by(classification: str, stages: Stages) -> Stages:
+    if not classification or classification in {name_of(stage) for stage in stages}:
+        return stages
+    later = [stage for stage in stages if _rank(name_of(stage)) > _rank(classification)]
+    return [{"classification": classification}, *later]
+
+
+def _expiring(expiration: str, stages: Stages) -> Stages:
+    expired = next((stage for stage in stages if name_of(stage) == Classification.EXPIRED), {})
+    others = [stage for stage in stages if name_of(stage) != Classification.EXPIRED]
+    if not expiration:
+        return others
+    before = [stage for stage in others if not starts_after(stage, expiration)]
+    return [*before, {**expired, "classification": Classification.EXPIRED.value, "startTime": expiration}]
+
+
+def starts_after(stage: Mapping[str, Any], time: str) -> bool:
+    """Say whether a stage starts after a time; of what is no time nobody can say so."""
+    start, limit = _parsed(stage.get("startTime")), _parsed(time)
+    return start is not None and limit is not None and start > limit
+
+
+def _parsed(time: Any) -> datetime | None:
+    try:
+        return parse_time(time) if isinstance(time, str) else None
+    except InvalidTime:
+        return None
+
+
+def _rank(name: str) -> int:
+    try:
+        return Classification(name).rank
+    except ValueError:
+        return -1

@@ -1,0 +1,253 @@
+"""What the maintenance of a Shoot changes, and the merge patches that write it. Pure.
+
+Machine images come first and are chosen for the kubelets as they are before; then the control plane, then its workers.
+Kubernetes versions of workers are updated where a pool names its own, and never above the control plane's. An update is
+automatic where the owner has it configured (the default), and forced where a version is expired or no longer in the
+profile, even if the owner has opted out (versioning policy). Whether the Shoot may be maintained now,
+``restow.cloudprofile.maintenance.schedule`` decides.
+
+As in Gardener a worker pool whose machine type or image is not in the profile at all ends the search for images: pools
+before it are updated, it and those after it are not, and ``image_error`` says so. Kubernetes versions are updated
+anyway.
+
+The patches come in the order of the API: the changes are tried with a dry run, announced in the status, written, and
+reported as done. What the dry run refuses is reported as failed and not tried again before the next window.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from restow.cloudprofile.maintenance.report import (
+    MaintenanceReport,
+    MaintenanceUpdate,
+    last_maintenance,
+    rejected,
+    succeeded,
+)
+from restow.cloudprofile.maintenance.schedule import annotations_without_request
+from restow.cloudprofile.maintenance.updates import auto_target, due, forced_target, image_due, image_target
+from restow.cloudprofile.objects import Object, kubernetes_versions, machine_images, merge_patch, spec_of, workers
+from restow.cloudprofile.shoots.machineimages import find_machine_type, fitting_versions, kubelet_version
+from restow.cloudprofile.versions.semver import parse
+
+__all__ = [
+    "Maintenance",
+    "MaintenancePatches",
+    "NotOffered",
+    "maintain",
+    "maintenance_patches",
+    "refused_status",
+    "withdrawal",
+]
+
+
+class NotOffered(ValueError):
+    """The profile has nothing of what a worker pool uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What a maintenance changes.
+
+    Attributes:
+        spec: the Shoot's spec afterwards; equal to the one before where nothing is due.
+        report: what is changed, what could not be, and why.
+        image_error: why the machine images of some worker pools were not looked at; empty where all were.
+    """
+
+    spec: dict[str, Any]
+    report: MaintenanceReport
+    image_error: str = ""
+
+
+def maintain(shoot: Object, offer: Object, now: datetime) -> Maintenance:
+    """Decide the maintenance of a Shoot.
+
+    Args:
+        shoot: the Shoot.
+        offer: the CloudProfile spec that holds for it.
+        now: the time at which versions are looked at.
+    """
+    spec = dict(spec_of(shoot))
+    pools, images, image_error = _maintain_images(shoot, offer, now)
+    version = (spec.get("kubernetes") or {}).get("version") or ""
+    auto_update = _auto_update(spec, "kubernetesVersion")
+    versions = kubernetes_versions(offer)
+    control_plane = _maintain_kubernetes(versions, version, now, auto_update=auto_update)
+    if control_plane.target:
+        version = control_plane.target
+        spec["kubernetes"] = {**spec["kubernetes"], "version": version}
+    kubelets = {}
+    for index, pool in enumerate(pools):
+        kubernetes = pool.get("kubernetes") or {}
+        if not kubernetes.get("version"):
+            continue
+        step = _maintain_kubernetes(versions, kubernetes["version"], now, auto_update=auto_update, limit=version)
+        if step.target:
+            pools[index] = {**pool, "kubernetes": {**kubernetes, "version": step.target}}
+        if step.update:
+            kubelets[pool.get("name") or ""] = step.update
+    if pools:
+        spec["provider"] = {**spec["provider"], "workers": pools}
+    return Maintenance(spec, MaintenanceReport(control_plane.update, kubelets, images), image_error)
+
+
+def _auto_update(spec: Object, what: str) -> bool:
+    """Return whether automatic updates are configured; they are by default."""
+    configured = ((spec.get("maintenance") or {}).get("autoUpdate") or {}).get(what)
+    return True if configured is None else bool(configured)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One version: where it goes, None if it stays, and what is to be said of it."""
+
+    target: str | None = None
+    update: MaintenanceUpdate | None = None
+
+
+def _maintain_kubernetes(
+    versions: Sequence[Object], current: str, now: datetime, *, auto_update: bool, limit: str = ""
+) -> _Step:
+    """Decide one Kubernetes version; ``limit`` is what a worker may not exceed."""
+    try:
+        why = due(versions, current, now, auto_update=auto_update)
+        if why is None:
+            return _Step()
+        target = (forced_target if why.forced else auto_target)(versions, current, now)
+        if target and limit:
+            target = min(target, limit, key=parse)
+        goes_up = bool(target) and parse(target or "") > parse(current)
+    except ValueError as error:
+        return _Step(update=MaintenanceUpdate(False, _no_higher(current, str(error)), "Versions cannot be compared"))
+    if target is None and why.forced:
+        cause = (
+            f"cannot perform forceful update of expired version {json.dumps(current)}. No suitable version found in "
+            "CloudProfile - this is most likely a misconfiguration of the CloudProfile"
+        )
+        return _Step(update=MaintenanceUpdate(False, _no_higher(current, cause), why.reason))
+    if target is None or not goes_up:
+        return _Step()
+    described = f"Updated Kubernetes version from {json.dumps(current)} to {json.dumps(target)}"
+    return _Step(target, MaintenanceUpdate(True, described, why.reason))
+
+
+def _no_higher(current: str, cause: str) -> str:
+    return f"could not determine higher suitable version than {json.dumps(current)}: {cause}"
+
+
+def _maintain_images(
+    shoot: Object, offer: Object, now: datetime
+) -> tuple[list[Object], dict[str, MaintenanceUpdate], str]:
+    """Return the worker pools afterwards, the updates by pool, and why some pools were not looked at."""
+    spec = spec_of(shoot)
+    pools = list(workers(shoot))
+    updates: dict[str, MaintenanceUpdate] = {}
+    auto_update = _auto_update(spec, "machineImageVersion")
+    control_plane = (spec.get("kubernetes") or {}).get("version") or ""
+    for index, pool in enumerate(pools):
+        machine = pool.get("machine") or {}
+        used = machine.get("image") or {}
+        if not used.get("version"):
+            continue  # nothing was chosen yet
+        try:
+            image = _fitting_image(pool, offer, control_plane)
+        except ValueError as error:
+            return pools, updates, str(error)
+        step = _maintain_image(image, used, now, auto_update=auto_update)
+        if step.update:
+            updates[pool.get("name") or ""] = step.update
+        if step.target:
+            pools[index] = {**pool, "machine": {**machine, "image": {**used, "version": step.target}}}
+    return pools, updates, ""
+
+
+def _maintain_image(image: Object, used: Object, now: datetime, *, auto_update: bool) -> _Step:
+    """Decide the version of one pool's image; ``image`` is the profile's, with the versions that fit the pool."""
+    name, current = json.dumps(used.get("name") or ""), used["version"]
+    reason = "Versions cannot be compared"
+    try:
+        why = image_due(image, used, now, auto_update=auto_update)
+        if why is None:
+            return _Step()
+        reason = why.reason
+        target = image_target(image, current, now, forced=why.forced)
+    except ValueError as error:
+        return _Step(update=MaintenanceUpdate(False, f"failed to update machine image {name}: {error}", reason))
+    if target is None:
+        return _Step()
+    described = f"Updated machine image {name} from {json.dumps(current)} to {json.dumps(target)}"
+    return _Step(target, MaintenanceUpdate(True, described, reason))
+
+
+def _fitting_image(pool: Object, offer: Object, control_plane: str) -> Object:
+    """Return the profile's image that a pool uses, with the versions that fit the pool.
+
+    Raises:
+        NotOffered: the profile does not offer the version.
+        InvalidVersion: a version cannot be compared.
+        InvalidRange: a range of versions cannot be compared.
+    """
+    machine = pool.get("machine") or {}
+    machine_type, used = machine.get("type"), (machine.get("image") or {}).get("name") or ""
+    worker = json.dumps(pool.get("name") or "")
+    if machine_type and find_machine_type(offer, machine_type) is None:
+        raise NotOffered(f"machine type {json.dumps(machine_type)} of worker {worker} does not exist in cloudprofile")
+    image = next((item for item in machine_images(offer) if _same_name(item.get("name") or "", used)), None)
+    if image is None:
+        raise NotOffered(f"machine image {json.dumps(used)} of worker {worker} does not exist in cloudprofile")
+    kubelet = kubelet_version(pool, control_plane)
+    return {**image, "versions": fitting_versions(image, pool, offer, kubelet)}
+
+
+def _same_name(one: str, other: str) -> bool:
+    """Whether two image names are the same but for case; of the version that is used the case counts all the same."""
+    return one.casefold() == other.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenancePatches:
+    """What to write for a maintenance; each patch is empty where nothing is to be written.
+
+    Attributes:
+        before: the status that announces the changes.
+        change: spec and annotations.
+        after: the status once the changes are written.
+    """
+
+    before: dict[str, Any]
+    change: dict[str, Any]
+    after: dict[str, Any]
+
+
+def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> MaintenancePatches:
+    """Return the patches of a maintenance; those of the status build on each other."""
+    had = (shoot.get("status") or {}).get("lastMaintenance") or {}
+    told = had if plan.report.is_empty else last_maintenance(plan.report, now)
+    done = succeeded(told, plan.report) if told else {}
+    spec = merge_patch(spec_of(shoot), plan.spec)
+    return MaintenancePatches(
+        _status(had, told), ({"spec": spec} if spec else {}) | withdrawal(shoot), _status(told, done)
+    )
+
+
+def withdrawal(shoot: Object) -> dict[str, Any]:
+    """Return the patch that takes back the request to be maintained at once."""
+    annotations = annotations_without_request(shoot)
+    return {"metadata": {"annotations": annotations}} if annotations else {}
+
+
+def refused_status(shoot: Object, why: str, now: datetime) -> dict[str, Any]:
+    """Return the patch of the status where the API server refused the changes."""
+    had = (shoot.get("status") or {}).get("lastMaintenance") or {}
+    return _status(had, rejected(why, now))
+
+
+def _status(had: Object, says: Object) -> dict[str, Any]:
+    change = merge_patch(had, says)
+    return {"status": {"lastMaintenance": change}} if change else {}

@@ -1,0 +1,1 @@
+"""Automatic version management: its configuration and its rules (versioning policy). Pure."""

@@ -1,0 +1,266 @@
+"""Automatic version management: which classifications and expirations a profile's versions are to be given. Pure.
+
+Off by default. The rules of the versioning policy document, applied to what the versions are at a given time:
+
+- *Maintained* are the highest minor versions of Kubernetes that the profile has, as many as configured; a gap between
+  them does not matter, and a minor of which everything is still unavailable is not there yet.
+- A version without classification becomes ``supported`` if it is the latest (of its maintained minor, of its image),
+  previews not counted, else ``deprecated``.
+- Of several supported versions of a maintained minor, or of an image, only the highest stays.
+- In a minor that is not maintained everything is deprecated, previews too.
+- What is deprecated expires after the configured duration. The latest patch of a minor that is not maintained does not:
+  its end forces Shoots to the next minor, so a person sets that date.
+- What a person has set stays: an expiration is never moved, previews of maintained minors and versions that are
+  deprecated or expired already are left alone, but for an expiration that patches of an unmaintained minor lack.
+
+Changes are written as stages that begin at that time (``deprecated``, then ``expired``); the fields of v1beta1 are
+turned into stages on the way. Managing what was managed at the same instant changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any
+
+from restow.cloudprofile.management.config import KubernetesVersionManagement, VersionManagement
+from restow.cloudprofile.objects import Object, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time
+from restow.cloudprofile.versions.semver import SemanticVersion, parse
+
+__all__ = ["ManagementResult", "VersionChange", "manage"]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChange:
+    """One version that is to be changed.
+
+    Attributes:
+        field: the path of the version in the profile.
+        image: the machine image's name; empty for Kubernetes.
+        version: as the profile writes it.
+        what: what it becomes, ``deprecated, expires 2025-05-15T12:00:00Z`` for instance.
+        why: the rule.
+    """
+
+    field: str
+    image: str
+    version: str
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        """Return the change as one line."""
+        name = f"{self.image} {self.version}" if self.image else f"Kubernetes {self.version}"
+        return f"{name}: {self.what} ({self.why})"
+
+
+@dataclass(frozen=True, slots=True)
+class ManagementResult:
+    """What automatic version management proposes for a profile.
+
+    Attributes:
+        changes: each version that changes, in the order of the profile.
+        spec: the profile's spec with all of them; equal to the one before where there are none.
+    """
+
+    changes: tuple[VersionChange, ...]
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A version of the profile, with what the rules ask of it."""
+
+    raw: Object
+    version: SemanticVersion
+    classification: Classification
+
+    @property
+    def is_unclassified(self) -> bool:
+        """Whether nobody has classified it; it then counts as supported."""
+        return not self.raw.get("lifecycle") and not self.raw.get("classification")
+
+    @property
+    def is_supported(self) -> bool:
+        return self.classification == Classification.SUPPORTED
+
+    @property
+    def is_deprecated(self) -> bool:
+        return self.classification == Classification.DEPRECATED
+
+
+@dataclass(frozen=True, slots=True)
+class _Reclassification:
+    """What a version becomes, and why; ``lasting`` is how long until it expires, None for no expiration of ours."""
+
+    becomes: Classification
+    why: str
+    lasting: timedelta | None = None
+
+
+_Judge = Callable[[Sequence[_Item]], Iterator[tuple[_Item, _Reclassification]]]
+"""Yields the items of a list that change, with what they become."""
+
+
+def manage(spec: Object, config: VersionManagement, now: datetime) -> ManagementResult:
+    """Return what automatic version management changes in a CloudProfile's spec at ``now``.
+
+    Raises:
+        InvalidVersion: validation would refuse the profile.
+        InvalidTime: validation would refuse the profile.
+    """
+    changed = dict(spec)
+    changes: list[VersionChange] = []
+    kubernetes, images = config.kubernetes_version_management, config.machine_image_version_management
+    if kubernetes.enabled and kubernetes_versions(spec):
+        judged = _judged(
+            kubernetes_versions(spec), lambda items: _judge_kubernetes(items, kubernetes), now, "spec.kubernetes", ""
+        )
+        changed["kubernetes"] = {**spec["kubernetes"], "versions": judged.versions}
+        changes += judged.changes
+    if images.enabled and machine_images(spec):
+        managed = []
+        for index, image in enumerate(machine_images(spec)):
+            name = image.get("name") or ""
+            judged = _judged(
+                image_versions(image),
+                lambda items: _judge_image(items, images.expiration_duration),
+                now,
+                f"spec.machineImages[{index}]",
+                name,
+            )
+            managed.append({**image, "versions": judged.versions} if judged.changes else image)
+            changes += judged.changes
+        changed["machineImages"] = managed
+    return ManagementResult(tuple(changes), changed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A list of versions after it was judged."""
+
+    versions: list[Object]
+    changes: list[VersionChange]
+
+
+def _judged(versions: Sequence[Object], judge: _Judge, now: datetime, path: str, image: str) -> _Judged:
+    items = [_Item(raw, parse(raw["version"]), classification_at(raw, now)) for raw in versions]
+    verdicts = {id(item): verdict for item, verdict in judge(items)}
+    judged = _Judged(list(versions), [])
+    for index, item in enumerate(items):
+        if verdict := verdicts.get(id(item)):
+            lifecycle = _lifecycle(item, verdict, now)
+            kept = {name: value for name, value in item.raw.items() if name not in _LIFECYCLE_FIELDS}
+            judged.versions[index] = {**kept, "lifecycle": lifecycle}
+            what = _described(item, verdict, lifecycle)
+            judged.changes.append(
+                VersionChange(f"{path}.versions[{index}]", image, item.raw["version"], what, verdict.why)
+            )
+    return judged
+
+
+_LIFECYCLE_FIELDS = frozenset({"classification", "expirationDate", "lifecycle"})
+
+
+def _judge_kubernetes(
+    items: Sequence[_Item], config: KubernetesVersionManagement
+) -> Iterator[tuple[_Item, _Reclassification]]:
+    lines = sorted({item.version.line for item in items if item.classification != Classification.UNAVAILABLE})
+    maintained = lines[-config.maintained_kubernetes_versions :]
+    for line in lines:
+        of_line = [item for item in items if item.version.line == line and item.classification.is_active]
+        name = "minor version {}.{}".format(*line)
+        if line in maintained:
+            yield from _judge_maintained(of_line, name, config.expiration_duration_maintained_version)
+        else:
+            yield from _judge_unmaintained(of_line, name, config.expiration_duration_unmaintained_version)
+
+
+def _judge_image(items: Sequence[_Item], lasting: timedelta) -> Iterator[tuple[_Item, _Reclassification]]:
+    return _judge_maintained([item for item in items if item.classification.is_active], "machine image", lasting)
+
+
+def _judge_maintained(
+    active: Sequence[_Item], name: str, lasting: timedelta
+) -> Iterator[tuple[_Item, _Reclassification]]:
+    """Leave one supported version: the latest if nobody classified it, else the highest that is meant to be so."""
+    released = [item for item in active if item.classification != Classification.PREVIEW]
+    latest = _highest(released)
+    kept = _highest(item for item in released if item.is_supported and (item is latest or not item.is_unclassified))
+    for item in released:
+        if item is kept and item.is_unclassified:
+            yield (
+                item,
+                _Reclassification(Classification.SUPPORTED, f"the latest version of the {name} has no classification"),
+            )
+        elif item is not kept and item.is_supported:
+            reason = "has no classification and is not the latest" if item.is_unclassified else "is not the highest"
+            why = f"one version of the {name} is supported, and this one {reason}"
+            yield item, _Reclassification(Classification.DEPRECATED, why, lasting)
+
+
+def _judge_unmaintained(
+    active: Sequence[_Item], name: str, lasting: timedelta
+) -> Iterator[tuple[_Item, _Reclassification]]:
+    """Deprecate all; the latest patch keeps going until a person sets its end, the others expire."""
+    latest = _highest(active)
+    why = f"the {name} is not maintained"
+    for item in active:
+        if item is latest:
+            if not item.is_deprecated:
+                yield item, _Reclassification(Classification.DEPRECATED, why)
+        elif not item.is_deprecated or not _expirations(item.raw):
+            yield item, _Reclassification(Classification.DEPRECATED, why, lasting)
+
+
+def _highest(items: Iterable[_Item]) -> _Item | None:
+    return max(items, key=attrgetter("version"), default=None)
+
+
+def _lifecycle(item: _Item, verdict: _Reclassification, now: datetime) -> list[Object]:
+    """Return the stages of a version after a verdict: those that are over, what it becomes, when it expires."""
+    expirations = _expirations(item.raw)
+    if verdict.becomes == Classification.SUPPORTED:
+        return [{"classification": Classification.SUPPORTED.value}, *expirations]
+    begun = [stage for stage in _stages(item.raw) if _start(stage) <= now]
+    if not item.is_deprecated:
+        begun.append({"classification": Classification.DEPRECATED.value, "startTime": _written(now)})
+    if not expirations and verdict.lasting is not None:
+        end = _written(now + verdict.lasting)
+        expirations = [{"classification": Classification.EXPIRED.value, "startTime": end}]
+    return [*begun, *expirations]
+
+
+def _stages(raw: Object) -> Sequence[Object]:
+    """Return the stages of a version as written, those of the legacy fields made up."""
+    if lifecycle := raw.get("lifecycle"):
+        return list(lifecycle)
+    leading = {"classification": raw.get("classification") or Classification.SUPPORTED.value}
+    expiration = raw.get("expirationDate")
+    if not expiration:
+        return [leading]
+    return [leading, {"classification": Classification.EXPIRED.value, "startTime": expiration}]
+
+
+def _expirations(raw: Object) -> list[Object]:
+    return [stage for stage in _stages(raw) if stage.get("classification") == Classification.EXPIRED]
+
+
+def _start(stage: Object) -> datetime:
+    start = stage.get("startTime")
+    return parse_time(start) if start else datetime.min.replace(tzinfo=UTC)
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")  # whole seconds, never later than `at`
+
+
+def _described(item: _Item, verdict: _Reclassification, lifecycle: Sequence[Object]) -> str:
+    if verdict.becomes == Classification.SUPPORTED:
+        return Classification.SUPPORTED.value
+    ends = [stage.get("startTime") for stage in lifecycle if stage["classification"] == Classification.EXPIRED]
+    end = f"expires {ends[-1]}" if ends else "without expiration"
+    return end if item.is_deprecated else f"{Classification.DEPRECATED.value}, {end}"

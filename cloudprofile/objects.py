@@ -1,0 +1,203 @@
+"""The objects of the CloudProfile family as JSON dicts: their parts, their resources, and which refers to which. Pure.
+
+Spec and all below it may be missing or null: the accessors return empty parts then. A Shoot's ``cloudProfile`` wins
+over the deprecated ``cloudProfileName``, which only ever names a CloudProfile; an empty kind means CloudProfile
+(GEP-25, "Adjusting Shoots cloudProfileName field"). A NamespacedCloudProfile is looked up in the Shoot's own namespace.
+
+``merge_patch`` is the JSON merge patch (RFC 7386) between two objects. It replaces lists whole. It cannot tell a null
+in the target from a field that goes; objects of the family have no nulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from restow.kube import resources
+from restow.kube.resources import Resource, qualified_name
+
+__all__ = [
+    "CLOUD_PROFILE",
+    "CLOUD_PROFILES",
+    "GROUP",
+    "HUB",
+    "NAMESPACED_CLOUD_PROFILE",
+    "NAMESPACED_CLOUD_PROFILES",
+    "OLD",
+    "SHOOT",
+    "SHOOTS",
+    "Object",
+    "ObjectEvent",
+    "ProfileReference",
+    "by_name",
+    "by_version",
+    "expirable_versions",
+    "image_versions",
+    "is_deleting",
+    "kubernetes_versions",
+    "machine_images",
+    "merge_patch",
+    "parent_of",
+    "profile_of",
+    "qualified_name_of",
+    "reference_to",
+    "resource_of",
+    "spec_of",
+    "workers",
+]
+
+
+Object: TypeAlias = Mapping[str, Any]
+"""A JSON object."""
+
+
+def spec_of(obj: Object) -> Object:
+    """Return an object's spec."""
+    return obj.get("spec") or {}
+
+
+def kubernetes_versions(spec: Object) -> Sequence[Object]:
+    """Return the Kubernetes versions of a profile's spec."""
+    return (spec.get("kubernetes") or {}).get("versions") or ()
+
+
+def machine_images(spec: Object) -> Sequence[Object]:
+    """Return the machine images of a profile's spec."""
+    return spec.get("machineImages") or ()
+
+
+def image_versions(image: Object) -> Sequence[Object]:
+    """Return the versions of a machine image."""
+    return image.get("versions") or ()
+
+
+def expirable_versions(spec: Object) -> Iterator[Object]:
+    """Yield every version of a profile's spec, of Kubernetes and of all images."""
+    yield from kubernetes_versions(spec)
+    for image in machine_images(spec):
+        yield from image_versions(image)
+
+
+def workers(shoot: Object) -> Sequence[Object]:
+    """Return the worker pools of a Shoot."""
+    return (spec_of(shoot).get("provider") or {}).get("workers") or ()
+
+
+def by_name(items: Iterable[Object]) -> dict[str, Object]:
+    """Return list items by their ``name``; of equal ones the last."""
+    return {item.get("name") or "": item for item in items}
+
+
+def by_version(versions: Iterable[Object]) -> dict[str, Object]:
+    """Return versions by their ``version``, as spelled; of equal ones the last."""
+    return {version.get("version") or "": version for version in versions}
+
+
+def qualified_name_of(obj: Object) -> str:
+    """Return ``namespace/name`` of a namespaced object."""
+    metadata = obj.get("metadata") or {}
+    return resources.qualified_name(metadata.get("namespace"), metadata.get("name"))
+
+
+def is_deleting(obj: Object) -> bool:
+    """Whether the deletion of an object has been asked for."""
+    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
+
+
+CLOUD_PROFILE = "CloudProfile"
+NAMESPACED_CLOUD_PROFILE = "NamespacedCloudProfile"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReference:
+    """One profile.
+
+    Attributes:
+        kind: CloudProfile or NamespacedCloudProfile.
+        name: its name.
+        namespace: that of a NamespacedCloudProfile; empty for a CloudProfile.
+    """
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        """Return the kind with the (qualified) name in quotes."""
+        name = qualified_name(self.namespace, self.name) if self.kind == NAMESPACED_CLOUD_PROFILE else self.name
+        return f'{self.kind} "{name}"'
+
+
+def reference_to(kind: str, profile: Object) -> ProfileReference:
+    """Return the reference to a profile object of this kind."""
+    metadata = profile.get("metadata") or {}
+    namespace = metadata.get("namespace") or "" if kind == NAMESPACED_CLOUD_PROFILE else ""
+    return ProfileReference(kind, metadata.get("name") or "", namespace)
+
+
+def profile_of(shoot: Object) -> ProfileReference | None:
+    """Return the profile that a Shoot uses; None where it names none."""
+    spec = spec_of(shoot)
+    if reference := spec.get("cloudProfile"):
+        kind = reference.get("kind") or CLOUD_PROFILE
+        namespace = (shoot.get("metadata") or {}).get("namespace") or "" if kind == NAMESPACED_CLOUD_PROFILE else ""
+        return ProfileReference(kind, reference.get("name") or "", namespace)
+    if name := spec.get("cloudProfileName"):
+        return ProfileReference(CLOUD_PROFILE, name)
+    return None
+
+
+def parent_of(profile: Object) -> ProfileReference:
+    """Return the CloudProfile that a NamespacedCloudProfile inherits from."""
+    parent = spec_of(profile).get("parent") or {}
+    return ProfileReference(parent.get("kind") or CLOUD_PROFILE, parent.get("name") or "")
+
+
+GROUP: Final = "core.gardener.cloud"
+HUB: Final = "v1beta2"
+OLD: Final = "v1beta1"
+"""The deprecated version, of clients that know no lifecycles."""
+
+SHOOT: Final = "Shoot"
+
+CLOUD_PROFILES: Final = Resource(GROUP, HUB, "cloudprofiles", namespaced=False)
+NAMESPACED_CLOUD_PROFILES: Final = Resource(GROUP, HUB, "namespacedcloudprofiles", namespaced=True)
+SHOOTS: Final = Resource(GROUP, HUB, "shoots", namespaced=True)
+
+_RESOURCES: Final = {
+    CLOUD_PROFILE: CLOUD_PROFILES,
+    NAMESPACED_CLOUD_PROFILE: NAMESPACED_CLOUD_PROFILES,
+    SHOOT: SHOOTS,
+}
+
+
+def resource_of(kind: str) -> Resource:
+    """Return the resource of a kind of the family.
+
+    Raises:
+        KeyError: it is another one.
+    """
+    return _RESOURCES[kind]
+
+
+def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the patch that turns ``before`` into ``after``; empty where they are equal."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        had = before.get(name)
+        if isinstance(value, Mapping) and isinstance(had, Mapping):
+            if inner := merge_patch(had, value):
+                patch[name] = inner
+        elif name not in before or had != value:
+            patch[name] = value
+    return patch
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """One Kubernetes event about a Shoot: its type (Normal or Warning), reason and message."""
+
+    type: str
+    reason: str
+    message: str

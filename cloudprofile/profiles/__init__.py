@@ -1,0 +1,1 @@
+"""CloudProfiles and NamespacedCloudProfiles: rendering, the rules of admission, status and finalizer. Pure."""

@@ -1,0 +1,142 @@
+"""The verdict on a request for a profile: all rules in the order of the API server, and the custom verbs. Pure.
+
+A request that leaves the spec as it is is always allowed: a migration of stored objects, or the removal of a finalizer,
+must not fail because a rule has come or time has passed.
+
+GEP-32's examples consist of versions alone: a CloudProfile without type, for example, or a NamespacedCloudProfile
+without parent; GEP-25's CloudProfile has no regions. Gardener refuses those (``missing_sections``). No example may be
+refused: here a section that has never been there only causes a warning, with every change of the spec, and a section
+that is taken away is refused.
+
+GEP-25, "Custom RBAC verb": whoever may edit a NamespacedCloudProfile may add machine and volume types, CA bundles and
+limits. Versions, and the provider's own configuration, are for the landscape's operators: they need a verb each, on the
+resource ``namespacedcloudprofiles``, named after the field. GEP-25 names the first two. Gardener spells them in small
+letters and has the third, since provider extensions take images from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from restow.cloudprofile.findings import Remark, ValidationVerdict, ValidationWarning, invalid, verdict
+from restow.cloudprofile.objects import Object, is_deleting, parent_of, spec_of
+from restow.cloudprofile.profiles import protection, requirements
+from restow.cloudprofile.profiles.defaults import defaulted
+from restow.cloudprofile.profiles.inheritance import check_against_parent
+from restow.cloudprofile.validation import (
+    missing_sections,
+    validate,
+    validate_namespaced,
+    validate_namespaced_update,
+    validate_update,
+)
+
+__all__ = [
+    "MODIFY_KUBERNETES",
+    "MODIFY_MACHINE_IMAGES",
+    "MODIFY_PROVIDER_CONFIG",
+    "judge",
+    "judge_namespaced",
+    "needed_verbs",
+]
+
+
+def judge(
+    new: Object, old: Object | None, *, children: Iterable[Object], shoots: Iterable[Object], now: datetime
+) -> ValidationVerdict:
+    """Judge a CloudProfile.
+
+    Args:
+        new: the object as it is to be stored.
+        old: what it replaces, None if it is created.
+        children: NamespacedCloudProfiles, at least all with this parent.
+        shoots: Shoots, at least all that use the profile or one of its children.
+        now: the time.
+    """
+    if old is not None and spec_of(new) == spec_of(old):
+        return ValidationVerdict()
+    return verdict(dict.fromkeys(_remarks(new, old, children, shoots, now)))
+
+
+def _remarks(
+    new: Object, old: Object | None, children: Iterable[Object], shoots: Iterable[Object], now: datetime
+) -> Iterator[Remark]:
+    spec = defaulted(spec_of(new))
+    profile = {**new, "spec": spec}
+    bearable = set(missing_sections(spec))
+    if old is not None:
+        bearable &= set(missing_sections(spec_of(old)))
+    for remark in validate(profile, now) if old is None else validate_update(profile, old, now):
+        yield _as_warning(remark) if remark in bearable else remark
+    yield from requirements.adding(spec, None if old is None else spec_of(old), now)
+    if old is not None and not is_deleting(new):
+        yield from requirements.deleting(spec, spec_of(old), now)
+        yield from protection.protect(new, old, children, shoots)
+
+
+def _as_warning(remark: Remark) -> ValidationWarning:
+    return ValidationWarning(remark.field, f"{remark.detail}: no Shoot can be made from this profile")
+
+
+def judge_namespaced(
+    new: Object, old: Object | None, *, parent: Object | None, shoots: Iterable[Object], now: datetime
+) -> ValidationVerdict:
+    """Judge a NamespacedCloudProfile. For the verbs that it needs see ``needed_verbs``.
+
+    Args:
+        new: the object as it is to be stored.
+        old: what it replaces with its status, None if it is created.
+        parent: the CloudProfile that ``new`` names, None where there is none.
+        shoots: Shoots, at least all that use the profile.
+        now: the time.
+    """
+    if old is not None and spec_of(new) == spec_of(old):
+        return ValidationVerdict()
+    return verdict(dict.fromkeys(_namespaced_remarks(new, old, parent, shoots, now)))
+
+
+def _namespaced_remarks(
+    new: Object, old: Object | None, parent: Object | None, shoots: Iterable[Object], now: datetime
+) -> Iterator[Remark]:
+    static = [*(validate_namespaced(new) if old is None else validate_namespaced_update(new, old))]
+    if not spec_of(new).get("parent"):
+        yield ValidationWarning(
+            "spec.parent", "names no CloudProfile: nothing is rendered, and no Shoot can use this profile"
+        )
+        yield from (finding for finding in static if not finding.field.startswith("spec.parent."))
+        return
+    yield from static
+    if parent is None:
+        yield invalid("spec.parent.name", f"parent CloudProfile could not be found: there is no {parent_of(new)}")
+    elif not static:
+        yield from check_against_parent(new, old, parent, now)
+    if parent is not None and old is not None and not is_deleting(new):
+        yield from protection.protect_namespaced(new, old, parent, shoots, now)
+
+
+MODIFY_KUBERNETES = "modify-spec-kubernetes"
+MODIFY_MACHINE_IMAGES = "modify-spec-machineImages"
+MODIFY_PROVIDER_CONFIG = "modify-spec-providerConfig"
+
+
+def needed_verbs(new: Object, old: Object | None = None) -> tuple[str, ...]:
+    """Return the verbs that turning ``old`` into ``new`` needs; ``old`` is None on create."""
+    after, before = spec_of(new), spec_of(old or {})
+    changed = {
+        MODIFY_KUBERNETES: _meaning(after.get("kubernetes")) != _meaning(before.get("kubernetes")),
+        MODIFY_MACHINE_IMAGES: _meaning(after.get("machineImages") or None)
+        != _meaning(before.get("machineImages") or None),
+        MODIFY_PROVIDER_CONFIG: after.get("providerConfig") != before.get("providerConfig"),
+    }
+    return tuple(verb for verb, is_changed in changed.items() if is_changed)
+
+
+def _meaning(value: Any) -> Any:
+    """Return a value without the fields in it that are unset or empty, which mean the same as none."""
+    if isinstance(value, dict):
+        return {field: _meaning(item) for field, item in value.items() if item not in (None, [], {})}
+    if isinstance(value, list):
+        return [_meaning(item) for item in value]
+    return value

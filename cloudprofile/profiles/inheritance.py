@@ -1,0 +1,242 @@
+"""What a NamespacedCloudProfile may say beside its parent. Pure.
+
+The rules of Gardener's admission plugin, with GEP-32's lifecycles:
+
+- A Kubernetes version has to be one of the parent's, and has to override something: the expiration date, or stages
+  that the parent's version has (``expired`` it may add).
+- An image version of the parent is overridden in the same way and in nothing else.
+- An image that the parent does not have is the project's own and has to be complete. A version that the parent's image
+  does not have may leave out what Gardener has a default for (GEP-25's example says no more than number and date).
+- What the project defined first and the parent has listed since stays; only its stages may still change.
+- No request moves an expiration into the past, or adds one there; a profile that is created with one only warns.
+  Available versions do not become unavailable.
+- What the two render to has to be a valid profile.
+
+The parent's update strategy may be overridden, and the override changed, at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from restow.cloudprofile.capabilities import Definitions, definitions_of, in_form_of
+from restow.cloudprofile.findings import Remark, ValidationFinding, ValidationWarning, forbidden, invalid, required
+from restow.cloudprofile.objects import (
+    Object,
+    by_name,
+    by_version,
+    image_versions,
+    kubernetes_versions,
+    machine_images,
+    spec_of,
+)
+from restow.cloudprofile.profiles.defaults import defaulted, defaulted_image_version
+from restow.cloudprofile.profiles.rendering import foreign_stages, is_own_version, render
+from restow.cloudprofile.profiles.requirements import expiration_of
+from restow.cloudprofile.validation import validate_rendered
+from restow.cloudprofile.validation.images import complete_image, complete_version, image_version
+from restow.cloudprofile.validation.versions import expirable, turned_unavailable
+from restow.cloudprofile.versions.lifecycle import LifecycleStage, stages_or_none
+
+__all__ = ["check_against_parent"]
+
+
+_NOT_IN_AN_OVERRIDE = {
+    "classification": "a classification",
+    "cri": "a cri",
+    "architectures": "an architecture",
+    "capabilityFlavors": "capabilities",
+    "kubeletVersionConstraint": "a kubelet version constraint",
+    "inPlaceUpdates": "inPlaceUpdates",
+}
+_OF_THE_LIFECYCLE = frozenset({"expirationDate", "lifecycle"})
+
+
+def check_against_parent(new: Object, old: Object | None, parent: Object, now: datetime) -> Iterator[Remark]:
+    """Check a NamespacedCloudProfile against its parent.
+
+    Args:
+        new: the profile, statically valid (``validate_namespaced``).
+        old: the profile that it replaces with its status, None if it is created.
+        parent: the CloudProfile that ``new`` names.
+        now: the time.
+    """
+    rules = _Rules(new, old, parent, now)
+    remarks = [*rules.kubernetes(), *rules.images()]
+    yield from remarks
+    if not any(isinstance(remark, ValidationFinding) for remark in remarks):
+        yield from rules.rendered()
+
+
+class _Rules:
+    """The rules for one request; both specs are in the form of the parent's."""
+
+    def __init__(self, new: Object, old: Object | None, parent: Object, now: datetime) -> None:
+        self._now = now
+        self._created = old is None
+        self._parent = spec_of(parent)
+        self._definitions: Definitions = definitions_of(self._parent)
+        self._new_spec, self._old_spec = spec_of(new), spec_of(old or {})
+        self._new = in_form_of(self._new_spec, self._definitions)
+        self._old = in_form_of(self._old_spec, self._definitions)
+        self._shown: Object = ((old or {}).get("status") or {}).get("cloudProfileSpec") or {}
+
+    def kubernetes(self) -> Iterator[Remark]:
+        listed = by_version(kubernetes_versions(self._parent))
+        old, shown = by_version(kubernetes_versions(self._old)), by_version(kubernetes_versions(self._shown))
+        for index, version in enumerate(kubernetes_versions(self._new)):
+            path, name = f"spec.kubernetes.versions[{index}]", version.get("version") or ""
+            if name not in listed:
+                yield invalid(
+                    f"{path}.version",
+                    f"invalid kubernetes version specified: '{name}' does not exist in parent CloudProfile and thus "
+                    "cannot be overridden",
+                )
+                continue
+            if not _overrides(version):
+                yield required(
+                    f"{path}.lifecycle",
+                    f"specified version '{name}' does not set expiration date, nor any other stage of a lifecycle",
+                )
+            yield from _no_foreign_stages(version, listed[name], path)
+            yield from self._not_into_the_past(version, [old.get(name), shown.get(name)], path)
+
+    def images(self) -> Iterator[Remark]:
+        listed = by_name(machine_images(self._parent))
+        for index, image in enumerate(machine_images(self._new)):
+            path, name = f"spec.machineImages[{index}]", image.get("name") or ""
+            if name in listed:
+                yield from self._image_of_parent(image, listed[name], path)
+            else:
+                yield from self._own_image(image, path)
+            old, shown = self._old_versions(name), self._shown_versions(name)
+            for place, version in enumerate(image_versions(image)):
+                number = version.get("version") or ""
+                yield from self._not_into_the_past(
+                    version, [old.get(number), shown.get(number)], f"{path}.versions[{place}]"
+                )
+
+    def _own_image(self, image: Object, path: str) -> Iterator[Remark]:
+        for place, version in enumerate(image_versions(image)):
+            yield from image_version(version, self._definitions, f"{path}.versions[{place}]")
+        yield from complete_image(image, self._definitions, path, self._now)
+
+    def _image_of_parent(self, image: Object, listed: Object, path: str) -> Iterator[Remark]:
+        name = image.get("name") or ""
+        of_parent, old = by_version(image_versions(listed)), self._old_versions(name)
+        old_image = by_name(machine_images(self._old)).get(name)
+        overtaken = [number for number, version in old.items() if number in of_parent and is_own_version(version)]
+        if overtaken and old_image and old_image.get("updateStrategy") != image.get("updateStrategy"):
+            yield forbidden(
+                f"{path}.updateStrategy",
+                f'cannot update the machine image update strategy of "{name}", as this version has been added to the '
+                "parent CloudProfile by now",
+            )
+        for place, version in enumerate(image_versions(image)):
+            below, number = f"{path}.versions[{place}]", version.get("version") or ""
+            if number not in of_parent:
+                complete = defaulted_image_version(version, capabilities=bool(self._definitions))
+                yield from image_version(complete, self._definitions, below)
+                yield from complete_version(complete, image, self._definitions, below, self._now)
+            elif number in old:
+                yield from _unchanged_but_stages(version, old[number], f"{name}@{number}", below)
+            else:
+                yield from _nothing_but_stages(version, below)
+            if number in of_parent and not is_own_version(version):
+                yield from expirable(version, below)
+                yield from _no_foreign_stages(version, of_parent[number], below)
+
+    def _not_into_the_past(self, version: Object, before: list[Object | None], path: str) -> Iterator[Remark]:
+        """Check the expiration that an entry sets itself against those of the entries and versions before."""
+        expiration = _expiration(version)
+        if expiration is None or not expiration.begun(self._now):
+            return
+        name = version.get("version") or ""
+        if self._created:
+            yield ValidationWarning(path, f'version "{name}" has expired already: no Shoot can begin to use it')
+        elif not any(expiration == _expiration(entry) for entry in before if entry is not None):
+            yield invalid(
+                f"{path}.{'lifecycle' if version.get('lifecycle') else 'expirationDate'}",
+                f'expiration date for version "{name}" is in the past',
+            )
+
+    def rendered(self) -> Iterator[Remark]:
+        rendered = self._render(self._new_spec)
+        if rendered is None:  # what cannot be rendered is a finding of the static validation, or the parent's fault
+            yield invalid("spec.parent", "the parent CloudProfile has versions whose lifecycles cannot be read")
+            return
+        yield from validate_rendered(defaulted(rendered), self._now)
+        before = None if self._created else self._render(self._old_spec)
+        if before is None:
+            return
+        yield from turned_unavailable(
+            kubernetes_versions(rendered),
+            kubernetes_versions(before),
+            "status.cloudProfileSpec.kubernetes.versions",
+            self._now,
+        )
+        old_images = by_name(machine_images(before))
+        for index, image in enumerate(machine_images(rendered)):
+            yield from turned_unavailable(
+                image_versions(image),
+                image_versions(old_images.get(image.get("name") or "", {})),
+                f"status.cloudProfileSpec.machineImages[{index}].versions",
+                self._now,
+            )
+
+    def _render(self, spec: Object) -> dict[str, Any] | None:
+        try:
+            return render(self._parent, spec)
+        except ValueError:
+            return None
+
+    def _old_versions(self, image: str) -> dict[str, Object]:
+        return by_version(image_versions(by_name(machine_images(self._old)).get(image, {})))
+
+    def _shown_versions(self, image: str) -> dict[str, Object]:
+        return by_version(image_versions(by_name(machine_images(self._shown)).get(image, {})))
+
+
+def _overrides(version: Object) -> bool:
+    return bool(version.get("expirationDate") or version.get("lifecycle"))
+
+
+def _expiration(version: Object) -> LifecycleStage | None:
+    return None if stages_or_none(version) is None else expiration_of(version)
+
+
+def _no_foreign_stages(override: Object, listed: Object, path: str) -> Iterator[ValidationFinding]:
+    if stages_or_none(override) is None or stages_or_none(listed) is None:
+        return
+    for place in foreign_stages(listed, override):
+        stage = override["lifecycle"][place].get("classification")
+        yield forbidden(
+            f"{path}.lifecycle[{place}].classification",
+            f"the parent CloudProfile's version {listed.get('version')} has no stage {stage}: an override may move the "
+            "stages of its parent and add an expired one, not introduce others",
+        )
+
+
+def _nothing_but_stages(version: Object, path: str) -> Iterator[ValidationFinding]:
+    for field, what in _NOT_IN_AN_OVERRIDE.items():
+        if version.get(field):
+            yield forbidden(
+                f"{path}.{field}", f"must not provide {what} to an extended machine image in NamespacedCloudProfile"
+            )
+    if not _overrides(version):
+        yield invalid(f"{path}.expirationDate", f'expiration date for version "{version.get("version")}" must be set')
+
+
+def _unchanged_but_stages(version: Object, old: Object, name: str, path: str) -> Iterator[ValidationFinding]:
+    if _without_stages(version) != _without_stages(old):
+        yield forbidden(
+            path,
+            f'cannot update the machine image version spec (except for the expiration date) of "{name}", as this '
+            "version has been added to the parent CloudProfile by now",
+        )
+
+
+def _without_stages(version: Object) -> dict[str, Any]:
+    return {field: value for field, value in version.items() if field not in _OF_THE_LIFECYCLE and value}

@@ -1,0 +1,307 @@
+"""What may not be taken from a profile because others build on it. Pure.
+
+The rules of Gardener's resource reference manager, and GEP-32's: as long as a NamespacedCloudProfile overrides a
+stage, its parent keeps that stage. Objects whose deletion has been asked for hold nothing back here (whether the
+profile itself may go is ``restow.cloudprofile.profiles.reconciliation``'s).
+
+Of a CloudProfile: Kubernetes and image versions, and images, that Shoots or NamespacedCloudProfiles use; stages;
+capabilities that NamespacedCloudProfiles need; and no image may be added that one of them defines itself. Worker
+pools with a Kubernetes version of their own count as users, unlike with Gardener. Of a NamespacedCloudProfile:
+overrides without which a version in use has expired, and its own images. Of both: limits below what Shoots have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from restow.cloudprofile.capabilities import ARCHITECTURE, definitions_of
+from restow.cloudprofile.findings import ProfileUser, ValidationFinding, forbidden
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    NAMESPACED_CLOUD_PROFILE,
+    Object,
+    ProfileReference,
+    by_name,
+    by_version,
+    image_versions,
+    is_deleting,
+    kubernetes_versions,
+    machine_images,
+    parent_of,
+    profile_of,
+    qualified_name_of,
+    reference_to,
+    spec_of,
+    workers,
+)
+from restow.cloudprofile.profiles.rendering import is_own_version
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages_or_none
+
+__all__ = ["protect", "protect_namespaced"]
+
+
+def protect(
+    new: Object, old: Object, children: Iterable[Object], shoots: Iterable[Object]
+) -> Iterator[ValidationFinding]:
+    """Check an update of a CloudProfile against those who use it.
+
+    Args:
+        new, old: the CloudProfile, and the one that it replaces.
+        children: NamespacedCloudProfiles; those of other parents are passed over.
+        shoots: Shoots; those of other profiles are passed over.
+    """
+    me = reference_to(CLOUD_PROFILE, new)
+    related = [child for child in children if parent_of(child) == me and not is_deleting(child)]
+    family = {me, *(reference_to(NAMESPACED_CLOUD_PROFILE, child) for child in related)}
+    users = [shoot for shoot in shoots if profile_of(shoot) in family and not is_deleting(shoot)]
+    change = _Change(me, spec_of(new), spec_of(old))
+    for child in related:
+        yield from change.for_child(child)
+    for shoot in users:
+        yield from change.for_shoot(shoot)
+    if change.limits_changed:
+        yield from _within_limits((spec_of(new).get("limits") or {}).get("maxNodesTotal"), users)
+
+
+class _Change:
+    """What an update takes from a CloudProfile, and whom it harms."""
+
+    def __init__(self, me: ProfileReference, new: Object, old: Object) -> None:
+        self._me = me
+        self._new, self._old = new, old
+        self._images, self._old_images = by_name(machine_images(new)), by_name(machine_images(old))
+        self._gone_kubernetes = _gone(kubernetes_versions(new), kubernetes_versions(old))
+        self._gone_images = {
+            name: _gone(image_versions(self._images.get(name, {})), image_versions(image))
+            for name, image in self._old_images.items()
+        }
+        self._gone_capabilities = _gone_capabilities(definitions_of(new), definitions_of(old))
+        self.limits_changed = (new.get("limits") or {}) != (old.get("limits") or {})
+
+    def for_shoot(self, shoot: Object) -> Iterator[ValidationFinding]:
+        for version in _kubernetes_of(shoot):
+            if version in self._gone_kubernetes:
+                yield self._kubernetes_in_use(version, _shoot(shoot))
+        for worker, image, version in _images_of(shoot):
+            if version in self._gone_images.get(image, ()):
+                yield self._image_in_use(image, version, _shoot(shoot, worker))
+
+    def for_child(self, child: Object) -> Iterator[ValidationFinding]:
+        name, spec = qualified_name_of(child), spec_of(child)
+        user = ProfileUser(NAMESPACED_CLOUD_PROFILE, name, f"{NAMESPACED_CLOUD_PROFILE} '{name}'")
+        for version in kubernetes_versions(spec):
+            if (number := version.get("version") or "") in self._gone_kubernetes:
+                yield self._kubernetes_in_use(number, user)
+        yield from self._images_for_child(child, user)
+        yield from self._capabilities_for_child(spec, user)
+        yield from self._stages_for_child(spec, user)
+
+    def _kubernetes_in_use(self, version: str, user: ProfileUser) -> ValidationFinding:
+        return forbidden(
+            "spec.kubernetes.versions",
+            f'unable to delete Kubernetes version "{version}" from {self._me} - version is still in use by {user}',
+            user,
+        )
+
+    def _image_in_use(self, image: str, version: str, user: ProfileUser) -> ValidationFinding:
+        return forbidden(
+            "spec.machineImages",
+            f"unable to delete MachineImage version '{image}/{version}' from {self._me} - version is still in use by "
+            f"{user}",
+            user,
+        )
+
+    def _images_for_child(self, child: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
+        for image in machine_images(spec_of(child)):
+            name = image.get("name") or ""
+            if name in self._images and name not in self._old_images:
+                definer = replace(user, text=f"{user.kind} {json.dumps(user.name)}")
+                yield forbidden(
+                    "spec.machineImages",
+                    f'unable to add MachineImage "{name}" to {self._me} - MachineImage is already defined by {definer}',
+                    definer,
+                )
+            if name in self._old_images and name not in self._images:
+                yield forbidden(
+                    "spec.machineImages",
+                    f'unable to delete MachineImage "{name}" from {self._me} - MachineImage is still in use by {user}',
+                    user,
+                )
+            for version in image_versions(image):
+                if (number := version.get("version") or "") in self._gone_images.get(name, ()):
+                    yield self._image_in_use(name, number, user)
+
+    def _capabilities_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
+        needed = _capabilities_of(spec)
+        if not definitions_of(self._new) and set(needed) <= {ARCHITECTURE}:
+            return  # back to plain architecture fields, which say the same
+        for name, values in self._gone_capabilities.items():
+            if missing := [value for value in values if value in needed.get(name, ())]:
+                yield forbidden(
+                    "spec.machineCapabilities",
+                    f'unable to delete MachineCapability "{name}" with values [{" ".join(missing)}] from {self._me} - '
+                    f"capability values are still in use by {user}",
+                    user,
+                )
+
+    def _stages_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
+        yield from _stages_gone(
+            kubernetes_versions(spec),
+            kubernetes_versions(self._new),
+            kubernetes_versions(self._old),
+            "spec.kubernetes.versions",
+            user,
+        )
+        for index, image in enumerate(machine_images(self._new)):
+            name = image.get("name") or ""
+            overrides = image_versions(by_name(machine_images(spec)).get(name, {}))
+            yield from _stages_gone(
+                [version for version in overrides if not is_own_version(version)],
+                image_versions(image),
+                image_versions(self._old_images.get(name, {})),
+                f"spec.machineImages[{index}].versions",
+                user,
+            )
+
+
+def _stages_gone(
+    overrides: Sequence[Object], new: Sequence[Object], old: Sequence[Object], path: str, user: ProfileUser
+) -> Iterator[ValidationFinding]:
+    """Find the stages that an override moves and that an update takes from the version below it."""
+    by_override, before = by_version(overrides), by_version(old)
+    for index, version in enumerate(new):
+        name = version.get("version") or ""
+        gone = _stage_names(before.get(name)) - _stage_names(version)
+        for stage in sorted(gone & _overridden_stages(by_override.get(name))):
+            yield forbidden(
+                f"{path}[{index}].lifecycle",
+                f"unable to delete the stage {stage} of version {name}: it is overridden by {user}, and as long as it "
+                "is, it cannot be deleted from the parent (it can be moved)",
+                user,
+            )
+
+
+def _stage_names(version: Object | None) -> set[Classification]:
+    return {stage.classification for stage in stages_or_none(version) or ()}
+
+
+def _overridden_stages(override: Object | None) -> set[Classification]:
+    if override is None:
+        return set()
+    if override.get("lifecycle"):
+        return _stage_names(override)
+    return {Classification.EXPIRED} if override.get("expirationDate") else set()
+
+
+def _gone(new: Sequence[Object], old: Sequence[Object]) -> set[str]:
+    return set(by_version(old)) - set(by_version(new))
+
+
+def _gone_capabilities(new: Mapping[str, Sequence[str]], old: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: [value for value in values if value not in new.get(name, ())] for name, values in old.items()}
+
+
+def _capabilities_of(spec: Object) -> dict[str, set[str]]:
+    """Return the capability values that the images and machine types of a NamespacedCloudProfile need."""
+    needed: dict[str, set[str]] = {}
+    needs = [machine_type.get("capabilities") or {} for machine_type in spec.get("machineTypes") or ()]
+    for image in machine_images(spec):
+        for version in image_versions(image):
+            needs.extend(version.get("capabilityFlavors") or ())
+    for need in needs:
+        for name, values in need.items():
+            needed.setdefault(name, set()).update(values or ())
+    return needed
+
+
+def protect_namespaced(
+    new: Object, old: Object, parent: Object, shoots: Iterable[Object], now: datetime
+) -> Iterator[ValidationFinding]:
+    """Check an update of a NamespacedCloudProfile against the Shoots that use it.
+
+    Args:
+        new, old: the NamespacedCloudProfile, and the one that it replaces.
+        parent: its CloudProfile.
+        shoots: Shoots; those of other profiles are passed over.
+        now: the time.
+    """
+    me = reference_to(NAMESPACED_CLOUD_PROFILE, new)
+    users = [shoot for shoot in shoots if profile_of(shoot) == me and not is_deleting(shoot)]
+    after, before, base = spec_of(new), spec_of(old), spec_of(parent)
+    gone = _gone(kubernetes_versions(after), kubernetes_versions(before))
+    listed = by_version(kubernetes_versions(base))
+    for shoot in users:
+        for version in _kubernetes_of(shoot):
+            # A version that the parent no longer has at all was no more offered with the override than without it.
+            if version in gone and version in listed and _has_expired(listed[version], now):
+                user = _shoot(shoot)
+                yield forbidden(
+                    "spec.kubernetes.versions",
+                    f'unable to delete Kubernetes version "{version}" from {me} - version is still in use by {user}',
+                    user,
+                )
+        yield from _own_images_in_use(me, after, before, base, shoot, now)
+    if (after.get("limits") or {}) != (before.get("limits") or {}):
+        limit = (after.get("limits") or {}).get("maxNodesTotal") or (base.get("limits") or {}).get("maxNodesTotal")
+        yield from _within_limits(limit, users)
+
+
+def _own_images_in_use(
+    me: ProfileReference, after: Object, before: Object, base: Object, shoot: Object, now: datetime
+) -> Iterator[ValidationFinding]:
+    images, old_images, of_parent = (by_name(machine_images(spec)) for spec in (after, before, base))
+    for worker, image, version in _images_of(shoot):
+        gone = _gone(image_versions(images.get(image, {})), image_versions(old_images.get(image, {})))
+        listed = by_version(image_versions(of_parent.get(image, {})))
+        if version in gone and (version not in listed or _has_expired(listed[version], now)):
+            user = _shoot(shoot, worker)
+            yield forbidden(
+                "spec.machineImages",
+                f"unable to delete Machine image version '{image}/{version}' from {me} - version is still in use by "
+                f"{user}",
+                user,
+            )
+
+
+def _shoot(shoot: Object, worker: str | None = None) -> ProfileUser:
+    """Return a Shoot, or one of its worker pools, as what stands against a change."""
+    name = qualified_name_of(shoot)
+    pool = "" if worker is None else f" by worker {json.dumps(worker)}"
+    return ProfileUser("shoot", name, f"shoot '{name}'{pool}")
+
+
+def _has_expired(version: Object, now: datetime) -> bool:
+    return classification_or_none(version, now) is Classification.EXPIRED
+
+
+def _kubernetes_of(shoot: Object) -> list[str]:
+    """Return the Kubernetes versions that a Shoot runs, each once."""
+    places = [spec_of(shoot), *workers(shoot)]
+    versions = ((place.get("kubernetes") or {}).get("version") for place in places)
+    return list(dict.fromkeys(version for version in versions if version))
+
+
+def _images_of(shoot: Object) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, image and image version of the worker pools that name them."""
+    for worker in workers(shoot):
+        if image := (worker.get("machine") or {}).get("image"):
+            yield worker.get("name") or "", image.get("name") or "", image.get("version") or ""
+
+
+def _within_limits(limit: int | None, shoots: Iterable[Object]) -> Iterator[ValidationFinding]:
+    if limit is None:
+        return
+    for shoot in shoots:
+        total = sum(worker.get("minimum") or 0 for worker in workers(shoot))
+        if total > limit:
+            name = qualified_name_of(shoot)
+            user = ProfileUser("shoot", name, f"shoot {json.dumps(name)}", aside=f"; it is {total}")
+            yield forbidden(
+                "spec.limits.maxNodesTotal",
+                f"total minimum node count of all worker pools of {user} must not exceed the limit of {limit} total "
+                f"nodes configured in the cloud profile{user.aside}",
+                user,
+            )

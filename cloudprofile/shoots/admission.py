@@ -1,0 +1,128 @@
+"""Everything that admission does for a Shoot: complete it, refuse what may not be, warn of versions that end. Pure.
+
+Every step ignores an update that leaves the spec as it was: a storage migration is not refused, warns of nothing and
+fills in nothing. A Shoot in deletion is admitted as it is.
+
+Versioning policy: a deprecated version still works, and its owner is warned of when it will not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from restow.cloudprofile.findings import ValidationFinding, ValidationWarning, invalid
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    Object,
+    by_version,
+    is_deleting,
+    kubernetes_versions,
+    profile_of,
+    spec_of,
+    workers,
+)
+from restow.cloudprofile.shoots.defaulting import DefaultedShoot, default_shoot
+from restow.cloudprofile.shoots.machineimages import find_image_version
+from restow.cloudprofile.shoots.profile import (
+    ShootProfiles,
+    disagreement_findings,
+    reference_findings,
+    transition_findings,
+)
+from restow.cloudprofile.shoots.versions import skew_findings, version_findings
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages
+
+__all__ = ["complete_shoot", "shoot_findings", "shoot_warnings"]
+
+
+def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, now: datetime) -> DefaultedShoot:
+    """Fill in a Shoot's kind of profile, its versions, images and architectures: the mutating step, at the hub version.
+
+    ``old`` is the Shoot before an update, None on create. A Shoot without an existing profile is left for
+    ``shoot_findings`` to refuse. The field of v1beta1 is heeded and never filled in here: see ``sync_reference``.
+    """
+    if _is_unchanged(shoot, old):
+        return DefaultedShoot(dict(shoot))
+    contradictions = disagreement_findings(shoot, old)
+    if contradictions:
+        return DefaultedShoot(dict(shoot), contradictions)
+    named = _with_kind(shoot)
+    reference = profile_of(named)
+    offer = profiles.offer(reference) if reference else None
+    return DefaultedShoot(named) if offer is None else default_shoot(named, old, offer, now)
+
+
+def _with_kind(shoot: Object) -> dict[str, Any]:
+    reference = spec_of(shoot).get("cloudProfile")
+    if not reference or reference.get("kind"):
+        return dict(shoot)
+    return {**shoot, "spec": {**spec_of(shoot), "cloudProfile": {**reference, "kind": CLOUD_PROFILE}}}
+
+
+def shoot_findings(
+    shoot: Object, old: Object | None, profiles: ShootProfiles, now: datetime
+) -> tuple[ValidationFinding, ...]:
+    """Return why a completed Shoot is to be refused: the validating step. Not to be asked for a deletion.
+
+    What says that another answer would mislead ends the search: no profile, or a move that is not allowed.
+    """
+    if _is_unchanged(shoot, old) or is_deleting(shoot):
+        return ()
+    if found := reference_findings(shoot):
+        return found
+    reference = profile_of(shoot)
+    offer = profiles.offer(reference) if reference else None
+    if offer is None:
+        return (invalid("spec.cloudProfile", f"{reference} not found"),)
+    if old is not None and (found := transition_findings(old, shoot, profiles)):
+        return found
+    return (*skew_findings(shoot, old), *version_findings(shoot, old, offer, now))
+
+
+def _is_unchanged(shoot: Object, old: Object | None) -> bool:
+    return old is not None and spec_of(shoot) == spec_of(old)
+
+
+def shoot_warnings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationWarning, ...]:
+    """Return what to warn of in a Shoot.
+
+    Args:
+        shoot: as requested, defaulted.
+        old: the Shoot before an update, None on create.
+        offer: the CloudProfile spec that holds for it.
+        now: the time at which versions are looked at.
+    """
+    if is_deleting(shoot) or (old is not None and spec_of(shoot) == spec_of(old)):
+        return ()
+    return tuple(_warnings(shoot, offer, now))
+
+
+def _warnings(shoot: Object, offer: Object, now: datetime) -> Iterator[ValidationWarning]:
+    listed = by_version(kubernetes_versions(offer))
+    places = [("spec", spec_of(shoot))]
+    places += [(f"spec.provider.workers[{index}]", worker) for index, worker in enumerate(workers(shoot))]
+    for path, place in places:
+        version = (place.get("kubernetes") or {}).get("version") or ""
+        yield from _about(f"{path}.kubernetes.version", f"Kubernetes version {version}", listed.get(version), now)
+    for path, worker in places[1:]:
+        image = (worker.get("machine") or {}).get("image") or {}
+        name, version = image.get("name") or "", image.get("version") or ""
+        found = find_image_version(offer, name, version)
+        yield from _about(f"{path}.machine.image.version", f"machine image {name} {version}", found, now)
+
+
+def _about(path: str, what: str, version: Object | None, now: datetime) -> Iterator[ValidationWarning]:
+    classification = None if version is None else classification_or_none(version, now)
+    if version is None or classification is None:
+        return
+    if classification == Classification.DEPRECATED:
+        ends = [stage.start for stage in stages(version) if stage.classification == Classification.EXPIRED]
+        end = f" and expires {json.dumps(ends[0].isoformat())}" if ends and ends[0] else ""
+        yield ValidationWarning(path, f"{what} is deprecated{end}")
+    elif classification == Classification.EXPIRED:
+        yield ValidationWarning(path, f"{what} has expired and is updated in the next maintenance")
+    elif classification == Classification.PREVIEW:
+        yield ValidationWarning(path, f"{what} is a preview and not meant for production")

@@ -1,0 +1,238 @@
+"""Which Kubernetes versions a Shoot may use: by its profile, and by Kubernetes' version skew policy. Pure.
+
+A version is looked at when a request brings it in; what a Shoot has it keeps, listed or not, expired or not.
+
+- New Shoots and new worker pools need a Kubernetes version that the profile lists and that is active: neither expired
+  nor unavailable. Previews and deprecated versions may be chosen.
+- Existing ones may also go to an expired version, since forced updates lead over expired ones.
+- An unavailable version cannot be referenced at all (GEP-32). Gardener lets updates of Kubernetes go to one.
+- Nothing goes down, the control plane never skips a minor version, and neither do workers whose machines are updated
+  in place; a new major counts as skipping. A worker pool is never above its control plane and at most three minors
+  behind.
+
+Machine images are in ``restow.cloudprofile.shoots.machineimages``. The sum of the pools' minimum sizes stays within the
+profile's limit; a single maximum may exceed it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, required
+from restow.cloudprofile.objects import Object, by_name, kubernetes_versions, spec_of, workers
+from restow.cloudprofile.shoots.machineimages import (
+    image_findings,
+    is_in_place,
+    kubelet_version,
+    runtime_findings,
+    unsupported,
+)
+from restow.cloudprofile.versions.lifecycle import Classification, classification_at
+from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse_kubernetes
+
+__all__ = [
+    "change_findings",
+    "kubernetes_findings",
+    "skew_findings",
+    "version_findings",
+    "worker_findings",
+]
+
+
+def version_findings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationFinding, ...]:
+    """Return why a Shoot may not use the versions that it asks for.
+
+    Args:
+        shoot: as requested, defaulted.
+        old: the Shoot before an update, None on create.
+        offer: the CloudProfile spec that holds for it.
+        now: the time at which versions are looked at.
+
+    Raises:
+        InvalidRange: validation would refuse the profile.
+        InvalidVersion: validation would refuse the profile.
+        InvalidTime: validation would refuse the profile.
+    """
+    versions = kubernetes_versions(offer)
+    version, before = _control_plane(shoot), _control_plane(old or {})
+    found = list(
+        kubernetes_findings(versions, version, before, now, path="spec.kubernetes.version", is_new=old is None)
+    )
+    had = by_name(workers(old or {}))
+    for index, worker in enumerate(workers(shoot)):
+        path, old_worker = f"spec.provider.workers[{index}]", had.get(worker.get("name") or "")
+        wrong_image = image_findings(worker, old_worker, offer, now, path)
+        found += wrong_image
+        if not wrong_image:  # what a refused image offers says nothing
+            found += _runtime_findings(worker, old_worker, offer, path, version, before)
+        if kubelet := _explicit_version(worker):
+            found += kubernetes_findings(
+                versions,
+                kubelet,
+                _explicit_version(old_worker or {}) or before,
+                now,
+                path=f"{path}.kubernetes.version",
+                is_new=old_worker is None,
+            )
+    found += _limit_findings(shoot, offer)
+    return tuple(found)
+
+
+def _control_plane(shoot: Object) -> str:
+    return (spec_of(shoot).get("kubernetes") or {}).get("version") or ""
+
+
+def _explicit_version(worker: Object) -> str:
+    return (worker.get("kubernetes") or {}).get("version") or ""
+
+
+def kubernetes_findings(
+    versions: Iterable[Object], version: str, before: str, now: datetime, *, path: str, is_new: bool
+) -> tuple[ValidationFinding, ...]:
+    """Return why a control plane or worker pool may not be on a Kubernetes version.
+
+    Args:
+        versions: those of the profile.
+        version: the one asked for.
+        before: the one it had, empty where there was none; a new worker pool has that of its control plane.
+        now: the time at which versions are looked at.
+        path: of the version in the Shoot.
+        is_new: whether the Shoot or worker pool is being created.
+    """
+    if version == before:
+        return ()
+    usable = {}
+    for item in versions:
+        classification = classification_at(item, now)
+        if classification.is_active or (classification == Classification.EXPIRED and not is_new):
+            usable[item.get("version") or ""] = classification
+    if version in usable:
+        return ()
+    marked = (f"{text} (preview)" if at == Classification.PREVIEW else text for text, at in usable.items())
+    return (unsupported(path, version, marked),)
+
+
+def _runtime_findings(
+    worker: Object, old: Object | None, offer: Object, path: str, version: str, before: str
+) -> tuple[ValidationFinding, ...]:
+    kubelet = _kubelet(worker, version)
+    if kubelet is None:
+        return (invalid(f"{path}.kubernetes.version", "cannot determine effective Kubernetes version for worker pool"),)
+    is_same_kubelet = old is not None and kubelet == _kubelet(old, before)
+    return runtime_findings(worker, old, offer, path, kubelet, is_same_kubelet=is_same_kubelet)
+
+
+def _kubelet(worker: Object, control_plane: str) -> SemanticVersion | None:
+    try:
+        return kubelet_version(worker, control_plane)
+    except InvalidVersion:
+        return None
+
+
+def _limit_findings(shoot: Object, offer: Object) -> Iterator[ValidationFinding]:
+    limit = (offer.get("limits") or {}).get("maxNodesTotal")
+    minimum = sum(worker.get("minimum") or 0 for worker in workers(shoot))
+    if limit is not None and minimum > limit:
+        yield forbidden(
+            "spec.provider.workers",
+            f"the total minimum node count of all worker pools, {minimum}, must not exceed the limit of {limit} "
+            "configured in the CloudProfile",
+        )
+
+
+_MAX_MINORS_BEHIND = 3
+
+
+def skew_findings(shoot: Object, old: Object | None) -> tuple[ValidationFinding, ...]:
+    """Return where the Kubernetes versions of a Shoot are too far apart.
+
+    ``old`` is the Shoot before an update, None on create. What the update leaves as it was is not looked at.
+    """
+    control_plane, before = _version(shoot), _version(old or {})
+    if not control_plane:
+        return (required("spec.kubernetes.version", "must name the Kubernetes version of the control plane"),)
+    found = list(change_findings(control_plane, before, "spec.kubernetes.version", may_skip_minor=False))
+    had = by_name(workers(old or {}))
+    for index, worker in enumerate(workers(shoot)):
+        path = f"spec.provider.workers[{index}].kubernetes.version"
+        old_worker = had.get(worker.get("name") or "")
+        version, old_version = _version_of(worker), _version_of(old_worker or {})
+        if old_worker is not None:
+            found += change_findings(
+                version or control_plane, old_version or before, path, may_skip_minor=not is_in_place(worker)
+            )
+        if version and (version, control_plane) != (old_version, before):
+            found += worker_findings(version, control_plane, path)
+    return tuple(dict.fromkeys(found))
+
+
+def _version(shoot: Object) -> str:
+    return (spec_of(shoot).get("kubernetes") or {}).get("version") or ""
+
+
+def _version_of(worker: Object) -> str:
+    return (worker.get("kubernetes") or {}).get("version") or ""
+
+
+def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> tuple[ValidationFinding, ...]:
+    """Return why a Kubernetes version may not change so. ``old`` is empty where there was none."""
+    if new == old:
+        return ()
+    version = _parsed(new, path)
+    before = _parsed(old, path) if old else None
+    if isinstance(version, ValidationFinding):
+        return (version,)
+    if before is None or isinstance(
+        before, ValidationFinding
+    ):  # what cannot be read any more must not stop its correction
+        return ()
+    if version < before:
+        return (
+            forbidden(
+                path, f"kubernetes version downgrade is not supported: from {json.dumps(old)} to {json.dumps(new)}"
+            ),
+        )
+    skips = version.major != before.major or version.minor > before.minor + 1
+    if skips and not may_skip_minor:
+        return (
+            forbidden(
+                path,
+                f"kubernetes version upgrade cannot skip a minor version: from {json.dumps(old)} to {json.dumps(new)}",
+            ),
+        )
+    return ()
+
+
+def worker_findings(worker: str, control_plane: str, path: str) -> tuple[ValidationFinding, ...]:
+    """Return why a worker pool's Kubernetes version may not stand beside that of the control plane."""
+    version, above = _parsed(worker, path), _parsed(control_plane, "spec.kubernetes.version")
+    if isinstance(version, ValidationFinding):
+        return (version,)
+    if isinstance(above, ValidationFinding):
+        return (above,)
+    if version > above:
+        return (
+            forbidden(
+                path,
+                f"worker group kubernetes version must not be higher than control plane version: {json.dumps(worker)} "
+                f"is higher than {json.dumps(control_plane)}",
+            ),
+        )
+    if version.major != above.major or version.minor < above.minor - _MAX_MINORS_BEHIND:
+        return (
+            forbidden(
+                path,
+                "worker group kubernetes version must be at most three minor versions behind control plane version: "
+                f"{json.dumps(worker)} is too far behind {json.dumps(control_plane)}",
+            ),
+        )
+    return ()
+
+
+def _parsed(text: str, path: str) -> SemanticVersion | ValidationFinding:
+    try:
+        return parse_kubernetes(text)
+    except InvalidVersion as error:
+        return invalid(path, str(error))

@@ -1,0 +1,176 @@
+"""Machine types, volume types, and the bastion. Pure.
+
+The bastion's machine type and image have to be among the profile's and fit each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from restow.cloudprofile.capabilities import (
+    ARCHITECTURE,
+    ARCHITECTURES,
+    Definitions,
+    architecture_of,
+    architectures_of,
+    definitions_of,
+)
+from restow.cloudprofile.findings import ValidationFinding, duplicate, forbidden, invalid, not_supported, required
+from restow.cloudprofile.objects import Object, by_name, image_versions, machine_images
+from restow.cloudprofile.validation.formats import part_name_fault, quantity_fault
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none
+
+__all__ = [
+    "bastion",
+    "complete_machine_types",
+    "machine_types_in",
+    "volume_types_in",
+]
+
+
+def complete_machine_types(
+    machine_types: Sequence[Object], definitions: Definitions, path: str
+) -> Iterator[ValidationFinding]:
+    """Validate machine types that have to be complete: those of a CloudProfile or of a rendered profile."""
+    yield from machine_types_in(machine_types, definitions, path)
+    if definitions:
+        return
+    for index, machine_type in enumerate(machine_types):
+        if not machine_type.get(ARCHITECTURE):
+            yield required(f"{path}[{index}].{ARCHITECTURE}", "must provide an architecture")
+        if machine_type.get("capabilities"):
+            yield forbidden(f"{path}[{index}].capabilities", "must not provide capabilities without global definition")
+
+
+def machine_types_in(
+    machine_types: Sequence[Object], definitions: Definitions, path: str
+) -> Iterator[ValidationFinding]:
+    """Validate what is there of machine types."""
+    names: set[str] = set()
+    for index, machine_type in enumerate(machine_types):
+        below, name = f"{path}[{index}]", machine_type.get("name") or ""
+        yield from _name(name, f"{below}.name", "machine type name")
+        if name in names:
+            yield duplicate(f"{below}.name", name)
+            continue
+        names.add(name)
+        for field in ("cpu", "gpu", "memory"):
+            yield from _quantity(machine_type, field, below)
+        yield from _architecture(machine_type, definitions, below)
+        yield from _capabilities(machine_type, definitions, f"{below}.capabilities")
+        if (storage := machine_type.get("storage")) is not None:
+            yield from _storage(storage, f"{below}.storage")
+
+
+def _storage(storage: Object, path: str) -> Iterator[ValidationFinding]:
+    sizes = [field for field in ("size", "minSize") if storage.get(field) is not None]
+    if not sizes:
+        yield invalid(path, 'must either configure "size" or "minSize"')
+    elif len(sizes) > 1:
+        yield invalid(path, 'not allowed to configure both "size" and "minSize"')
+    else:
+        yield from _quantity(storage, sizes[0], path)
+
+
+def _architecture(machine_type: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
+    written = machine_type.get(ARCHITECTURE) or ""
+    if definitions:
+        named: Sequence[str] = (machine_type.get("capabilities") or {}).get(ARCHITECTURE) or ()
+        if len(named) > 1:
+            yield invalid(f"{path}.capabilities.{ARCHITECTURE}", "must not define more than one architecture")
+        if len(named) == 1 and written not in {"", named[0]}:
+            yield invalid(
+                f"{path}.{ARCHITECTURE}",
+                f"machine type architecture ({written}) conflicts with the capability architecture ({named[0]})",
+            )
+    if written and written not in ARCHITECTURES:
+        yield not_supported(f"{path}.{ARCHITECTURE}", ARCHITECTURES)
+
+
+def _capabilities(machine_type: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
+    if not definitions:
+        return
+    for capability, values in (machine_type.get("capabilities") or {}).items():
+        if capability not in definitions:
+            yield not_supported(path, definitions)
+            continue
+        for index, value in enumerate(values or ()):
+            if value not in definitions[capability]:
+                yield not_supported(f"{path}.{capability}[{index}]", definitions[capability])
+
+
+def volume_types_in(volume_types: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
+    """Validate volume types."""
+    names: set[str] = set()
+    for index, volume_type in enumerate(volume_types):
+        below, name = f"{path}[{index}]", volume_type.get("name") or ""
+        yield from _name(name, f"{below}.name", "volume type name")
+        if name in names:
+            yield duplicate(f"{below}.name", name)
+            continue
+        names.add(name)
+        yield from _name(volume_type.get("class") or "", f"{below}.class", "volume class")
+        yield from _quantity(volume_type, "minSize", below)
+
+
+def _name(name: str, path: str, what: str) -> Iterator[ValidationFinding]:
+    if not name:
+        yield required(path, f"must provide a {what.rpartition(' ')[2]}")
+    elif fault := part_name_fault(name):
+        yield invalid(path, f"{what} must be a qualified name without prefix: it {fault}")
+
+
+def _quantity(item: Object, field: str, path: str) -> Iterator[ValidationFinding]:
+    value = item.get(field)
+    if value is not None and (fault := quantity_fault(value)):
+        yield invalid(f"{path}.{field}", fault)
+
+
+def bastion(spec: Object, path: str, now: datetime) -> Iterator[ValidationFinding]:
+    """Validate the bastion of a CloudProfile's spec."""
+    given = spec.get("bastion")
+    if given is None:
+        return
+    definitions = definitions_of(spec)
+    machine_type, image = given.get("machineType"), given.get("machineImage")
+    if machine_type is None and image is None:
+        yield invalid(path, "bastion section needs a machine type or machine image")
+    architecture = None
+    if machine_type is not None:
+        listed = by_name(spec.get("machineTypes") or ()).get(machine_type.get("name") or "")
+        if listed is None:
+            yield invalid(f"{path}.machineType.name", "machine type not found in spec.machineTypes")
+        else:
+            architecture = architecture_of(listed, definitions)
+    if image is not None:
+        yield from _image(image, spec, architecture, f"{path}.machineImage", now)
+
+
+def _image(
+    image: Object, spec: Object, architecture: str | None, path: str, now: datetime
+) -> Iterator[ValidationFinding]:
+    listed = by_name(machine_images(spec)).get(image.get("name") or "")
+    if listed is None:
+        yield invalid(f"{path}.name", "image name not found in spec.machineImages")
+        return
+    versions, below = image_versions(listed), f"{path}.name"
+    if (wanted := image.get("version")) is not None:
+        below = f"{path}.version"
+        versions = [version for version in versions if version.get("version") == wanted]
+        if not versions:
+            yield invalid(below, "image version not found in spec.machineImages")
+            return
+    if not _any_usable(versions, definitions_of(spec), architecture, now):
+        for_architecture = f" and arch {architecture!r}" if architecture else ""
+        yield invalid(below, f"no image with classification supported{for_architecture} found")
+
+
+def _any_usable(versions: Sequence[Object], definitions: Definitions, architecture: str | None, now: datetime) -> bool:
+    """Whether a version runs on the architecture and is supported by its own word, not for want of one."""
+    return any(
+        (version.get("classification") is not None or version.get("lifecycle"))
+        and classification_or_none(version, now) is Classification.SUPPORTED
+        and (architecture is None or architecture in architectures_of(version, definitions))
+        for version in versions
+    )

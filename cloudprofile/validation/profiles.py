@@ -1,0 +1,270 @@
+"""CloudProfiles and NamespacedCloudProfiles as a whole: every section, updates, and what a pair renders to. Pure.
+
+The sections that have no module of their own are here: metadata, regions, capabilities, limits, the seed selector and
+the CA bundle.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from restow.cloudprofile.capabilities import ARCHITECTURE, ARCHITECTURES, definitions_of
+from restow.cloudprofile.findings import (
+    Remark,
+    ValidationFinding,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    Object,
+    by_name,
+    image_versions,
+    kubernetes_versions,
+    machine_images,
+    spec_of,
+)
+from restow.cloudprofile.validation.formats import label_key_fault, label_value_fault, part_name_fault, subdomain_fault
+from restow.cloudprofile.validation.images import complete_images, images_in
+from restow.cloudprofile.validation.machines import bastion, complete_machine_types, machine_types_in, volume_types_in
+from restow.cloudprofile.validation.versions import kubernetes, kubernetes_versions_in, turned_unavailable
+
+__all__ = [
+    "ca_bundle",
+    "label_selector",
+    "limits",
+    "limits_not_lowered",
+    "machine_capabilities",
+    "metadata",
+    "missing_sections",
+    "regions",
+    "validate",
+    "validate_namespaced",
+    "validate_namespaced_update",
+    "validate_rendered",
+    "validate_update",
+]
+
+
+_SECTIONS = {
+    "type": "must provide a provider type",
+    "machineImages": "must provide at least one machine image",
+    "machineTypes": "must provide at least one machine type",
+    "regions": "must provide at least one region",
+}
+
+
+def missing_sections(spec: Object, path: str = "spec") -> Iterator[ValidationFinding]:
+    """Say which sections a CloudProfile lacks without which no Shoot can be made from it.
+
+    Gardener refuses such a profile; GEP-32's examples are of this kind.
+    """
+    for section, sentence in _SECTIONS.items():
+        if not spec.get(section):
+            yield required(f"{path}.{section}", sentence)
+
+
+def validate(profile: Object, now: datetime) -> Iterator[Remark]:
+    """Validate a CloudProfile as it stands, ``missing_sections`` included."""
+    spec = spec_of(profile)
+    definitions = definitions_of(spec)
+    yield from metadata(profile, namespaced=False)
+    yield from missing_sections(spec)
+    yield from machine_capabilities(spec.get("machineCapabilities") or (), "spec.machineCapabilities")
+    yield from kubernetes(kubernetes_versions(spec), "spec.kubernetes.versions", now)
+    yield from complete_images(machine_images(spec), definitions, "spec.machineImages", now)
+    yield from complete_machine_types(spec.get("machineTypes") or (), definitions, "spec.machineTypes")
+    yield from volume_types_in(spec.get("volumeTypes") or (), "spec.volumeTypes")
+    yield from regions(spec.get("regions") or (), "spec.regions")
+    yield from bastion(spec, "spec.bastion", now)
+    yield from limits(spec.get("limits"), "spec.limits")
+    yield from label_selector(spec.get("seedSelector"), "spec.seedSelector")
+    yield from ca_bundle(spec.get("caBundle"), "spec.caBundle")
+
+
+def validate_update(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
+    """Validate a CloudProfile that replaces another, as it stands and against the old one."""
+    yield from validate(new, now)
+    after, before = spec_of(new), spec_of(old)
+    yield from limits_not_lowered(after.get("limits"), before.get("limits"), "spec.limits")
+    yield from turned_unavailable(
+        kubernetes_versions(after), kubernetes_versions(before), "spec.kubernetes.versions", now
+    )
+    old_images = by_name(machine_images(before))
+    for index, image in enumerate(machine_images(after)):
+        old_image = old_images.get(image.get("name") or "", {})
+        path = f"spec.machineImages[{index}].versions"
+        yield from turned_unavailable(image_versions(image), image_versions(old_image), path, now)
+
+
+_RENDERED = "status.cloudProfileSpec"
+
+
+def validate_namespaced(profile: Object) -> Iterator[ValidationFinding]:
+    """Validate a NamespacedCloudProfile as it stands; nothing in it has to be complete but the parent."""
+    spec = spec_of(profile)
+    yield from metadata(profile, namespaced=True)
+    yield from _parent(spec.get("parent") or {}, "spec.parent")
+    versions = kubernetes_versions(spec)
+    for index, version in enumerate(versions):
+        if version.get("classification") is not None:
+            yield forbidden(
+                f"spec.kubernetes.versions[{index}].classification",
+                "must not provide a classification to a Kubernetes version in NamespacedCloudProfile",
+            )
+    yield from kubernetes_versions_in(versions, "spec.kubernetes.versions")
+    yield from images_in(machine_images(spec), {}, "spec.machineImages")
+    yield from volume_types_in(spec.get("volumeTypes") or (), "spec.volumeTypes")
+    yield from machine_types_in(spec.get("machineTypes") or (), {}, "spec.machineTypes")
+    yield from ca_bundle(spec.get("caBundle"), "spec.caBundle")
+    yield from limits(spec.get("limits"), "spec.limits")
+
+
+def _parent(parent: Object, path: str) -> Iterator[ValidationFinding]:
+    if parent.get("kind") != CLOUD_PROFILE:
+        yield not_supported(f"{path}.kind", [CLOUD_PROFILE])
+    if not parent.get("name"):
+        yield required(f"{path}.name", "must provide a parent name")
+
+
+def validate_namespaced_update(new: Object, old: Object) -> Iterator[ValidationFinding]:
+    """Validate a NamespacedCloudProfile that replaces another, as it stands and against the old one."""
+    parent = spec_of(old).get("parent")
+    if parent and spec_of(new).get("parent") != parent:
+        yield invalid("spec.parent", "field is immutable")
+    yield from validate_namespaced(new)
+
+
+def validate_rendered(spec: Object, now: datetime) -> Iterator[Remark]:
+    """Validate what a NamespacedCloudProfile renders to, under the path ``status.cloudProfileSpec``."""
+    definitions = definitions_of(spec)
+    yield from kubernetes(kubernetes_versions(spec), f"{_RENDERED}.kubernetes.versions", now)
+    yield from complete_images(machine_images(spec), definitions, f"{_RENDERED}.machineImages", now)
+    yield from complete_machine_types(spec.get("machineTypes") or (), definitions, f"{_RENDERED}.machineTypes")
+    yield from volume_types_in(spec.get("volumeTypes") or (), f"{_RENDERED}.volumeTypes")
+
+
+_RESERVED_PREFIX = "gardener-"
+_NEED_VALUES, _NEED_NO_VALUES = ("In", "NotIn"), ("Exists", "DoesNotExist")
+
+
+def metadata(obj: Object, *, namespaced: bool) -> Iterator[ValidationFinding]:
+    """Validate an object's name, and that a namespaced one has a namespace."""
+    given = obj.get("metadata") or {}
+    if not (name := given.get("name") or ""):
+        yield required("metadata.name", "name or generateName is required")
+    elif fault := subdomain_fault(name):
+        yield invalid("metadata.name", f"{name!r} {fault}")
+    if namespaced and not given.get("namespace"):
+        yield required("metadata.namespace", "must provide a namespace")
+
+
+def regions(given: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
+    """Validate the regions and their zones."""
+    names: set[str] = set()
+    for index, region in enumerate(given):
+        below = f"{path}[{index}]"
+        yield from _unique_name(region, names, f"{below}.name", "must provide a region name")
+        zones: set[str] = set()
+        for place, zone in enumerate(region.get("zones") or ()):
+            yield from _unique_name(zone, zones, f"{below}.zones[{place}].name", "zone name cannot be empty")
+        yield from _labels(region.get("labels") or {}, f"{below}.labels")
+
+
+def _unique_name(item: Object, seen: set[str], path: str, missing: str) -> Iterator[ValidationFinding]:
+    name = item.get("name") or ""
+    if not name:
+        yield required(path, missing)
+    elif name in seen:
+        yield duplicate(path, name)
+    seen.add(name)
+
+
+def _labels(labels: Mapping[str, str], path: str) -> Iterator[ValidationFinding]:
+    for key, value in labels.items():
+        if fault := label_key_fault(key):
+            yield invalid(path, f"label key {key!r}: {fault}")
+        if fault := label_value_fault(value):
+            yield invalid(path, f"the value of label {key!r} {fault}")
+
+
+def machine_capabilities(definitions: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
+    """Validate the capabilities that a CloudProfile defines."""
+    if not definitions:
+        return
+    names = [definition.get("name") or "" for definition in definitions]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            yield duplicate(f"{path}[{index}].name", name)
+        if name.startswith(_RESERVED_PREFIX):
+            yield forbidden(f"{path}[{index}].name", f'the "{_RESERVED_PREFIX}" prefix is reserved')
+    if ARCHITECTURE not in names:
+        yield required(f"{path}.{ARCHITECTURE}", "architecture capability is required")
+    for name, definition in dict(zip(names, definitions, strict=True)).items():
+        yield from _capability(name, definition.get("values") or (), path)
+
+
+def _capability(name: str, values: Sequence[str], path: str) -> Iterator[ValidationFinding]:
+    if not name:
+        yield required(path, "capability keys must not be empty")
+    elif fault := part_name_fault(name):
+        yield invalid(path, f"capability key {name!r} must be a qualified name: it {fault}")
+    below = f"{path}.{name}"
+    if not values:
+        yield required(below, "capability values must not be empty")
+    for index, value in enumerate(values):
+        if not value:
+            yield required(f"{below}[{index}]", "capability values must not be empty")
+        elif fault := part_name_fault(value):
+            yield invalid(f"{below}[{index}]", f"capability value must be a qualified name: it {fault}")
+        if name == ARCHITECTURE and value not in ARCHITECTURES:
+            yield invalid(below, f"allowed architectures are: {', '.join(ARCHITECTURES)}")
+
+
+def limits(given: Object | None, path: str) -> Iterator[ValidationFinding]:
+    """Validate the limits."""
+    maximum = (given or {}).get("maxNodesTotal")
+    if maximum is not None and maximum <= 0:
+        yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal must be greater than 0")
+
+
+def limits_not_lowered(new: Object | None, old: Object | None, path: str) -> Iterator[ValidationFinding]:
+    """Hold limits against those that they replace: set, removed and raised, never lowered."""
+    after, before = (new or {}).get("maxNodesTotal"), (old or {}).get("maxNodesTotal")
+    if after is not None and before is not None and after < before:
+        yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal cannot be decreased")
+
+
+def label_selector(selector: Object | None, path: str) -> Iterator[ValidationFinding]:
+    """Validate a label selector."""
+    given = selector or {}
+    yield from _labels(given.get("matchLabels") or {}, f"{path}.matchLabels")
+    for index, expression in enumerate(given.get("matchExpressions") or ()):
+        below = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator") or "", expression.get("values") or ()
+        if operator not in _NEED_VALUES + _NEED_NO_VALUES:
+            yield invalid(f"{below}.operator", f"not a valid selector operator: {operator!r}")
+        if operator in _NEED_VALUES and not values:
+            yield required(f"{below}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        if operator in _NEED_NO_VALUES and values:
+            yield forbidden(f"{below}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        if fault := label_key_fault(expression.get("key") or ""):
+            yield invalid(f"{below}.key", fault)
+        for place, value in enumerate(values):
+            if fault := label_value_fault(value):
+                yield invalid(f"{below}.values[{place}]", fault)
+
+
+def ca_bundle(pem: str | None, path: str) -> Iterator[ValidationFinding]:
+    """Validate a bundle of certificates; the finding does not repeat any of it."""
+    if pem is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError):
+        yield invalid(path, "caBundle is not a valid PEM-encoded certificate")

@@ -1,0 +1,222 @@
+"""How old a version is at a given time: stages, their classification, and when it changes next. Pure.
+
+A version (of Kubernetes or of a machine image) has a *lifecycle*: stages in the order unavailable < preview <
+supported < deprecated < expired, each with an optional start time (GEP-32). The rules:
+
+- a stage is active from its start on (t >= start); no start means that it has already begun;
+- of all active stages the one listed last counts, so equal starts favour the later stage;
+- none active: the version is ``unavailable``; no lifecycle at all: it is ``supported``.
+
+A version of v1beta1 says the same with ``classification`` and ``expirationDate``: a leading stage without start
+(``supported`` where it names none) and an ``expired`` stage at the date. A lifecycle beside them wins; validation
+refuses the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from restow.cloudprofile.objects import Object, expirable_versions, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.versions import semver
+from restow.cloudprofile.versions.semver import SemanticVersion
+
+__all__ = [
+    "Classification",
+    "InvalidTime",
+    "LifecycleStage",
+    "classification_at",
+    "classification_or_none",
+    "next_transition",
+    "next_transition_of",
+    "number_or_none",
+    "parse_time",
+    "stages",
+    "stages_or_none",
+    "status_of",
+]
+
+
+class Classification(StrEnum):
+    """A step of a version's life. Compares by its rank, not by its spelling."""
+
+    UNAVAILABLE = "unavailable"
+    PREVIEW = "preview"
+    SUPPORTED = "supported"
+    DEPRECATED = "deprecated"
+    EXPIRED = "expired"
+
+    @property
+    def rank(self) -> int:
+        """The place in the order of a lifecycle, 0 for unavailable."""
+        return _RANKS[self]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a version so classified may be chosen for something new: neither unavailable nor expired."""
+        return self not in {Classification.UNAVAILABLE, Classification.EXPIRED}
+
+    def __lt__(self, other: str) -> bool:
+        return self.rank < Classification(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= Classification(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > Classification(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= Classification(other).rank
+
+
+_RANKS = {classification: rank for rank, classification in enumerate(Classification)}
+
+
+class InvalidTime(ValueError):
+    """A string is no point in time as RFC 3339 writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleStage:
+    """One stage of a lifecycle.
+
+    Attributes:
+        classification: what the version is from the stage's start on.
+        start: when it begins, with a time zone; None where it has always begun.
+    """
+
+    classification: Classification
+    start: datetime | None = None
+
+    def begun(self, now: datetime) -> bool:
+        """Whether the stage's start is reached."""
+        return self.start is None or self.start <= now
+
+
+def parse_time(text: str) -> datetime:
+    """Return the point in time that an RFC 3339 string names; digits below the microsecond are cut off.
+
+    Raises:
+        InvalidTime: a time cannot be read.
+    """
+    if not _RFC3339.fullmatch(text):
+        raise InvalidTime(f"{text!r} is not a time like 2025-03-01T00:00:00Z (RFC 3339)")
+    try:
+        return datetime.fromisoformat(text.upper())
+    except ValueError as error:
+        raise InvalidTime(f"{text!r} is not a time like 2025-03-01T00:00:00Z: {error}") from error
+
+
+# Stricter than fromisoformat, which also takes week dates, times without seconds and times without a zone.
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", flags=re.ASCII)
+
+
+def stages(version: Mapping[str, Any]) -> tuple[LifecycleStage, ...]:
+    """Return the stages of a version in the order as listed, those of the legacy fields included; never empty.
+
+    A stage that names no classification counts as ``supported``, as a version that names none does.
+
+    Raises:
+        ValueError: a classification cannot be read.
+        InvalidTime: a time cannot be read.
+    """
+    if lifecycle := version.get("lifecycle"):
+        return tuple(_stage(stage.get("classification"), stage.get("startTime")) for stage in lifecycle)
+    leading = _stage(version.get("classification"), None)
+    if expiration := version.get("expirationDate"):
+        return leading, LifecycleStage(Classification.EXPIRED, parse_time(expiration))
+    return (leading,)
+
+
+def _stage(classification: str | None, start: str | None) -> LifecycleStage:
+    return LifecycleStage(
+        Classification(classification or Classification.SUPPORTED), parse_time(start) if start else None
+    )
+
+
+def classification_at(version: Mapping[str, Any], now: datetime) -> Classification:
+    """Return what a version is at ``now``.
+
+    Raises:
+        ValueError: as ``stages`` raises it.
+    """
+    return _active(stages(version), now)
+
+
+def _active(listed: Iterable[LifecycleStage], now: datetime) -> Classification:
+    active = Classification.UNAVAILABLE
+    for stage in listed:
+        if stage.begun(now):
+            active = stage.classification
+    return active
+
+
+def next_transition(version: Mapping[str, Any], now: datetime) -> datetime | None:
+    """Return when the classification of a version changes next; None if it never does again.
+
+    In a lifecycle that validation would refuse not every start changes something; the start of a stage that names no
+    classification always counts, since what it changes is not known.
+    """
+    listed = stages(version)
+    ahead = sorted({stage.start for stage in listed if stage.start is not None and stage.start > now})
+    if any(not stage.get("classification") for stage in version.get("lifecycle") or ()):
+        return ahead[0] if ahead else None
+    current = _active(listed, now)
+    return next((start for start in ahead if _active(listed, start) != current), None)
+
+
+def status_of(spec: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return what a profile's status says about the versions of its spec: the classification of each at ``now``.
+
+    ``{"kubernetes": {"versions": [...]}, "machineImages": [{"name", "versions": [...]}]}``, items ``{"version",
+    "classification"}``, in the order of the spec; a part without entries is left out (GEP-32).
+    """
+    status: dict[str, Any] = {}
+    if versions := kubernetes_versions(spec):
+        status["kubernetes"] = {"versions": _classified(versions, now)}
+    if images := machine_images(spec):
+        status["machineImages"] = [
+            {"name": image.get("name") or "", "versions": _classified(image_versions(image), now)} for image in images
+        ]
+    return status
+
+
+def _classified(versions: Iterable[Mapping[str, Any]], now: datetime) -> list[dict[str, str]]:
+    return [
+        {"version": version.get("version") or "", "classification": classification_at(version, now).value}
+        for version in versions
+    ]
+
+
+def next_transition_of(spec: Mapping[str, Any], now: datetime) -> datetime | None:
+    """Return when the classification of any version of a profile's spec changes next; None if none ever does."""
+    transitions = (next_transition(version, now) for version in expirable_versions(spec))
+    return min((at for at in transitions if at), default=None)
+
+
+def number_or_none(version: Object) -> SemanticVersion | None:
+    """Return a version's number, or None where it is none."""
+    try:
+        return semver.parse(version.get("version") or "")
+    except semver.InvalidVersion:
+        return None
+
+
+def stages_or_none(version: Object | None) -> tuple[LifecycleStage, ...] | None:
+    """Return the stages of a version, or None where there is none or they cannot be read."""
+    try:
+        return None if version is None else stages(version)
+    except ValueError:
+        return None
+
+
+def classification_or_none(version: Object, now: datetime) -> Classification | None:
+    """Return what a version is at ``now``, or None where its stages cannot be read."""
+    try:
+        return classification_at(version, now)
+    except ValueError:
+        return None

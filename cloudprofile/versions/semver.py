@@ -1,0 +1,228 @@
+"""Versions and version ranges, parsed and ordered as Gardener does with Masterminds/semver. Pure.
+
+An image's version is read leniently (``1``, ``1.2``, ``v1.2.3``, ``1.2.3-suffix``, ``18.04.2025``), a Kubernetes
+version only as ``x.y.z``. Order is that of semver.org: build metadata does not count, a pre-release comes before its
+release. ``1.2`` and ``1.2.0`` are the same version, spelled twice.
+
+A range is what an image's ``kubeletVersionConstraint`` holds: comparisons with ``=  !=  >  <  >=  <=  ~  ^`` (also
+``=>``, ``=<``, ``~>``), joined by blanks or commas (all must hold) and by ``||`` (one must hold); ``1.2 - 1.4`` is a
+closed range; numbers may be left out or be ``x``, ``X``, ``*``. A pre-release is admitted only where a comparison of
+its group names one.
+
+``packaging`` reads PEP 440 and refuses most of these versions; the ``semver`` package is strict where Gardener is
+lenient. The range languages of npm and of Python's packages agree with this one in neither syntax nor meaning.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "InvalidRange",
+    "InvalidVersion",
+    "SemanticVersion",
+    "VersionRange",
+    "parse",
+    "parse_kubernetes",
+    "parse_range",
+]
+
+
+_LENIENT = re.compile(
+    r"v?(\d{1,20})(?:\.(\d{1,20}))?(?:\.(\d{1,20}))?"
+    r"(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+    flags=re.ASCII,
+)
+_KUBERNETES = re.compile(r"\d+\.\d+\.\d+", flags=re.ASCII)
+_MAX_SEGMENT = 2**64 - 1  # what Gardener's library can hold; more is no version
+
+
+class InvalidVersion(ValueError):
+    """A string is no version."""
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True)
+class SemanticVersion:
+    """A version, ordered; equal versions may be spelled differently.
+
+    Attributes:
+        major, minor, patch: its numbers; what is not written is 0.
+        prerelease: the dot-separated identifiers behind the first ``-``; empty for a release.
+    """
+
+    major: int
+    minor: int = 0
+    patch: int = 0
+    prerelease: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> tuple[int, int]:
+        """Major and minor version: what "per minor" means."""
+        return self.major, self.minor
+
+    @property
+    def release(self) -> SemanticVersion:
+        """The version without pre-release."""
+        return SemanticVersion(self.major, self.minor, self.patch)
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, SemanticVersion):
+            return NotImplemented
+        return self._key < other._key
+
+    @property
+    def _key(self) -> tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]:
+        identifiers = tuple(
+            (False, int(part), "") if part.isdigit() else (True, 0, part)  # numbers come before words
+            for part in self.prerelease
+        )
+        return self.major, self.minor, self.patch, not self.prerelease, identifiers
+
+    def __str__(self) -> str:
+        suffix = "-" + ".".join(self.prerelease) if self.prerelease else ""
+        return f"{self.major}.{self.minor}.{self.patch}{suffix}"
+
+
+@functools.lru_cache(maxsize=4096)  # profiles name the same few hundred versions again and again
+def parse(text: str) -> SemanticVersion:
+    """Read a machine image's version, leniently.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
+    match = _LENIENT.fullmatch(text)
+    if match is None:
+        raise InvalidVersion(f"{text!r} is no semantic version like 1.2.3")
+    numbers = [int(part or 0) for part in match.groups()[:3]]
+    identifiers = tuple(match[4].split(".")) if match[4] else ()
+    if max(numbers) > _MAX_SEGMENT or any(part.isdigit() and part != "0" and part[0] == "0" for part in identifiers):
+        raise InvalidVersion(f"{text!r} is no semantic version: a number in it is too large or has leading zeros")
+    return SemanticVersion(numbers[0], numbers[1], numbers[2], identifiers)
+
+
+def parse_kubernetes(text: str) -> SemanticVersion:
+    """Read a Kubernetes version: three numbers, no ``v``, no suffix.
+
+    Raises:
+        InvalidVersion: a version cannot be read.
+    """
+    if not _KUBERNETES.fullmatch(text):
+        raise InvalidVersion(f"{text!r} is no Kubernetes version like 1.31.4: three numbers without prefix and suffix")
+    return parse(text)
+
+
+_OPERATOR = r"(=>|=<|>=|<=|!=|~>|=|>|<|~|\^)?"
+_NUMBER = r"(\d+|[xX*])"
+_VERSION = rf"v?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?(-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?"
+_COMPARISON = re.compile(rf"\s*{_OPERATOR}\s*{_VERSION}\s*", flags=re.ASCII)
+_SEPARATOR = re.compile(r"(?<=\s)|,\s*")
+_HYPHEN = re.compile(rf"({_VERSION})\s+-\s+({_VERSION})", flags=re.ASCII)
+_SPELLINGS = {"": "=", "=>": ">=", "=<": "<=", "~>": "~"}
+_MAX_LENGTH = 512
+
+
+class InvalidRange(ValueError):
+    """A string is no range of versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    operator: str
+    bound: SemanticVersion
+    given: int  # how many numbers of the bound are written; the others are 0 and stand for any
+
+    def admits(self, version: SemanticVersion) -> bool:
+        same = self.given == 0 or _numbers(version, self.given) == _numbers(self.bound, self.given)
+        match self.operator:
+            case "=":
+                return same if self.given < 3 else version == self.bound
+            case "!=":
+                return not same if self.given < 3 else version != self.bound
+            case ">":
+                return version > self.bound and (self.given in {0, 3} or not same)
+            case "<":
+                return version < self.bound
+            case ">=":
+                return version >= self.bound
+            case "<=":
+                return version <= self.bound or (self.given < 3 and same)
+            case "~":
+                return version >= self.bound and _numbers(version, min(self.given, 2)) == _numbers(
+                    self.bound, min(self.given, 2)
+                )
+            case _:  # ^: the first number that is not 0 stays
+                return version >= self.bound and _numbers(version, self._fixed) == _numbers(self.bound, self._fixed)
+
+    @property
+    def _fixed(self) -> int:
+        numbers = _numbers(self.bound, self.given)
+        return next((place for place, number in enumerate(numbers, start=1) if number), self.given)
+
+
+def _numbers(version: SemanticVersion, count: int) -> tuple[int, ...]:
+    return (version.major, version.minor, version.patch)[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """A range of versions: groups of comparisons, of which one has to hold wholly."""
+
+    groups: tuple[tuple[_Comparison, ...], ...]
+
+    def admits(self, version: SemanticVersion) -> bool:
+        """Whether the version is in the range."""
+        return any(_group_admits(group, version) for group in self.groups)
+
+
+def _group_admits(group: tuple[_Comparison, ...], version: SemanticVersion) -> bool:
+    if version.prerelease and not any(comparison.bound.prerelease for comparison in group):
+        return False
+    return all(comparison.admits(version) for comparison in group)
+
+
+def parse_range(text: str) -> VersionRange:
+    """Read a range.
+
+    Raises:
+        InvalidRange: a range of versions cannot be read.
+    """
+    if len(text) > _MAX_LENGTH:
+        raise InvalidRange(f"a range of versions may have {_MAX_LENGTH} characters at most")
+    return VersionRange(tuple(_parse_group(_spell_out_hyphens(group)) for group in text.split("||")))
+
+
+def _spell_out_hyphens(group: str) -> str:
+    return _HYPHEN.sub(lambda match: f">={match[1]}, <={match[6]}", group)
+
+
+def _parse_group(text: str) -> tuple[_Comparison, ...]:
+    comparisons = []
+    position = 0
+    while match := _COMPARISON.match(text, position):
+        comparisons.append(_comparison(match, text))
+        position = match.end()
+        if position == len(text):
+            return tuple(comparisons)
+        separator = _SEPARATOR.match(text, position)
+        if separator is None:
+            break
+        position = separator.end()
+    raise InvalidRange(f"{text!r} is no range of versions like '>= 1.30, < 1.33'")
+
+
+def _comparison(match: re.Match[str], text: str) -> _Comparison:
+    operator, *numbers, prerelease = match.groups()
+    written = []
+    for number in numbers:
+        if number is None or number in "xX*":
+            break
+        written.append(number)
+    try:
+        bound = parse(".".join([*written, "0", "0", "0"][:3]) + (prerelease or ""))
+    except InvalidVersion as error:
+        raise InvalidRange(f"{text!r} is no range of versions: {error}") from error
+    return _Comparison(_SPELLINGS.get(operator or "", operator), bound, len(written))

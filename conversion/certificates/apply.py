@@ -1,0 +1,306 @@
+"""Writes the wiring: webhooks and CA bundles into CRDs, and webhook configurations of admission.
+
+Every write is a server-side apply of only what differs, made conditional on the object as it was read; what the API
+server would call is tried first (`probe`). Nothing is written where nothing changes: any change of a CRD's spec makes
+the API server rebuild all watch caches of the CRD, and convert all its objects again. With the failure policy Fail a
+configuration whose webhook does not answer stops every write that it is about.
+
+Rights: get and patch on the customresourcedefinitions; get, patch and create (list and watch to notice changes at once)
+on the mutatingwebhookconfigurations and validatingwebhookconfigurations (server-side apply creates by a patch, so that
+create may be granted by name too).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Address, Bundle, address_of
+from restow.conversion.certificates.decide.configuration import is_alone_ours, plan_configuration
+from restow.conversion.certificates.decide.crd import CrdWiringPlan, Wiring, plan_wiring, why_not_none
+from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
+from restow.conversion.certificates.probe import WebhookClient, probe
+from restow.conversion.errors import NotAnswering, WiringRefused
+from restow.conversion.values import Json
+from restow.crds import Crd
+from restow.kube import Cluster, PatchType, Resource
+from restow.kube.errors import Conflict, Forbidden, Invalid, NotFound
+from restow.kube.resources import CRDS
+
+__all__ = [
+    "HookProbe",
+    "Probe",
+    "Wired",
+    "install",
+    "probe_hook",
+    "read_configuration",
+    "read_crd",
+    "remove_former",
+    "resource_of",
+    "unwire",
+    "wire",
+]
+
+
+_log = logging.getLogger(__name__)
+
+_CRD_ATTEMPTS = 8
+
+Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
+"""Tries a webhook for a CRD; raises NotAnswering."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wired:
+    """A CRD that says what it should; ``changed`` tells whether it had to be written for that."""
+
+    crd: Crd
+    changed: bool
+    notes: tuple[str, ...] = ()
+
+
+async def wire(cluster: Cluster, name: str, wiring: Wiring, *, probe: Probe = probe) -> Wired:
+    """Make a CRD call the webhook, once the webhook answers.
+
+    Raises:
+        Refused: the CRD, or another manager of its fields, stands against it.
+        NotAnswering: the webhook does not answer as it must; try again later.
+        KubeError: the API server cannot be asked.
+    """
+    for _ in range(_CRD_ATTEMPTS):
+        crd = await read_crd(cluster, name)
+        plan = plan_wiring(crd, wiring)
+        if plan.body is None:
+            return Wired(crd, changed=False, notes=plan.notes)
+        await probe(crd, plan.address, plan.bundle)
+        try:
+            return Wired(await _apply_crd(cluster, name, plan), changed=True, notes=plan.notes)
+        except Conflict:
+            continue  # written meanwhile: look again
+    raise WiringRefused(
+        f"{name} was changed by somebody else at each of {_CRD_ATTEMPTS} attempts to wire it; see its managers"
+    )
+
+
+async def unwire(cluster: Cluster, name: str) -> bool:
+    """Set the conversion strategy None, as before an uninstall; return whether that was a change.
+
+    This is a merge patch, unlike the wiring: what Helm or others put there has to go too.
+
+    Raises:
+        Refused: objects would be read or written wrongly without the webhook.
+        KubeError: the API server cannot be asked.
+    """
+    for _ in range(_CRD_ATTEMPTS):
+        crd = await read_crd(cluster, name)
+        if crd.strategy == "None":
+            return False
+        reason = why_not_none(crd)
+        if reason:
+            raise WiringRefused(reason)
+        body = {
+            "metadata": {"uid": crd.uid, "resourceVersion": crd.resource_version},
+            "spec": {"conversion": {"strategy": "None", "webhook": None}},
+        }
+        try:
+            await cluster.patch(
+                CRDS,
+                name,
+                msgspec.json.encode(body),
+                patch_type=PatchType.MERGE,
+                params={"fieldManager": FIELD_MANAGER},
+                metadata_only=True,
+            )
+        except Conflict:
+            continue
+        _log.info("%s: conversion strategy None", name)
+        return True
+    raise WiringRefused(f"{name} was changed by somebody else at each of {_CRD_ATTEMPTS} attempts to unwire it")
+
+
+async def read_crd(cluster: Cluster, name: str) -> Crd:
+    """Read a CRD.
+
+    Raises:
+        Refused: there is none.
+        CrdError: it is malformed.
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    try:
+        return Crd.from_document((await cluster.get(CRDS, name)).json())
+    except NotFound as error:
+        raise WiringRefused(f"there is no CRD {name} on {cluster.host}: install it before its webhook") from error
+
+
+async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan) -> Crd:
+    # Forced, because the server counts defaults (strategy None) as fields of whoever created the CRD; that no other
+    # manager applies these fields was checked on this very resourceVersion.
+    params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+    body = msgspec.json.encode(plan.body)
+    try:
+        reply = await cluster.patch(CRDS, name, body, patch_type=PatchType.APPLY, params=params)
+    except Invalid as error:
+        raise WiringRefused(f"the API server does not take the wiring of {name}: {error.findings}") from error
+    _log.info("%s: wired to %s with %d CA certificates", name, plan.address, len(plan.bundle))
+    return Crd.from_document(reply.json())
+
+
+_CONFIG_ATTEMPTS: Final = 8
+_GROUP: Final = "admissionregistration.k8s.io"
+_RESOURCES: Final = {
+    kind: Resource(_GROUP, "v1", f"{kind.lower()}s", namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+}
+
+HookProbe = Callable[[Address, Bundle], Awaitable[None]]
+"""Tries an admission webhook; raises NotAnswering."""
+
+
+async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
+    """Ask an admission webhook about a deletion of nothing: whatever it decides, it has to answer.
+
+    One that asks for a client certificate has answered: API servers have one, this caller has none.
+
+    Raises:
+        NotAnswering: the webhook does not answer as it must.
+    """
+    body = msgspec.json.encode(_PROBE)
+    async with WebhookClient(address, bundle, timeout=timeout) as caller:
+        answer = await caller.call(body)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return
+    try:
+        review = msgspec.json.decode(answer.body) if answer.status == 200 else None
+    except (msgspec.MsgspecError, ValueError):
+        review = None
+    response = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(response, dict) or response.get("uid") != _UID:
+        raise NotAnswering(f"the webhook at {address} answers no AdmissionReview (status {answer.status})")
+
+
+_UID: Final = "restow-probe"
+_PROBE: Final[Json] = {
+    "apiVersion": "admission.k8s.io/v1",
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": _UID,
+        "kind": {"group": "", "version": "", "kind": ""},
+        "resource": {"group": "", "version": "", "resource": ""},
+        "operation": "DELETE",
+        "userInfo": {"username": "restow"},
+        "dryRun": True,
+    },
+}
+
+
+async def install(
+    cluster: Cluster,
+    wanted: Mapping[str, Any],
+    bundle: Bundle,
+    dropped: Bundle = NO_BUNDLE,
+    *,
+    probe: HookProbe = probe_hook,
+) -> bool:
+    """Make a webhook configuration what it should be, once its webhooks answer; return whether that was a change.
+
+    Args:
+        cluster: where.
+        wanted: the document, each webhook with its address and without ``caBundle``.
+        bundle, dropped: certificates that have to be in the bundles, and that must not be.
+        probe: tries each webhook before anything is written.
+
+    Raises:
+        Refused: another manager of its fields stands against it.
+        NotAnswering: a webhook does not answer as it must; try again later.
+        KubeError: the API server cannot be asked.
+    """
+    name = f"{wanted['kind']} {wanted['metadata']['name']}"
+    for _ in range(_CONFIG_ATTEMPTS):
+        live = await read_configuration(cluster, wanted)
+        plan = plan_configuration(wanted, live, bundle, dropped)
+        if plan.body is None:
+            return False
+        for address, trusted in plan.calls:
+            await probe(address, trusted)
+        try:
+            await _apply_configuration(cluster, plan.body, name, force=live is not None)
+        except Conflict:
+            continue  # written meanwhile: look again
+        _log.info("%s: %s", name, "installed" if live is None else "brought up to date")
+        return True
+    raise WiringRefused(
+        f"{name} was changed by somebody else at each of {_CONFIG_ATTEMPTS} attempts to write it; see its managers"
+    )
+
+
+async def remove_former(cluster: Cluster, wanted: Mapping[str, Any], former: str) -> str:
+    """Remove what an earlier release installed for the same webhook under another name; say why if it stays.
+
+    Only what restow alone wrote goes, and only if all of its webhooks are at the same server. Call this once the new
+    configuration stands: until then the old one does its work.
+
+    Rights: get and delete on the old name; without them it stays, if there is one.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    kind = wanted["kind"]
+    named = {**wanted, "metadata": {"name": former}}
+    try:
+        live = await read_configuration(cluster, named)
+    except Forbidden:
+        return ""  # most likely there is none: rights are granted by name
+    if live is None:
+        return ""
+    server = address_of(wanted["webhooks"][0]["clientConfig"])
+    if not is_alone_ours(live, server):
+        return ""
+    metadata = live["metadata"]
+    conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    try:
+        await cluster.delete(resource_of(kind), former, body=msgspec.json.encode({"preconditions": conditions}))
+    except (NotFound, Conflict):
+        return ""
+    except Forbidden as error:
+        return f"{kind} {former} of an earlier release is not needed any more: delete it ({error})"
+    _log.info("%s %s of an earlier release is removed", kind, former)
+    return ""
+
+
+def resource_of(kind: str) -> Resource:
+    """Return the resource of a kind of webhook configuration."""
+    return _RESOURCES[kind]
+
+
+async def read_configuration(cluster: Cluster, wanted: Mapping[str, Any]) -> Json | None:
+    """Read the configuration of the same kind and name; None if there is none.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    try:
+        live: Json = (await cluster.get(_RESOURCES[wanted["kind"]], wanted["metadata"]["name"])).json()
+    except NotFound:
+        return None
+    return live
+
+
+async def _apply_configuration(cluster: Cluster, body: Json, name: str, *, force: bool) -> None:
+    # Forced over plain updates of address and bundle; that no other manager applies them was checked on this very
+    # resourceVersion, and what else others set is not in the body.
+    params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+    try:
+        await cluster.patch(
+            _RESOURCES[body["kind"]],
+            body["metadata"]["name"],
+            msgspec.json.encode(body),
+            patch_type=PatchType.APPLY,
+            params=params,
+        )
+    except Invalid as error:
+        raise WiringRefused(f"the API server does not take the {name}: {error.findings}") from error

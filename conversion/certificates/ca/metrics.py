@@ -1,0 +1,88 @@
+"""Where the certificates and the wiring stand, as metrics: the same for every command that keeps them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from restow.conversion.certificates.ca.manager import CertificateDetails
+from restow.conversion.certificates.ca.rotation import RotationStep
+from restow.kube.clock import SYSTEM_CLOCK
+
+__all__ = ["CertificateMetrics"]
+
+
+class CertificateMetrics:
+    """A hook of ``Certificates``. All metrics are there from the start; the registry is a new one unless given.
+
+    The last success begins with the start: its age then tells the same of a process that never succeeded.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, now: Callable[[], datetime] = SYSTEM_CLOCK.now
+    ) -> None:
+        self._registry = registry = registry or CollectorRegistry()
+        self._now = now
+        self._writes_told = 0
+        self._authority_ends = Gauge(
+            "restow_webhook_authority_expiry_timestamp_seconds",
+            "When the own CA expires; NaN while that is not known.",
+            registry=registry,
+        )
+        self._problems = Gauge(
+            "restow_webhook_wiring_problems",
+            "CRDs and webhook configurations that do not say what they should, as far as is known.",
+            registry=registry,
+        )
+        self._contested = Gauge(
+            "restow_webhook_wiring_contested",
+            "CRDs and webhook configurations whose wiring another writer undoes again and again.",
+            registry=registry,
+        )
+        self._writes = Counter(
+            "restow_webhook_wiring_writes",
+            "Times that this process wrote a CRD or a webhook configuration to wire it.",
+            registry=registry,
+        )
+        self._failures = Counter(
+            "restow_webhook_keeping_failures",
+            "Looks at the certificates that failed: a Secret cannot be read, a right is missing.",
+            registry=registry,
+        )
+        self._success = Gauge(
+            "restow_webhook_keeping_last_success_timestamp_seconds",
+            "When the certificates were last found, or made, as they should be; at first, when the process began.",
+            registry=registry,
+        )
+        self._steps = Counter(
+            "restow_webhook_certificate_steps",
+            "Steps that this process took in the Secrets: certificates issued, CAs made and replaced.",
+            ("step",),
+            registry=registry,
+        )
+        self._authority_ends.set(math.nan)
+        self._success.set(now().timestamp())
+        for step in RotationStep:
+            self._steps.labels(step.name.lower())
+
+    def __call__(self, details: CertificateDetails) -> None:
+        """Note where things stand."""
+        if details.authority_ends is not None:
+            self._authority_ends.set(details.authority_ends.timestamp())
+        self._problems.set(len(details.unwired))
+        self._contested.set(len(details.contested))
+        self._writes.inc(details.writes - self._writes_told)
+        self._writes_told = details.writes
+        for step in details.taken:
+            self._steps.labels(step.name.lower()).inc()
+        if details.failure:
+            self._failures.inc()
+        else:
+            self._success.set(self._now().timestamp())
+
+    def text(self) -> bytes:
+        """Return all that the registry has as Prometheus text."""
+        return generate_latest(self._registry)

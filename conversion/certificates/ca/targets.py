@@ -1,0 +1,343 @@
+"""The objects that hold the webhook's CA bundle: CRDs, and webhook configurations of admission.
+
+A rotation waits until all of them have the bundle, and none is left behind. Another writer may undo the wiring again
+and again: a tool that replaces a CRD every second is answered every second, and each time all versions but the stored
+one are down. So writes are rationed (`WriteConflict`). Of two restows, each with a CA of its own, neither takes the
+other's certificates out for good: after a few tries they stay, and both are trusted.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from restow.conversion.certificates.apply import (
+    HookProbe,
+    Probe,
+    install,
+    read_configuration,
+    read_crd,
+    remove_former,
+    resource_of,
+    wire,
+)
+from restow.conversion.certificates.ca.rotation import ObservedBundle
+from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Address, Bundle, address_of
+from restow.conversion.certificates.decide.configuration import bundles_of, plan_configuration
+from restow.conversion.certificates.decide.crd import Wiring, bundle_of, injector_of, plan_wiring
+from restow.conversion.certificates.decide.fieldmanagers import last_writer
+from restow.conversion.errors import NotAnswering, WiringError, WiringRefused
+from restow.crds import Crd, CrdError
+from restow.kube import Cluster
+from restow.kube.resources import CRDS
+from restow.kube.watch import Selection
+
+__all__ = [
+    "ConfigurationTarget",
+    "CrdTarget",
+    "WiringTarget",
+    "WriteConflict",
+]
+
+
+_BURST: Final = (10, timedelta(seconds=5))  # so many writes in so short a time: two a second, whoever answers them
+_CONFLICT: Final = (5, timedelta(minutes=1))
+_REMOVALS: Final = (3, timedelta(minutes=10))
+
+
+class WriteConflict:
+    """The writes of one object."""
+
+    def __init__(self) -> None:
+        self._writes: deque[datetime] = deque(maxlen=_BURST[0])
+        self._removals: deque[datetime] = deque(maxlen=_REMOVALS[0])
+        self.keeps_certificates = False
+        """Whether somebody puts back each certificate that is taken out: then it has to stay."""
+
+    def wrote(self, now: datetime, *, removed: bool) -> None:
+        """Note a write; ``removed`` says whether it took certificates out."""
+        self._writes.append(now)
+        if removed:
+            self._removals.append(now)
+            self.keeps_certificates |= _within(self._removals, _REMOVALS, now)
+
+    def may_write(self, now: datetime) -> bool:
+        """Say whether the object may be written now."""
+        return not _within(self._writes, _BURST, now)
+
+    def is_in_conflict(self, now: datetime) -> bool:
+        """Say whether another writer undoes again and again what restow writes."""
+        return self.keeps_certificates or _within(self._writes, _CONFLICT, now)
+
+
+def _within(times: deque[datetime], rate: tuple[int, timedelta], now: datetime) -> bool:
+    number, period = rate
+    return len(times) >= number and now - times[-number] < period
+
+
+_log = logging.getLogger(__name__)
+
+_FRESH: Final = timedelta(minutes=1)
+_KIND: Final = "CustomResourceDefinition"
+
+Document = Mapping[str, Any]
+
+
+class WiringTarget(ABC):
+    """One object that names the webhook.
+
+    Attributes:
+        name: what messages call it.
+        selection: what to watch for changes of it.
+        writes: how often it was written by this process.
+    """
+
+    def __init__(self, name: str, selection: Selection, now: Callable[[], datetime]) -> None:
+        self.name: Final = name
+        self.selection: Final = selection
+        self.writes = 0
+        self._now = now
+        self._conflict = WriteConflict()
+        self._notes = _Notes()
+        self._wiring: tuple[Bundle, Bundle] | None = None
+        self._undone = False
+
+    @abstractmethod
+    async def look(self) -> tuple[ObservedBundle, ...]:
+        """Read it; return the bundles in it that are ours to keep, and by which this webhook is verified.
+
+        Raises:
+            WiringError: the wiring cannot be used.
+            CrdError: it cannot be used.
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+
+    async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
+        """Make what was read last, without an error, say what it should; return whether that was a change.
+
+        Raises:
+            WiringError: the wiring cannot be used.
+            CrdError: the document is no CRD, or is malformed.
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        dropped = NO_BUNDLE if self._conflict.keeps_certificates else dropped
+        self._wiring = (wanted, dropped)
+        removes = await self._wire(wanted, dropped)
+        if removes is None:
+            return False
+        self.writes += 1
+        was_in_conflict = self.is_in_conflict
+        self._conflict.wrote(self._now(), removed=removes)
+        if self.is_in_conflict and not was_in_conflict:
+            _log.warning("%s", self._conflict_message())
+        return True
+
+    def notice(self, document: Document | None) -> bool:
+        """Take note of a change that was watched, None for a deletion; return whether the object has to be wired."""
+        try:
+            self._undone = document is None or self._wiring is None or self._lacks(document, *self._wiring)
+        except (WiringError, CrdError):
+            self._undone = True  # the next look tells why
+        return self.is_undone
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether it has to be wired, as far as watching tells, and may be now."""
+        return self._undone and self._conflict.may_write(self._now())
+
+    @property
+    def is_in_conflict(self) -> bool:
+        """Whether another writer undoes the wiring again and again."""
+        return self._conflict.is_in_conflict(self._now())
+
+    @abstractmethod
+    async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
+        """Write it, if anything is due; return whether that took certificates out, None if nothing was written."""
+
+    @abstractmethod
+    def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
+        """Say whether a document does not say what it should.
+
+        Raises:
+            WiringError: the wiring cannot be used.
+            CrdError: the document is no CRD, or is malformed.
+        """
+
+    @abstractmethod
+    def _managers(self) -> Iterable[Document]:
+        """The managedFields, as read last."""
+
+    def _check_conflict(self) -> None:
+        if not self._conflict.may_write(self._now()):
+            raise WiringRefused(f"{self._conflict_message()}; it is written again in a few seconds")
+
+    def _conflict_message(self) -> str:
+        who = last_writer(tuple(self._managers()))
+        return (
+            f"{self.name}: somebody keeps undoing its wiring{f', perhaps {who}' if who else ''}: have them leave "
+            "address and caBundle alone"
+        )
+
+
+class CrdTarget(WiringTarget):
+    """A CRD. ``address`` is where its webhook is; None for where the CRD says already."""
+
+    def __init__(
+        self, cluster: Cluster, name: str, address: Address | None, *, probe: Probe, now: Callable[[], datetime]
+    ) -> None:
+        super().__init__(name, Selection(CRDS, field_selector=f"metadata.name={name}"), now)
+        self._cluster = cluster
+        self._address = address
+        self._probe = probe
+        self._answered: tuple[object, datetime] | None = None
+        self._changes = _Changes("f:spec", now)
+        self._crd: Crd | None = None
+
+    async def look(self) -> tuple[ObservedBundle, ...]:
+        self._undone = False  # what is noticed from here on may be newer than what is read
+        self._crd = crd = await read_crd(self._cluster, self.name)
+        changed_at = self._changes.last(crd.uid, crd.generation, crd.managed_fields)
+        return (ObservedBundle(bundle_of(crd), changed_at),) if self._counts(crd) else ()
+
+    async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
+        wiring = Wiring(wanted, self._address, dropped)
+        assert self._crd is not None
+        plan = plan_wiring(self._crd, wiring)
+        self._notes.tell(plan.notes)
+        if plan.body is None:
+            return None
+        if plan.rival is not None:
+            await self._check_rival(self._crd, plan.rival)
+        self._check_conflict()
+        written = await wire(self._cluster, self.name, wiring, probe=self._try)
+        return plan.removes if written.changed else None
+
+    def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
+        # In a list the items of a built-in resource do not say what they are.
+        crd = Crd.from_document({"apiVersion": "apiextensions.k8s.io/v1", "kind": _KIND, **document})
+        return plan_wiring(crd, Wiring(wanted, self._address, dropped)).body is not None
+
+    def _managers(self) -> Iterable[Document]:
+        return () if self._crd is None else self._crd.managed_fields
+
+    async def _try(self, crd: Crd, address: Address, bundle: Bundle) -> None:
+        """Try the webhook, unless it answered to the same a moment ago: what was undone is down until it is written."""
+        asked = (address, bundle, crd.uid, crd.served, crd.storage.name)
+        if self._answered is not None and self._answered[0] == asked and self._now() - self._answered[1] < _FRESH:
+            return
+        await self._probe(crd, address, bundle)
+        self._answered = (asked, self._now())
+
+    async def _check_rival(self, crd: Crd, rival: Address) -> None:
+        """Raise Refused while the webhook of another restow answers: the first one stays, and nothing is down."""
+        try:
+            await self._probe(crd, rival, bundle_of(crd))
+        except NotAnswering:
+            return
+        raise WiringRefused(
+            f"{self.name} is wired to {rival} by another restow, whose webhook answers: end that one, or take the CRD "
+            "out of what is served here"
+        )
+
+    def _counts(self, crd: Crd) -> bool:
+        """Whether API servers verify this webhook by the CRD's bundle, and the bundle is ours to keep."""
+        if crd.webhook is None or injector_of(crd.annotations):
+            return False
+        try:
+            return self._address is None or address_of(crd.webhook.get("clientConfig") or {}) == self._address
+        except ValueError:
+            return False
+
+
+class ConfigurationTarget(WiringTarget):
+    """A webhook configuration, installed where it is missing.
+
+    ``wanted`` is its document, each webhook with its address and without ``caBundle``; ``former`` the name that an
+    earlier release gave it.
+    """
+
+    def __init__(
+        self, cluster: Cluster, wanted: Document, *, former: str = "", probe: HookProbe, now: Callable[[], datetime]
+    ) -> None:
+        name = wanted["metadata"]["name"]
+        resource = resource_of(wanted["kind"])
+        super().__init__(f"{wanted['kind']} {name}", Selection(resource, field_selector=f"metadata.name={name}"), now)
+        self._cluster = cluster
+        self._wanted = wanted
+        self._former = former
+        self._probe = probe
+        self._changes = _Changes("f:webhooks", now)
+        self._live: Document | None = None
+
+    async def look(self) -> tuple[ObservedBundle, ...]:
+        self._undone = False  # what is noticed from here on may be newer than what is read
+        self._live = await read_configuration(self._cluster, self._wanted)
+        if self._live is None:
+            return ()
+        metadata = self._live["metadata"]
+        changed_at = self._changes.last(metadata["uid"], metadata.get("generation") or 0, self._managers())
+        return tuple(ObservedBundle(bundle, changed_at) for bundle in bundles_of(self._wanted, self._live))
+
+    async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
+        plan = plan_configuration(self._wanted, self._live, wanted, dropped)
+        written: bool | None = None
+        if plan.body is not None:
+            for address, bundle in plan.rivals:
+                await self._check_rival(address, bundle)
+            self._check_conflict()
+            if await install(self._cluster, self._wanted, wanted, dropped, probe=self._probe):
+                written = plan.removes
+        told = await remove_former(self._cluster, self._wanted, self._former) if self._former else ""
+        self._notes.tell((*plan.notes, *([told] if told else [])))
+        return written
+
+    def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
+        return plan_configuration(self._wanted, document, wanted, dropped).body is not None
+
+    def _managers(self) -> Iterable[Document]:
+        return ((self._live or {}).get("metadata") or {}).get("managedFields") or ()
+
+    async def _check_rival(self, rival: Address, bundle: Bundle) -> None:
+        """Raise Refused while the webhook of another restow answers."""
+        try:
+            await self._probe(rival, bundle)
+        except NotAnswering:
+            return
+        raise WiringRefused(
+            f"{self.name} is kept by another restow, whose webhook at {rival} answers: end that one, or have only one "
+            "of both keep a configuration of this name"
+        )
+
+
+class _Notes:
+    """Logs what a person should know, each sentence once for as long as it holds."""
+
+    def __init__(self) -> None:
+        self._told: tuple[str, ...] = ()
+
+    def tell(self, notes: tuple[str, ...]) -> None:
+        for note in notes:
+            if note not in self._told:
+                _log.info("%s", note)
+        self._told = notes
+
+
+class _Changes:
+    """When an object was changed last: its managers tell; without any, when this replica saw it first."""
+
+    def __init__(self, field: str, now: Callable[[], datetime]) -> None:
+        self._field = field
+        self._now = now
+        self._first_seen: dict[tuple[str, int], datetime] = {}
+
+    def last(self, uid: str, generation: int, managers: Iterable[Mapping[str, Any]]) -> datetime:
+        times = [
+            datetime.fromisoformat(str(entry["time"]))
+            for entry in managers
+            if self._field in (entry.get("fieldsV1") or {}) and "time" in entry
+        ]
+        return max(times, default=self._first_seen.setdefault((uid, generation), self._now()))

@@ -1,0 +1,1 @@
+"""What the wiring of a CRD or of a webhook configuration should be: decisions over documents, without any request."""

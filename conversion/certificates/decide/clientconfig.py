@@ -1,0 +1,244 @@
+"""Where an API server finds a webhook, and by which CA bundle it verifies it: the fields of `clientConfig`.
+
+A bundle is an ordered set of certificates, whatever its text looks like: any change of a CRD's spec, be it white space
+in `caBundle`, makes the API server rebuild all watch caches of the CRD (apiextensions `customresource_handler.go`). So
+two texts with the same certificates count as the same bundle.
+
+Sources: apiextensions `validation.go` (exactly one of service and url; https, no query, fragment or user), apiserver
+`pkg/util/webhook/client.go` (host, server name and port of a Service), client-go `util/cert/pem.go` (text around blocks
+and blocks of other types are skipped).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import ssl
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from restow.kube.resources import qualified_name
+
+__all__ = [
+    "NO_BUNDLE",
+    "Address",
+    "Bundle",
+    "BundleError",
+    "Service",
+    "Url",
+    "address_of",
+    "client_config",
+    "is_same_server",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service in the cluster. ``path`` begins with a slash, or is empty."""
+
+    namespace: str
+    name: str
+    path: str = ""
+    port: int = 443
+
+    def __post_init__(self) -> None:
+        if not (self.namespace and self.name and 0 < self.port < 65536):
+            msg = f"a webhook's Service needs a namespace, a name and a port from 1 to 65535, not {self}"
+            raise ValueError(msg)
+        if self.path and not self.path.startswith("/"):
+            name = qualified_name(self.namespace, self.name)
+            msg = f"the path {self.path!r} of the Service {name} must begin with a slash"
+            raise ValueError(msg)
+
+    def __str__(self) -> str:
+        return f"Service {qualified_name(self.namespace, self.name)}:{self.port}{self.path}"
+
+    @property
+    def host(self) -> str:
+        """The name that an API server expects in the serving certificate."""
+        return f"{self.name}.{self.namespace}.svc"
+
+    @property
+    def url(self) -> str:
+        """The URL under which pods reach it too."""
+        return f"https://{self.host}:{self.port}{self.path or '/'}"
+
+    @property
+    def fields(self) -> Mapping[tuple[str, ...], Any]:
+        """The leaves of ``clientConfig`` that say so."""
+        own = {"namespace": self.namespace, "name": self.name, "port": self.port}
+        return {("service", name): value for name, value in (own | ({"path": self.path} if self.path else {})).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL outside of the cluster, or on the API server's own host."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" or not parts.hostname:
+            msg = f"a webhook's URL must begin with https:// and have a host, unlike {parts.scheme}://{parts.hostname}"
+            raise ValueError(msg)
+        if parts.query or parts.fragment or parts.username is not None or parts.password is not None:
+            msg = f"the webhook's URL on {parts.hostname} must have no query, no fragment and no user"
+            raise ValueError(msg)
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def host(self) -> str:
+        """The name or IP address that an API server expects in the serving certificate."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        """The port that an API server connects to."""
+        return urlsplit(self.url).port or 443
+
+    @property
+    def fields(self) -> Mapping[tuple[str, ...], Any]:
+        """The leaves of ``clientConfig`` that say so."""
+        return {("url",): self.url}
+
+
+Address = Service | Url
+
+
+def address_of(client_config: Mapping[str, Any]) -> Address:
+    """Return the address that a ``clientConfig`` names.
+
+    Raises:
+        ValueError: it names none, or a malformed one.
+    """
+    url, service = client_config.get("url"), client_config.get("service")
+    if isinstance(url, str) and service is None:
+        return Url(url)
+    if isinstance(service, Mapping) and url is None:
+        return Service(
+            str(service.get("namespace") or ""),
+            str(service.get("name") or ""),
+            str(service.get("path") or ""),
+            int(service.get("port") or 443),
+        )
+    msg = "clientConfig needs exactly one of url and service"
+    raise ValueError(msg)
+
+
+def is_same_server(one: Address, other: Address) -> bool:
+    """Say whether two addresses are of one webhook, whatever their paths, and whatever port of a Service they name."""
+    if isinstance(one, Service) and isinstance(other, Service):
+        return (one.namespace, one.name) == (other.namespace, other.name)
+    if isinstance(one, Url) and isinstance(other, Url):
+        return (one.host, one.port) == (other.host, other.port)
+    return False
+
+
+def client_config(address: Address) -> dict[str, Any]:
+    """Return an address as a ``clientConfig`` has it, without a CA bundle."""
+    config: dict[str, Any] = {}
+    for (first, *rest), value in address.fields.items():
+        if rest:
+            config.setdefault(first, {})[rest[0]] = value
+        else:
+            config[first] = value
+    return config
+
+
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----\s*([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----")
+
+
+class BundleError(ValueError):
+    """The bytes are no CA bundle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Certificates (DER), each once, in order."""
+
+    certificates: tuple[bytes, ...] = ()
+
+    @classmethod
+    def of(cls, certificates: Iterable[bytes]) -> Bundle:
+        """Return the bundle of some certificates (DER); of equal ones the first counts."""
+        return cls(tuple(dict.fromkeys(certificates)))
+
+    @classmethod
+    def from_pem(cls, pem: bytes) -> Bundle:
+        """Read a PEM file; white space alone is an empty bundle.
+
+        Raises:
+            BundleError: the bundle is malformed.
+        """
+        found = cls.of(_blocks(pem))
+        if pem.strip() and not found:
+            message = "the CA bundle has no PEM block of the type CERTIFICATE"
+            raise BundleError(message)
+        return found
+
+    @classmethod
+    def from_base64(cls, text: str) -> Bundle:
+        """Read the ``caBundle`` of a CRD: PEM in base64.
+
+        Raises:
+            BundleError: the bundle is malformed.
+        """
+        try:
+            pem = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            message = "the CA bundle is no base64"
+            raise BundleError(message) from error
+        return cls.from_pem(pem)
+
+    @property
+    def pem(self) -> bytes:
+        """The bundle as PEM: the same bytes for the same certificates in the same order."""
+        return b"".join(ssl.DER_cert_to_PEM_cert(certificate).encode() for certificate in self.certificates)
+
+    @property
+    def base64(self) -> str:
+        """The bundle as the ``caBundle`` of a CRD."""
+        return base64.b64encode(self.pem).decode()
+
+    def __len__(self) -> int:
+        return len(self.certificates)
+
+    def __or__(self, other: Bundle) -> Bundle:
+        """Both: first ours in our order, then what ``other`` adds."""
+        return Bundle.of((*self.certificates, *other.certificates))
+
+    def __sub__(self, other: Bundle) -> Bundle:
+        """Ours without those of ``other``."""
+        return Bundle(tuple(each for each in self.certificates if each not in other.certificates))
+
+    def __and__(self, other: Bundle) -> Bundle:
+        """Ours that ``other`` has too."""
+        return Bundle(tuple(each for each in self.certificates if each in other.certificates))
+
+    def __ge__(self, other: Bundle) -> bool:
+        """Whether every certificate of ``other`` is one of ours."""
+        return not other - self
+
+    def matches(self, other: Bundle) -> bool:
+        """Say whether both have the same certificates, in any order."""
+        return self >= other >= self
+
+
+NO_BUNDLE = Bundle()
+"""No certificate; a CRD without a bundle is called with the API server's system roots."""
+
+
+def _blocks(pem: bytes) -> Iterator[bytes]:
+    for match in _BLOCK.finditer(pem):
+        try:
+            yield base64.b64decode(b"".join(match[1].split()), validate=True)
+        except binascii.Error as error:
+            message = "the CA bundle has a CERTIFICATE block that is no base64"
+            raise BundleError(message) from error

@@ -1,0 +1,367 @@
+"""What a webhook configuration still lacks: the one apply that is due, or none.
+
+A MutatingWebhookConfiguration or ValidatingWebhookConfiguration is installed where there is none, and from then on
+kept as a CRD's `spec.conversion` is: restow writes only what differs, and owns only what it wrote. Of a configuration
+that a chart installs that is `caBundle` alone.
+
+A field that another writer has set to another value stays as it is, and is reported: a shorter timeout or a narrower
+selector is meant. Only of address and CA bundle another *applier* is refused, as for CRDs: a webhook that is not found
+is worse than one that is not installed.
+
+The configuration of the step that restores stashes has one webhook per CRD, at the hub version (the storage version
+where no client ever sees the hub) with matchPolicy Equivalent, so that requests of all versions reach it, converted. A
+request at that version has lost no stash and does not call the webhook: migrations work while it is down.
+
+Sources: k8s.io/api `admissionregistration/v1` for what is a list by name (`webhooks`, `matchConditions`) and
+what is atomic (`rules`, `admissionReviewVersions`).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from restow.conversion.certificates.decide.clientconfig import (
+    NO_BUNDLE,
+    Address,
+    Bundle,
+    BundleError,
+    Service,
+    address_of,
+    client_config,
+    is_same_server,
+)
+from restow.conversion.certificates.decide.crd import injector_of
+from restow.conversion.certificates.decide.fieldmanagers import appliers, is_ours, owners, sole_owner
+from restow.conversion.errors import WiringRefused
+from restow.conversion.graph import Graph
+from restow.conversion.values import Json
+from restow.crds import Crd
+
+__all__ = [
+    "ConfigurationPlan",
+    "bundles_of",
+    "is_alone_ours",
+    "plan_configuration",
+    "stash_configuration",
+    "stash_name",
+]
+
+
+_CONFIG: Final = "f:clientConfig"
+_CA_BUNDLE: Final = (_CONFIG, "f:caBundle")
+_CONDITIONS: Final = "f:matchConditions"
+
+Document = Mapping[str, Any]
+Path = tuple[str, ...]
+"""A field of a webhook, as managedFields spell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationPlan:
+    """What is due for one webhook configuration.
+
+    Attributes:
+        calls: by what the API server will call the webhooks, to be tried before anything is written.
+        body: what to apply; None where nothing is due.
+        notes: what a person should know, each a sentence.
+        rivals: by what API servers call the webhooks of another installation of restow that it names now.
+        removes: whether certificates are taken out of a bundle.
+    """
+
+    calls: tuple[tuple[Address, Bundle], ...]
+    body: Json | None
+    notes: tuple[str, ...] = ()
+    rivals: tuple[tuple[Address, Bundle], ...] = ()
+    removes: bool = False
+
+
+def plan_configuration(
+    wanted: Document, live: Document | None, bundle: Bundle, dropped: Bundle = NO_BUNDLE
+) -> ConfigurationPlan:
+    """Compare a webhook configuration, as just read, with what it should say.
+
+    Args:
+        wanted: the document, each webhook with its address and without ``caBundle``.
+        live: as read; None where there is none.
+        bundle: certificates by which the webhook's own verifies.
+        dropped: certificates that must not be in any bundle more.
+
+    Raises:
+        Refused: it is refused.
+    """
+    found = _Found(live or {}, f"{wanted['kind']} {wanted['metadata']['name']}")
+    hooks = [_Hook(hook, found, bundle, dropped) for hook in wanted["webhooks"]]
+    superfluous = [name for name in found.hooks if found.is_ours(name) and name not in {hook.name for hook in hooks}]
+    notes = (*found.notes(), *(note for hook in hooks for note in hook.notes))
+    calls = tuple((hook.address, hook.bundle) for hook in hooks)
+    if live is not None and not superfluous and not any(hook.is_due for hook in hooks):
+        return ConfigurationPlan(calls, None, notes)
+    found.check({hook.name for hook in hooks})
+    for hook in hooks:
+        hook.check()
+    metadata = {"name": wanted["metadata"]["name"]}
+    if live is not None:
+        metadata |= {"uid": live["metadata"]["uid"], "resourceVersion": live["metadata"]["resourceVersion"]}
+    body = {
+        "apiVersion": wanted["apiVersion"],
+        "kind": wanted["kind"],
+        "metadata": metadata,
+        "webhooks": [hook.body for hook in hooks if hook.body is not None],
+    }
+    rivals = tuple(hook.rival for hook in hooks if hook.rival is not None)
+    return ConfigurationPlan(calls, body, notes, rivals, any(hook.removes for hook in hooks))
+
+
+def is_alone_ours(live: Document, server: Address) -> bool:
+    """Say whether restow alone wrote all webhooks of a configuration, and all are at this server."""
+    found = _Found(live, "")
+    addresses = map(_address, found.hooks.values())
+    return (
+        bool(found.hooks)
+        and all(address is not None and is_same_server(address, server) for address in addresses)
+        and all(sole_owner(found.entries, ("f:webhooks", _key(name))) for name in found.hooks)
+    )
+
+
+def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
+    """Return the bundles by which API servers verify this webhook, those that are ours to keep; unreadable ones empty.
+
+    Webhooks of other names, or at other addresses, are somebody else's.
+    """
+    found = _Found(live, "")
+    if found.injector:
+        return ()
+    addresses = {hook["name"]: address_of(hook["clientConfig"]) for hook in wanted["webhooks"]}
+    return tuple(
+        _bundle(hook.get("clientConfig") or {})[0]
+        for name, hook in found.hooks.items()
+        if name in addresses and _address(hook) == addresses[name]
+    )
+
+
+class _Found:
+    """A configuration as it was read; empty where there is none."""
+
+    def __init__(self, live: Document, name: str) -> None:
+        metadata = live.get("metadata") or {}
+        self.name = name
+        self.hooks: Mapping[str, Document] = {str(hook.get("name")): hook for hook in live.get("webhooks") or ()}
+        self.injector = injector_of(metadata.get("annotations") or {})
+        self.entries: Sequence[Document] = metadata.get("managedFields") or ()
+
+    def notes(self) -> Iterator[str]:
+        if self.injector:
+            yield f"{self.name} has the annotation {self.injector}: cert-manager writes its caBundle, restow does not"
+
+    def check(self, wanted: AbstractSet[str]) -> None:
+        """Raise Refused where all of its webhooks are somebody else's."""
+        if self.hooks and not any(name in wanted or self.is_ours(name) for name in self.hooks):
+            managers = owners(self.entries, ("f:webhooks",))
+            raise WiringRefused(
+                f"there is a {self.name} with other webhooks, written by {' and '.join(managers) or 'somebody else'}: "
+                "restow does not add its own; rename that one, or delete it"
+            )
+
+    def is_ours(self, hook: str) -> bool:
+        return is_ours(self.entries, ("f:webhooks", _key(hook)))
+
+
+class _Hook:
+    """One webhook of a configuration: what it should say, and what it says."""
+
+    def __init__(self, wanted: Document, found: _Found, bundle: Bundle, dropped: Bundle) -> None:
+        self.name: str = wanted["name"]
+        self.address = address_of(wanted["clientConfig"])
+        self._found = found
+        live = found.hooks.get(self.name) or {}
+        self._live = dict(_leaves(live))
+        present, self._problem = _bundle(live.get("clientConfig") or {})
+        self.bundle = present if found.injector else (present - dropped) | (bundle - dropped)
+        self.removes = not self.bundle >= present
+        self._present, self._names_another = present, self._other_server(_address(live) if live else None)
+        self._wanted = dict(_leaves(wanted))
+        if self.bundle and not found.injector:
+            self._wanted[_CA_BUNDLE] = self._live[_CA_BUNDLE] if present.matches(self.bundle) else self.bundle.base64
+        differing = [path for path, value in self._wanted.items() if self._live.get(path) != value]
+        self._foreign = {path: names for path in differing if (names := self._others(path))}
+        self._changes = [path for path in differing if path not in self._foreign]
+        # A url where a service is wanted, say.
+        self._stale = [
+            path for path in self._live if path[0] == _CONFIG and path != _CA_BUNDLE and path not in self._wanted
+        ]
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self._changes or self._stale)
+
+    @property
+    def rival(self) -> tuple[Address, Bundle] | None:
+        """By what API servers call the webhook of another restow, if it names one."""
+        if self._names_another is None or not self._owns_address(self._names_another):
+            return None
+        return self._names_another, self._present
+
+    @property
+    def notes(self) -> Iterator[str]:
+        if self._problem:
+            yield f"{self.name}: {self._problem}; it is replaced"
+        for path, names in self._foreign.items():
+            yield f"{self._spoken(path)} was set by {' and '.join(names)}, and stays"
+
+    @property
+    def body(self) -> Json | None:
+        """What of it is to be applied; None for nothing.
+
+        Of what somebody else set and we own too, what they set: left out, it would be removed.
+        """
+        values = self._wanted | {path: self._live[path] for path in self._foreign if path in self._live}
+        kept = {path: value for path, value in values.items() if path in self._changes or self._owns(path)}
+        return _assembled(self.name, kept) if kept else None
+
+    def check(self) -> None:
+        """Raise Refused where somebody else applies another address or bundle, or wrote the one of another server."""
+        for path in (*self._changes, *self._stale):
+            managers = appliers(self._found.entries, self._path(path))
+            if managers:
+                raise WiringRefused(
+                    f"{self._spoken(path)} is applied by {' and '.join(managers)} with another value: take it out of "
+                    "that manifest, or correct it there"
+                )
+        for path in self._stale:
+            if not sole_owner(self._found.entries, self._path(path)):
+                raise WiringRefused(
+                    f"{self._spoken(path)} is there, which restow did not write and does not remove: take it out first"
+                )
+        managers = owners(self._found.entries, self._path((_CONFIG,)))
+        if self._names_another is not None and managers and not self._owns_address(self._names_another):
+            raise WiringRefused(
+                f"the webhook {self.name} in the {self._found.name} is at {self._names_another}, as "
+                f"{' and '.join(managers)} wrote it: restow does not move it to {self.address}; correct it there, or "
+                "delete it"
+            )
+
+    def _other_server(self, live: Address | None) -> Address | None:
+        return None if live is None or is_same_server(live, self.address) else live
+
+    def _owns_address(self, live: Address) -> bool:
+        paths = ((_CONFIG, *(f"f:{name}" for name in path)) for path in live.fields)
+        return any(self._owns(path) for path in paths)
+
+    def _others(self, path: Path) -> tuple[str, ...]:
+        """Who else set a field that is not about finding the webhook."""
+        return () if path[0] == _CONFIG else owners(self._found.entries, self._path(path))
+
+    def _owns(self, path: Path) -> bool:
+        return is_ours(self._found.entries, self._path(path))
+
+    def _path(self, path: Path) -> Path:
+        return ("f:webhooks", _key(self.name), *path)
+
+    def _spoken(self, path: Path) -> str:
+        field = ".".join(name.removeprefix("f:") for name in path if name.startswith("f:"))
+        return f"{field} of the webhook {self.name} in the {self._found.name}"
+
+
+def _address(hook: Document) -> Address | None:
+    try:
+        return address_of(hook.get("clientConfig") or {})
+    except ValueError:
+        return None
+
+
+def _bundle(config: Document) -> tuple[Bundle, str]:
+    try:
+        return Bundle.from_base64(str(config.get("caBundle") or "")), ""
+    except BundleError as error:
+        return NO_BUNDLE, str(error)
+
+
+def _key(name: str) -> str:
+    """An item of a list by name."""
+    return f"k:{json.dumps({'name': name}, separators=(',', ':'))}"
+
+
+def _leaves(hook: Document) -> Iterator[tuple[Path, Any]]:
+    """The fields of a webhook: those of its address and its match conditions one by one, all others whole."""
+    for name, value in hook.items():
+        if name == "clientConfig":
+            yield from _below(value, (_CONFIG,))
+        elif name == "matchConditions":
+            yield from (((_CONDITIONS, _key(condition["name"])), condition) for condition in value or ())
+        else:
+            yield (f"f:{name}",), value
+
+
+def _below(node: Document, path: Path) -> Iterator[tuple[Path, Any]]:
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _below(value, (*path, f"f:{name}"))
+        else:
+            yield (*path, f"f:{name}"), value
+
+
+def _assembled(name: str, leaves: Mapping[Path, Any]) -> Json:
+    """A webhook of some of its fields."""
+    hook: Json = {"name": name}
+    for path, value in leaves.items():
+        if path[0] == _CONDITIONS:
+            hook.setdefault("matchConditions", []).append(value)
+            continue
+        node = hook
+        for part in path[:-1]:
+            node = node.setdefault(part.removeprefix("f:"), {})
+        node[path[-1].removeprefix("f:")] = value
+    return hook
+
+
+def stash_name(address: Address) -> str:
+    """Return the name of the configuration of a webhook's step: no other webhook of the cluster has it.
+
+    ``conversion-stash.SERVICE.NAMESPACE.svc``, or ``conversion-stash.HOST.PORT``; what no name may have becomes a dash.
+    """
+    if isinstance(address, Service):
+        return f"conversion-stash.{address.host}"
+    host = re.sub(r"[^a-z0-9.-]", "-", address.host).strip("-")
+    return f"conversion-stash.{host}.{address.port}"
+
+
+def stash_configuration(name: str, address: Address, graph: Graph, crds: Iterable[Crd]) -> Json:
+    """Return the MutatingWebhookConfiguration, without CA bundles.
+
+    Args:
+        name: of the object.
+        address: where the step is served.
+        graph: the conversions; CRDs that it does not know are left out.
+        crds: for their plurals and scopes.
+    """
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [_webhook(address, graph, crd) for crd in crds if (crd.group, crd.kind) in graph.kinds],
+    }
+
+
+def _webhook(address: Address, graph: Graph, crd: Crd) -> dict[str, Any]:
+    known = graph.kind(crd.group, crd.kind)
+    version = crd.storage.name if known.is_internal else known.hub
+    rule = {"apiGroups": [crd.group], "apiVersions": [version], "operations": ["UPDATE"], "resources": [crd.plural]}
+    condition = f"request.requestKind.version != '{version}'"
+    return {
+        "name": f"conversion-stash.{crd.name}",
+        "clientConfig": client_config(address),
+        "rules": [rule | {"scope": "Namespaced" if crd.namespaced else "Cluster"}],
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "timeoutSeconds": 10,
+        "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": "comes-from-another-version", "expression": condition}],
+    }

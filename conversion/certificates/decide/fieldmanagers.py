@@ -1,0 +1,82 @@
+"""Who manages which field of an object that names a webhook, read from its managedFields.
+
+Why it exists: restow owns only the fields that it has to write. What it owns once must stay in every later apply of
+it (a field that its only owner leaves out is removed by the server), and what somebody else applies must not be taken
+away: their next apply would conflict, or write back and forth.
+
+A path is spelled as managedFields spell it: ``("f:spec", "f:conversion", "f:strategy")``.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+__all__ = [
+    "FIELD_MANAGER",
+    "appliers",
+    "is_ours",
+    "last_writer",
+    "owners",
+    "sole_owner",
+]
+
+
+#: The field manager under which restow wires.
+FIELD_MANAGER: Final = "restow-wiring"
+
+FieldPath = tuple[str, ...]
+Entries = Sequence[Mapping[str, Any]]
+
+
+def is_ours(entries: Entries, path: FieldPath) -> bool:
+    """Say whether restow owns the field at a path, or one below it."""
+    return any(_is_own(entry) for entry in _owning(entries, path))
+
+
+def sole_owner(entries: Entries, path: FieldPath) -> bool:
+    """Say whether restow is the only one that owns the field: leaving it out of an apply then removes it."""
+    found = list(_owning(entries, path))
+    return bool(found) and all(_is_own(entry) for entry in found)
+
+
+def appliers(entries: Entries, path: FieldPath) -> tuple[str, ...]:
+    """Return the other managers that apply the field (server-side apply), and so mean to keep it as it is.
+
+    Managers of plain updates are left out: the server's own defaults count as the creator's update too.
+    """
+    return _names(entry for entry in _owning(entries, path) if entry.get("operation") == "Apply")
+
+
+def owners(entries: Entries, path: FieldPath) -> tuple[str, ...]:
+    """Return all other managers of the field, in whatever way they wrote it."""
+    return _names(_owning(entries, path))
+
+
+def last_writer(entries: Entries) -> str:
+    """Return the manager that wrote last, but for restow; empty if nothing tells.
+
+    It is a hint: who only removes a field leaves no entry.
+    """
+    others = [entry for entry in entries if not _is_own(entry) and entry.get("subresource") != "status"]
+    latest = max(others, key=lambda entry: str(entry.get("time") or ""), default={})
+    return str(latest.get("manager") or "")
+
+
+def _names(entries: Iterator[Mapping[str, Any]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(entry.get("manager") or "unknown") for entry in entries if not _is_own(entry)))
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    return entry.get("manager") == FIELD_MANAGER and entry.get("operation") == "Apply"
+
+
+def _owning(entries: Entries, path: FieldPath) -> Iterator[Mapping[str, Any]]:
+    for entry in entries:
+        node: Any = entry.get("fieldsV1") or {}
+        for name in path:
+            node = node.get(name) if isinstance(node, Mapping) else None
+        if node is not None:
+            yield entry

@@ -1,0 +1,310 @@
+"""Builds the text of a generated function: source lines, the tree of claimed paths, and the scopes of rules.
+
+- `SourceWriter` writes lines, indentation and fresh names, and holds the objects that the code refers to;
+- `PathNode` is a field in the tree of all claimed paths of both versions. What no rule claims keeps its place, so both
+  versions share one space of paths; a node may be a field of one version and an object of the other;
+- `LegBuilder` is one direction between a spoke and its hub, shared by all its scopes;
+- `ScopeBuilder` is one object, list item or map value under construction.
+
+Pure: writes text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from restow.conversion.fieldpath import Path, parse, shown
+from restow.conversion.rules.model import (
+    FROM_ROOT,
+    Constant,
+    Default,
+    Direction,
+    Rule,
+    Side,
+    claimed_paths,
+    read_steps,
+)
+from restow.crds import Schema
+from restow.crds.schema import schema_at
+
+__all__ = ["NOTHING_KEPT", "Claim", "LegBuilder", "PathNode", "ScopeBuilder", "SourceWriter"]
+
+
+_ODD = re.compile(r"[^A-Za-z0-9]")
+
+
+class SourceWriter:
+    """One function under construction. ``names`` become the globals of the generated code."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = dict(names)
+        self._lines: list[str] = []
+        self._depth = 0
+        self._count = 0
+
+    def __call__(self, line: str) -> None:
+        """Write a line at the present indentation."""
+        self._lines.append("    " * self._depth + line)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Write ``head`` and indent what follows; an empty block gets a ``pass``."""
+        self(head)
+        self._depth += 1
+        size = len(self._lines)
+        yield
+        if len(self._lines) == size:
+            self("pass")
+        self._depth -= 1
+
+    def fresh(self, stem: str, field: str = "") -> str:
+        """Return a name that is not in use; with ``field``, one that reminds of it."""
+        self._count += 1
+        return f"{stem}_{_ODD.sub('_', field)}_{self._count}" if field else f"{stem}{self._count}"
+
+    def constant(self, stem: str, value: Any) -> str:
+        """Return the name by which generated code refers to an object."""
+        for name, known in self.names.items():
+            if name.startswith(stem) and (known is value or (isinstance(value, frozenset) and known == value)):
+                return name
+        name = self.fresh(stem)
+        self.names[name] = value
+        return name
+
+    def literal(self, value: Any) -> str:
+        """Return the code of a JSON value; objects and lists are made anew each time that it runs."""
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{name!r}: {self.literal(child)}' for name, child in value.items())}}}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(self.literal, value))}]"
+        return repr(value) if isinstance(value, str | int | None) else self.constant("constant", value)
+
+    def position(self) -> int:
+        """Return where the next line will stand, for ``insert``."""
+        return len(self._lines)
+
+    def insert(self, position: int, line: str, depth: int) -> None:
+        """Write a line above what was written since ``position``."""
+        self._lines.insert(position, "    " * depth + line)
+
+    @property
+    def depth(self) -> int:
+        """The present indentation."""
+        return self._depth
+
+    @property
+    def source(self) -> str:
+        """The text so far."""
+        return "\n".join(self._lines) + "\n"
+
+
+#: A rule (by identity) and which of its paths is meant.
+Claim = tuple[Rule, int]
+
+
+@dataclass(slots=True, eq=False)
+class PathNode:
+    """A field. ``value`` names the generated variable of what was taken; ``new`` and ``old`` those of an object: the
+    copy that becomes the target's (None where there is none), and the source's own.
+    """
+
+    path: Path
+    children: dict[str, PathNode] = field(default_factory=dict)
+    take: Claim | None = None
+    put: Claim | None = None
+    value: str = ""
+    new: str = ""
+    old: str = ""
+
+    @property
+    def name(self) -> str:
+        """The field's name in its object."""
+        return self.path[-1]
+
+    @property
+    def address(self) -> str:
+        """How the stash and messages write the field."""
+        return shown(self.path)
+
+    @property
+    def objects(self) -> list[PathNode]:
+        """The objects in this one that fields are taken from or put into."""
+        return [child for child in self.children.values() if child.children]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether one rule reads and writes the field where it stands."""
+        if self.take is None or self.put is None or self.take[0] is not self.put[0]:
+            return False
+        return not isinstance(self.take[0], Constant | Default)
+
+    def reach(self, path: Path) -> PathNode:
+        """Return the node of a path below this one, made if need be."""
+        node = self
+        for name in path:
+            node = node.children.setdefault(name, PathNode((*node.path, name)))
+        return node
+
+    def walk(self) -> Iterator[PathNode]:
+        """Yield this node and all below it."""
+        yield self
+        for child in self.children.values():
+            yield from child.walk()
+
+
+#: The variable of a list item, and its key fields.
+Item = tuple[str, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class LegBuilder:
+    """The stage under construction; ``root`` is the variable of the whole source object.
+
+    ``items`` are the list items that the code being written stands in, outermost first.
+    """
+
+    writer: SourceWriter
+    direction: Direction
+    root: str
+    items: list[Item] = field(default_factory=list)
+    _start: int = 0
+    _depth: int = 0
+    _reads: dict[Any, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._start, self._depth = self.writer.position(), self.writer.depth
+
+    @property
+    def source_side(self) -> Side:
+        """The side that is read."""
+        return "spoke" if self.direction == "up" else "hub"
+
+    @property
+    def target_side(self) -> Side:
+        """The side that is written."""
+        return "hub" if self.direction == "up" else "spoke"
+
+    def reads(self, texts: Sequence[str], scope: str) -> str:
+        """Return the further arguments of an author's function, as code; reads from the root are made once."""
+        if self.direction == "up":
+            return ""
+        arguments = []
+        for text in texts:
+            if not text.startswith(FROM_ROOT):
+                arguments.append(f"DIG({scope}, {parse(text)!r})")
+                continue
+            steps = read_steps(text)
+            items = self.items[: len(steps) - 1]
+            name = self._read_once(steps, tuple(keys for _, keys in items))
+            found = "".join(f"({item}, {keys!r}), " for item, keys in items)
+            arguments.append(f"FOUND({name}, ({found}))" if items else name)
+        return "".join(f", {argument}" for argument in arguments)
+
+    def _read_once(self, steps: tuple[Path, ...], keys: tuple[tuple[str, ...], ...]) -> str:
+        if (steps, keys) not in self._reads:
+            name = self._reads[steps, keys] = self.writer.fresh("read")
+            read = f"INDEXED({self.root}, {steps!r}, {keys!r})" if keys else f"DIG({self.root}, {steps[0]!r})"
+            self.writer.insert(self._start, f"{name} = {read}", self._depth)
+        return self._reads[steps, keys]
+
+
+#: The variable of what the stash has, where the code is written for objects without one.
+NOTHING_KEPT: Final = "None"
+
+
+@dataclass(slots=True, kw_only=True)
+class ScopeBuilder:
+    """One scope: its tree of fields, its schemas, and the variables of what the stash has and what gets lost.
+
+    ``carried`` has, by path, the condition that the way back brings that field of the source, whatever is implied.
+    ``later`` writes what goes to the stash; it is called when it is known which objects the target has.
+    """
+
+    stage: LegBuilder
+    root: PathNode
+    kept: str
+    lost: str
+    source_schema: Schema | None
+    target_schema: Schema | None
+    carried: dict[Path, str] = field(default_factory=dict)
+    later: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def writer(self) -> SourceWriter:
+        """Where the code goes."""
+        return self.stage.writer
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether the code is for objects that may have a stash."""
+        return self.kept != NOTHING_KEPT
+
+    def takes(self, rule: Rule) -> list[PathNode]:
+        """Return the fields of the source that a rule claims."""
+        return [self.root.reach(path) for path in claimed_paths(rule, self.stage.source_side)]
+
+    def puts(self, rule: Rule) -> list[PathNode]:
+        """Return the fields of the target that a rule claims."""
+        return [self.root.reach(path) for path in claimed_paths(rule, self.stage.target_side)]
+
+    def parent(self, node: PathNode) -> PathNode:
+        """Return the object around a field."""
+        return self.root.reach(node.path[:-1])
+
+    def lose(self, address: str, entry: str) -> None:
+        """Write that something goes to the stash."""
+        with self.writer.block(f"if {self.lost} is None:"):
+            self.writer(f"{self.lost} = {{}}")
+        self.writer(f"{self.lost}[{address!r}] = {entry}")
+
+    def lose_later(self, node: PathNode, value: str, around: str) -> None:
+        """Write, at the end, that a value of the source goes to the stash if there is one.
+
+        ``around`` is the code of a tuple: are the objects around it in the target? (``ObjectPresence.shown_after``)
+        """
+        self.later.append(partial(self._lose_present, node.address, value, around))
+
+    def _lose_present(self, address: str, value: str, around: str) -> None:
+        with self.writer.block(f"if {value} is not A:"):
+            self.lose(address, f"LEAF({value}, {around})")
+
+    def put(self, node: PathNode, value: str) -> None:
+        """Write that a value goes to a place of the target; the object around it is made if need be."""
+        parent = self.parent(node)
+        self.ensure(parent)
+        self.writer(f"{parent.new}[{node.name!r}] = {value}")
+
+    def put_present(self, node: PathNode, value: str) -> None:
+        """Write that a value goes to its place if there is one, and that the place is empty if not."""
+        with self.writer.block(f"if {value} is not A:"):
+            self.put(node, value)
+        if node.in_place and value != node.value:
+            with self.writer.block(f"elif {node.value} is not A:"):
+                self.writer(f"del {self.parent(node).new}[{node.name!r}]")
+
+    def ensure(self, node: PathNode) -> None:
+        """Write that an object of the target is there."""
+        if node is not self.root:
+            with self.writer.block(f"if {node.new} is None:"):
+                self.writer(f"{node.new} = {{}}")
+
+    def schema_of(self, node: PathNode) -> str:
+        """Return the name of the target's schema of a field."""
+        return self.writer.constant("schema", schema_at(self.target_schema, node.path))
+
+    @staticmethod
+    def is_required(schema: Schema | None, node: PathNode) -> bool:
+        """Say whether the schema requires the field at the node of the object around it."""
+        around = schema_at(schema, node.path[:-1])
+        return around is not None and node.name in around.required
+
+    def is_one_sided(self, node: PathNode) -> bool:
+        """Say whether only one of the versions declares the field at the node; False if a schema is unknown."""
+        if self.source_schema is None or self.target_schema is None:
+            return False
+        return (schema_at(self.source_schema, node.path) is None) != (schema_at(self.target_schema, node.path) is None)

@@ -1,0 +1,374 @@
+"""Generates the code of fields: moved or computed ones, implied ones, and undeclared ones that are in the way.
+
+- `LeafFields`: rules over single fields and groups of leaves;
+- `ImpliedFields`: constants and defaults. A value that is there, or that the stash has, comes first; then, when all
+  else is put, implied fields go into the objects that are there. A field goes to the stash unless the way back implies
+  it as it was;
+- `UndeclaredFields`: an undeclared field at a path where a rule puts something is taken out first, goes to the stash,
+  and comes back when the field that took its place is taken again.
+
+Pure: writes text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWriter
+from restow.conversion.compile.lens import LensStep
+from restow.conversion.compile.parents import ObjectPresence
+from restow.conversion.fieldpath import pointer, starts_with
+from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule
+
+__all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]
+
+
+@dataclass(slots=True)
+class LeafFields:
+    """Writes these rules for one scope."""
+
+    frame: ScopeBuilder
+    presence: ObjectPresence
+
+    def write_move(self, rule: Move) -> None:
+        """Write that a value goes from one place to the other."""
+        (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
+        self.frame.carried[take.path] = f"{take.value} is not A"
+        self.frame.put_present(put, take.value)
+
+    def write_private(self, rule: Private) -> None:
+        """Write that a field without a counterpart goes to the stash, or comes back from it, unless it is dropped."""
+        if rule.acknowledge is not None:
+            return
+        for node in self.frame.takes(rule):
+            self.frame.carried[node.path] = f"{node.value} is not A"
+            self.frame.lose_later(node, node.value, self._around_after(node))
+        for node in self.frame.puts(rule):
+            self.restore(node)
+
+    def restore(self, node: PathNode) -> None:
+        """Write that a field comes back from the stash."""
+        if self.frame.has_kept:
+            entry = self.recalled(node)
+            with self._writer.block(f"if {entry} is not None and 'is' in {entry}:"):
+                self.frame.put(node, f"{entry}['is']")
+
+    def recalled(self, node: PathNode) -> str:
+        """Write that what the stash has for a field of the target is read; return the variable, None if it is void."""
+        entry = self._writer.fresh("entry")
+        around = self.presence.shown_before(self.frame.parent(node))
+        self._writer(f"{entry} = None")
+        with self._writer.block(f"if {self.frame.kept}:"):
+            self._writer(f"{entry} = KEPT_LEAF({self.frame.kept}, {node.address!r}, {self.frame.schema_of(node)})")
+            with self._writer.block(f"if {entry} is not None and not IS_SHOWN({entry}, {around}):"):
+                self._writer(f"{entry} = None")
+        return entry
+
+    def write_lens(self, rule: Lens) -> None:
+        """Write that functions convert a group of leaves, by a shortcut where nothing can be lost."""
+        takes, puts = self.frame.takes(rule), self.frame.puts(rule)
+        value, target, entry = self._packed(rule, takes), self._writer.fresh("t"), self._writer.fresh("entry")
+        direction = self.frame.stage.direction
+        step = LensStep.of(
+            rule, direction, tuple(node.path for node in puts), self.frame.target_schema, puts[0].address
+        )
+        self.frame.carried |= {
+            node.path: f"{node.value if step.inverse is not None else target} is not A" for node in takes
+        }
+        self._writer(f"{entry} = None")
+        unless = f" and not {self.frame.kept}" if self.frame.has_kept else ""
+        with self._writer.block(f"if {value} is A{unless}:"):
+            self._writer(f"{target} = A")
+        fast = self._fast(rule, value, target)
+        if fast:
+            condition, line = fast
+            with self._writer.block(f"elif {condition}{unless}:"):
+                self._writer(line)
+        with self._writer.block("else:"):
+            self._call(rule, step, takes[0], puts[0], value, target, entry)
+        self._put_all(step, puts, target)
+        self.frame.later.append(partial(self._lose_entry, takes[0], entry))
+
+    def _lose_entry(self, node: PathNode, entry: str) -> None:
+        with self._writer.block(f"if {entry} is not None:"):
+            guarded = f"WITH_GONE({entry}, {self._around_after(node)})"
+            self.frame.lose(node.address, f"{entry} if 'shown' in {entry} else {guarded}")
+
+    def _put_all(self, step: LensStep, puts: list[PathNode], target: str) -> None:
+        if step.gives == "value":
+            self.frame.put_present(puts[0], target)
+            return
+        names = [self._writer.fresh("t") for _ in puts]
+        if step.gives == "leaves":
+            with self._writer.block(f"if {target} is A:"):
+                self._writer(f"{' = '.join(names)} = A")
+            with self._writer.block("else:"):
+                for name, leaf in zip(names, step.leaves, strict=True):
+                    self._writer(f"{name} = {target}.get({leaf!r}, A)")
+        else:
+            self._writer(f"{', '.join(names)}, = {self._writer.constant('unpacked', step.unpacked)}({target})")
+        for node, name in zip(puts, names, strict=True):
+            self.frame.put_present(node, name)
+
+    def _packed(self, rule: Lens, takes: list[PathNode]) -> str:
+        packing = rule.packing(self.frame.stage.source_side)
+        if packing == "value":
+            return takes[0].value
+        value = self._writer.fresh("v")
+        if packing == "tree":
+            where = tuple(node.path for node in takes)
+            self._writer(f"{value} = TREE({where!r}, {', '.join(node.value for node in takes)})")
+            return value
+        self._writer(f"{value} = {{}}")
+        for leaf, node in zip(rule.claims(self.frame.stage.source_side), takes, strict=True):
+            with self._writer.block(f"if {node.value} is not A:"):
+                self._writer(f"{value}[{leaf!r}] = {node.value}")
+        with self._writer.block(f"if not {value}:"):
+            self._writer(f"{value} = A")
+        return value
+
+    def _fast(self, rule: Lens, value: str, target: str) -> tuple[str, str] | None:
+        if rule.exact is not None:
+            table = self._writer.constant("table", rule.exact[self.frame.stage.direction])
+            return f"{value}.__class__ is str and ({target} := {table}.get({value})) is not None", "pass"
+        if rule.singleton == self.frame.stage.target_side:
+            return f"{value} is not None", f"{target} = [{value}]"
+        if rule.singleton == self.frame.stage.source_side:
+            one = f"isinstance({value}, list) and len({value}) == 1 and {value}[0] is not None"
+            return one, f"{target} = {value}[0]"
+        return None
+
+    def _call(
+        self, rule: Lens, step: LensStep, place: PathNode, put: PathNode, value: str, target: str, entry: str
+    ) -> None:
+        """Call the functions right away where the stash has no say; ``LensStep`` does what is left."""
+        w = self._writer
+        name, forward = w.constant("step", step), w.constant("function", step.forward)
+        with w.block("try:"):
+            reads = self.frame.stage.reads(rule.reads, self.frame.root.old)
+            if self.frame.has_kept:
+                around = self.presence.shown_before(self.frame.parent(put))
+                w(f"{target}, {entry} = {name}({value}, {self.frame.kept}, {around}{reads})")
+            else:
+                w(f"{target} = {forward}({value}{reads})")
+                if step.gives != "value":
+                    w(f"{target} = {w.constant('checked', step.checked)}({target})")
+                if step.inverse is not None:
+                    inverse = w.constant("function", step.inverse)
+                    with w.block(f"if {target} is A or not SAME({inverse}({target}), {value}):"):
+                        w(f"{target}, {entry} = {name}({value}, None, (){reads})")
+        with w.block("except (Exception, SystemExit) as error:"):
+            w(f"raise FAILURE(error, {rule.label!r}, {pointer(place.path)!r})")
+
+    @property
+    def _writer(self) -> SourceWriter:
+        return self.frame.writer
+
+    def _around_after(self, node: PathNode) -> str:
+        return self.presence.shown_after(self.frame.parent(node))
+
+
+@dataclass(slots=True)
+class _Put:
+    """A field to be implied: the place, the code of its value, and the variable that says that it was settled."""
+
+    node: PathNode
+    value: str
+    is_said: str
+
+
+@dataclass(slots=True)
+class _Take:
+    """A field that the way back may imply: the place, its value, and the condition that the target says nothing."""
+
+    node: PathNode
+    value: Any
+    is_silent: str
+
+
+@dataclass(slots=True)
+class ImpliedFields:
+    """Writes these rules for one scope."""
+
+    frame: ScopeBuilder
+    presence: ObjectPresence
+    leaves: LeafFields
+    _puts: list[_Put] = field(default_factory=list)
+    _takes: list[_Take] = field(default_factory=list)
+
+    def observe(self, rules: Sequence[Rule]) -> None:
+        """Write down what has to be known of the source before anything is put."""
+        implied = [rule for rule in rules if isinstance(rule, Constant | Default)]
+        self.presence.observe(self.frame.parent(node) for rule in implied for node in self.frame.takes(rule))
+
+    def write_constant(self, rule: Constant) -> None:
+        """Write that an implied field goes, or what the stash says of one that may be implied."""
+        value = self.frame.writer.literal(rule.value)
+        for node in self.frame.takes(rule):
+            self._takes.append(_Take(node, rule.value, "True"))
+            self.frame.carried[node.path] = f"not ({node.value} is A or {self._is(node.value, rule.value)})"
+        for node in self.frame.puts(rule):
+            entry = self.leaves.recalled(node) if self.frame.has_kept else None
+            if entry:
+                with self.frame.writer.block(f"if {entry} is not None and 'is' in {entry}:"):
+                    self.frame.put(node, f"{entry}['is']")
+            self._puts.append(_Put(node, value, f"{entry} is not None" if entry else "False"))
+
+    def write_default(self, rule: Default) -> None:
+        """Write that a value that is said goes up and down, but for the default going down."""
+        (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
+        w, value, target = self.frame.writer, self.frame.writer.literal(rule.value), self.frame.writer.fresh("t")
+        entry = self.leaves.recalled(put) if self.frame.has_kept else None
+        if self.frame.stage.direction == "up":
+            w(f"{target} = {take.value}")
+            if entry:
+                said = self._is(f"{entry}['is']", rule.value)
+                with w.block(f"if {entry} is not None and {target} is A and 'is' in {entry} and {said}:"):
+                    w(f"{target} = {value}")
+            self.frame.carried[take.path] = f"{take.value} is not A"
+            self._puts.append(_Put(put, value, f"({target} is not A{f' or {entry} is not None' if entry else ''})"))
+            self.frame.later.append(partial(self._lose_spelled_out, rule, take))
+        else:
+            w(f"{target} = A if {self._is(take.value, rule.value)} else {take.value}")
+            if entry:
+                said = f"'is' in {entry} and SAME({entry}['is'], {take.value})"
+                with w.block(f"if {entry} is not None and {said}:"):
+                    w(f"{target} = {take.value}")
+            self.frame.carried[take.path] = f"{target} is not A"
+            self._takes.append(_Take(take, rule.value, f"{target} is A"))
+        self.frame.put_present(put, target)
+
+    def write_rest(self) -> None:
+        """Write that what nobody has said is implied, in the objects that are there by now."""
+        w = self.frame.writer
+        there: dict[str, str] = {}
+        for parent in [self.frame.parent(put.node) for put in self._puts]:
+            if parent is not self.frame.root and parent.address not in there:
+                there[parent.address] = w.fresh("there")
+                w(f"{there[parent.address]} = {self.presence.is_there(parent)}")
+        for put in self._puts:
+            parent = self.frame.parent(put.node)
+            is_there = f" and {there[parent.address]}" if parent is not self.frame.root else ""
+            with w.block(f"if not {put.is_said}{is_there}:"):
+                self.frame.put(put.node, put.value)
+
+    def lose(self) -> None:
+        """Write, at the end, that what the way back would not imply as it was goes to the stash."""
+        w = self.frame.writer
+        there: dict[str, str] = {}
+        for parent in [self.frame.parent(take.node) for take in self._takes]:
+            if parent is not self.frame.root and parent.address not in there:
+                there[parent.address] = w.fresh("there")
+                w(f"{there[parent.address]} = {self.presence.will_be_there(parent)}")
+        for take in self._takes:
+            parent = self.frame.parent(take.node)
+            implied = self._is(take.node.value, take.value)
+            condition = f"not {implied}"
+            if parent is not self.frame.root:
+                is_there = there[parent.address]
+                absent = f"{is_there} or {self._is_said(parent)}"
+                said = f"({absent}) if {take.node.value} is A else not ({is_there} and {implied})"
+                condition = f"isinstance({parent.old}, dict) and ({said})"
+            with w.block(f"if {take.is_silent} and {condition}:"):
+                self.frame.lose(take.node.address, f"LEAF({take.node.value}, {self.presence.shown_after(parent)})")
+
+    def _is_said(self, parent: PathNode) -> str:
+        """Return the condition that the stash will say something of a field in an object not there otherwise."""
+        within = [take.node.value for take in self._takes if starts_with(take.node.path, parent.path)]
+        return f"({' or '.join(f'{value} is not A' for value in within)})"
+
+    def _lose_spelled_out(self, rule: Default, take: PathNode) -> None:
+        """Write that a default that was spelled out goes to the stash: the way back leaves it out."""
+        with self.frame.writer.block(f"if {self._is(take.value, rule.value)}:"):
+            around = self.presence.shown_after(self.frame.parent(take))
+            self.frame.lose(take.address, f"LEAF({take.value}, {around})")
+
+    def _is(self, variable: str, value: Any) -> str:
+        """Return the condition that a variable is this value, as JSON means it."""
+        if value is None or isinstance(value, bool):
+            return f"{variable} is {value}"
+        literal = self.frame.writer.literal(value)
+        return f"{variable} == {literal}" if isinstance(value, str) else f"SAME({variable}, {literal})"
+
+
+@dataclass(slots=True)
+class UndeclaredFields:
+    """Writes this for one scope."""
+
+    frame: ScopeBuilder
+    presence: ObjectPresence
+    leaves: LeafFields
+
+    def clear(self, node: PathNode) -> None:
+        """Write that it is taken out, below ``node``."""
+        for child in node.children.values():
+            if child.put and not child.take:
+                value = self._writer.fresh("v", child.name)
+                if child.children:
+                    self._clear_object(node, child, value)
+                    around = self.presence.shown_after(child)
+                else:
+                    there = f" if {node.new} is not None else A" if node is not self.frame.root else ""
+                    self._writer(f"{value} = {node.new}.pop({child.name!r}, A){there}")
+                    around = self.presence.shown_after(node)
+                self.frame.carried[child.path] = f"{value} is not A"
+                self.frame.lose_later(child, value, around)
+            elif child.children and child.take is None:
+                self.clear(child)
+
+    def _clear_object(self, node: PathNode, child: PathNode, value: str) -> None:
+        """Write that what is left of an object is taken out; nothing, if all of it was taken."""
+        self._tie(child)
+        with self._writer.block(f"if {child.old} is A:"):
+            self._writer(f"{value} = A")
+        with self._writer.block("else:"):
+            self._writer(f"del {node.new}[{child.name!r}]")
+            self._writer(f"{value} = {child.old} if {child.new} is None else {child.new}")
+            with self._writer.block(f"if not {value} and {child.old} and {child.new} is not None:"):
+                self._writer(f"{value} = A")
+
+    def _tie(self, node: PathNode) -> None:
+        for child in node.objects:
+            self._tie(child)
+            with self._writer.block(f"if {child.new}:"):
+                self._writer(f"{node.new}[{child.name!r}] = {child.new}")
+            with self._writer.block(f"elif {child.old} and {child.new} is not None:"):
+                self._writer(f"del {node.new}[{child.name!r}]")
+
+    def restore(self) -> None:
+        """Write that it comes back where the field in its place has been taken."""
+        for node in self.frame.root.walk() if self.frame.has_kept else ():
+            if node.take is None or node.put is not None:
+                continue
+            if not node.children:
+                self.leaves.restore(node)
+                continue
+            entry = self._writer.fresh("entry")
+            arguments = f"{self.frame.kept}, {node.address!r}, {self.frame.schema_of(node)}"
+            self._writer(f"{entry} = KEPT_LEAF({arguments})")
+            shown = f"IS_SHOWN({entry}, {self.presence.shown_before(node)})"
+            with self._writer.block(f"if {entry} is not None and 'is' in {entry} and {shown}:"):
+                self._restore_object(node, f"{entry}['is']")
+
+    def _restore_object(self, node: PathNode, value: str) -> None:
+        with self._writer.block(f"if isinstance({value}, dict):"):
+            self._merge(node, value)
+            with self._writer.block(f"if not {node.new}:"):
+                self.frame.put(node, "{}")
+        with self._writer.block(f"elif {node.new} is None:"):
+            self.frame.put(node, value)
+
+    def _merge(self, node: PathNode, value: str) -> None:
+        self._writer(f"{node.new} = {{**{value}, **({node.new} or {{}})}}")
+        for child in node.objects:
+            inner = self._writer.fresh("inner")
+            self._writer(f"{inner} = {value}.get({child.name!r})")
+            with self._writer.block(f"if isinstance({inner}, dict):"):
+                self._merge(child, inner)
+
+    @property
+    def _writer(self) -> SourceWriter:
+        return self.frame.writer

@@ -1,0 +1,241 @@
+"""Checks of rules without any schema, and the collector of what they find.
+
+Freezing reports all diagnostics of a spoke at once. The checks: paths, ownership of metadata, two writers of one field,
+reads, and the keys of lists, which are filled in from the schema where an author left them out, and which no rule may
+change.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, get_args
+
+from restow.conversion.errors import Diagnostic
+from restow.conversion.fieldpath import Path, PathError, parse, shown, starts_with
+from restow.conversion.rules.model import (
+    FROM_ROOT,
+    Constant,
+    Default,
+    Lens,
+    Loses,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    Side,
+    read_steps,
+)
+from restow.conversion.values import is_json
+from restow.crds import Schema
+from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.schema import schema_at
+
+__all__ = [
+    "DiagnosticCollector",
+    "check_keys",
+    "check_rules",
+    "with_keys",
+]
+
+
+@dataclass(slots=True)
+class DiagnosticCollector:
+    """The diagnostics of one kind's spoke, and where in its two versions one is looking."""
+
+    kind: str
+    spoke: str
+    hub: str
+    places: dict[Side, str] = field(default_factory=lambda: {"spoke": ROOT, "hub": ROOT})
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def version(self, side: Side) -> str:
+        """Return the name of that side's version."""
+        return self.spoke if side == "spoke" else self.hub
+
+    def place(self, side: Side, path: Path) -> str:
+        """Return a path of that side as it is shown."""
+        return shown(path, self.places[side])
+
+    def add(self, side: Side, path: Path, problem: str, fix: str) -> None:
+        """Report a defect of a field."""
+        self.say(side, self.place(side, path), problem, fix)
+
+    def say(self, side: Side, place: str, problem: str, fix: str) -> None:
+        """Report a defect at a place that is written already."""
+        self.found.append(Diagnostic(self.kind, self.version(side), place, problem, fix))
+
+    def below(self, spoke: str, hub: str) -> DiagnosticCollector:
+        """Return findings that report to the same list, for places below these two."""
+        return replace(self, places={"spoke": spoke, "hub": hub})
+
+
+def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
+    """Report rules that change what tells the items of their list apart."""
+    for inner in rule.rules:
+        for key in rule.keys or ():
+            if isinstance(inner, Rule) and not isinstance(inner, Move) and key in inner.hub:
+                place = items_path(findings.place("hub", parse(rule.hub[0])))
+                problem = f"{inner.label} changes the key {key} that tells the items apart"
+                findings.say("hub", place, problem, "A key can be renamed, nothing else")
+
+
+def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:
+    """Return the rules with every ``each`` knowing the hub's list-map keys; without a schema it has none."""
+    return tuple(_with_keys(rule, hub) if isinstance(rule, ScopedRules) else rule for rule in rules)
+
+
+def _with_keys(rule: ScopedRules, hub: Schema | None) -> ScopedRules:
+    schema = schema_at(hub, parse(rule.hub[0]))
+    keys = rule.keys
+    inner = schema
+    if rule.container == "list":
+        inner = None if schema is None else schema.items
+        if keys is None:
+            keys = () if schema is None else schema.list_keys
+    elif rule.container == "map":
+        inner = None if schema is None else schema.values
+    return replace(rule, keys=keys, rules=with_keys(rule.rules, inner))
+
+
+_SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
+_OPEN_METADATA: Final = ("labels", "annotations")
+_LABEL_PATH_LENGTH: Final = 3
+
+
+def check_rules(rules: Sequence[Rule], findings: DiagnosticCollector, *, stash_key: str) -> tuple[Rule, ...]:
+    """Report what is wrong with the rules of a spoke; return those that can be looked into further."""
+    return _check_scope(rules, findings, stash_key=stash_key, is_root=True, lists=0)
+
+
+def _check_scope(
+    rules: Sequence[Rule], findings: DiagnosticCollector, *, stash_key: str, is_root: bool, lists: int
+) -> tuple[Rule, ...]:
+    claims: dict[Side, list[tuple[Path, Rule]]] = {"spoke": [], "hub": []}
+    usable: list[Rule] = []
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            fix = "Use the constructors of restow.conversion.rules"
+            findings.add("spoke", (), f"a {type(rule).__name__} is no rule", fix)
+            continue
+        parsed = [(side, _parsed(text, side, rule, findings)) for side in _SIDES for text in rule.claims(side)]
+        for side, path in parsed:
+            if path is not None:
+                _check_metadata(path, side, rule, findings, stash_key=stash_key, is_root=is_root)
+                _check_overlap(path, side, rule, claims[side], findings)
+                claims[side].append((path, rule))
+        if not all(path for _, path in parsed) or not _check_rule(rule, findings, lists):
+            continue
+        usable.append(_check_inner(rule, findings, stash_key, lists) if isinstance(rule, ScopedRules) else rule)
+    return tuple(usable)
+
+
+def _parsed(text: str, side: Side, rule: Rule, findings: DiagnosticCollector) -> Path | None:
+    try:
+        return parse(text)
+    except PathError as error:
+        findings.say(side, findings.places[side], f"{rule.label}: {error}", "Name the field from the object's root on")
+        return None
+
+
+def _check_metadata(
+    path: Path, side: Side, rule: Rule, findings: DiagnosticCollector, *, stash_key: str, is_root: bool
+) -> None:
+    if not is_root or path[0] not in ("apiVersion", "kind", "metadata"):
+        return
+    if len(path) == _LABEL_PATH_LENGTH and path[1] in _OPEN_METADATA and path[2] != stash_key:
+        return
+    findings.add(
+        side,
+        path,
+        f"{rule.label} claims what belongs to the API server",
+        'Of metadata, only single labels and annotations can be converted: metadata.annotations["example.dev/x"]',
+    )
+
+
+def _check_overlap(
+    path: Path, side: Side, rule: Rule, claims: Sequence[tuple[Path, Rule]], findings: DiagnosticCollector
+) -> None:
+    for other, owner in claims:
+        if starts_with(path, other) or starts_with(other, path):
+            findings.add(
+                side,
+                path,
+                f"both {owner.label} and {rule.label} claim it",
+                "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter",
+            )
+            return
+
+
+def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
+    """Report what is wrong with one rule by itself; say whether it claims what its kind has to claim."""
+    match rule:
+        case Move(name="rename") if parse(rule.spoke[0])[:-1] != parse(rule.hub[0])[:-1]:
+            findings.add("spoke", parse(rule.spoke[0]), f"{rule.label} names another object", "Use rules.move")
+        case Lens():
+            _check_functions({"up": rule.up, "down": rule.down, "merge": rule.merge}, rule, findings)
+            if rule.loses not in get_args(Loses):
+                fix = f"Say one of {', '.join(map(repr, get_args(Loses)))}"
+                findings.add("spoke", (), f"{rule.label} has loses={rule.loses!r}", fix)
+            if not rule.spoke or not rule.hub:
+                findings.add("spoke", (), f"{rule.label} claims nothing on one side", "Use rules.stash or rules.drop")
+                return False
+            if rule.reads and rule.loses not in ("down", "both"):
+                problem = f"{rule.label} reads other fields, so its inverse cannot check it going up"
+                findings.add("spoke", (), problem, 'Say loses="down"')
+            _check_reads(rule.reads, rule, findings, lists)
+        case Private() | Constant():
+            if len(rule.spoke) + len(rule.hub) != 1:
+                problem = f"{rule.label} must name one field of one side"
+                findings.add("spoke", (), problem, "Give the spoke's path, or hub=")
+                return False
+            if isinstance(rule, Private) and rule.acknowledge is not None and not rule.acknowledge.strip():
+                findings.add("spoke", (), f"{rule.label} does not say why the loss is none", "Fill in acknowledge=")
+            _check_json(rule, findings)
+        case Default():
+            _check_json(rule, findings)
+        case ScopedRules():
+            _check_functions({"hide": rule.hide, "merge": rule.merge}, rule, findings)
+            _check_reads(rule.reads, rule, findings, lists + (rule.container == "list"))
+            check_keys(rule, findings)
+    return True
+
+
+def _check_functions(functions: Mapping[str, Any], rule: Rule, findings: DiagnosticCollector) -> None:
+    for name, function in functions.items():
+        if not (function is None and name in ("merge", "hide")) and not callable(function):
+            problem = f"{rule.label} has a {type(function).__name__} for {name}="
+            findings.add("spoke", (), problem, "Give a function")
+
+
+def _check_json(rule: Rule, findings: DiagnosticCollector) -> None:
+    if isinstance(rule, Constant | Default) and not is_json(rule.value):
+        side: Side = "hub" if rule.hub else "spoke"
+        findings.add(
+            side, parse(rule.claims(side)[0]), f"{rule.label} has a value that is no JSON", "Give a JSON value"
+        )
+
+
+def _check_reads(reads: Sequence[str], rule: Rule, findings: DiagnosticCollector, lists: int) -> None:
+    for text in reads:
+        try:
+            steps = read_steps(text) if text.startswith(FROM_ROOT) else (parse(text),)
+        except PathError as error:
+            findings.say("hub", findings.places["hub"], f"{rule.label}: {error}", "Name the field to be read")
+            continue
+        if len(steps) > lists + 1:
+            problem = f"{rule.label} reads {text}, and stands in {lists} lists only"
+            findings.say("hub", findings.places["hub"], problem, "Write as many [] as there are each(…) around it")
+
+
+def _check_inner(rule: ScopedRules, findings: DiagnosticCollector, stash_key: str, lists: int) -> ScopedRules:
+    places = [findings.place("spoke", parse(rule.spoke[0])), findings.place("hub", parse(rule.hub[0]))]
+    if rule.container == "list":
+        places = [items_path(place) for place in places]
+    elif rule.container == "map":
+        places = [values_path(place) for place in places]
+    lists += rule.container == "list"
+    inner = _check_scope(rule.rules, findings.below(*places), stash_key=stash_key, is_root=False, lists=lists)
+    return replace(rule, rules=inner)

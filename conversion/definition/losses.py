@@ -1,0 +1,111 @@
+"""What each rule of a kind may lose, and what becomes of it: the lossless report of a frozen graph.
+
+What is kept goes to the stash, so that the way back has it; only what a rule drops is gone.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from restow.conversion.fieldpath import parse
+from restow.conversion.graph import KindGraph
+from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, ScopedRules, Side
+from restow.crds.paths import ROOT, field_path, items_path, values_path
+
+__all__ = ["Loss", "RuleLoss", "rule_losses"]
+
+
+_STEPS: Final[Mapping[str, Callable[[str], str]]] = {"list": items_path, "map": values_path, "object": str}
+_BOTH: Final[tuple[Direction, Direction]] = ("up", "down")
+
+
+class Loss(StrEnum):
+    """What a rule does with information in one direction."""
+
+    LOSSLESS = "lossless"
+    STASHED = "stashed"
+    """What the other version cannot say is kept in the stash."""
+    DROPPED = "dropped"
+    """It is let go, knowingly."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLoss:
+    """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it; ``reason`` is why something is
+    dropped.
+
+    ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them.
+    """
+
+    kind: str
+    version: str
+    hub: str
+    rule: str
+    paths: tuple[tuple[str, ...], tuple[str, ...]]
+    up: Loss
+    down: Loss
+    reason: str = ""
+
+    @property
+    def title(self) -> str:
+        """The rule with the whole paths of its fields."""
+        sides = (", ".join(paths) for paths in self.paths if paths)
+        return f"{self.rule.partition('(')[0]}({' <-> '.join(sides)})"
+
+
+def rule_losses(kind: KindGraph) -> list[RuleLoss]:
+    """Return the verdicts on all rules of a kind, those inside of others below them."""
+    title = f"{kind.kind}.{kind.group}"
+    return [
+        found
+        for version, spoke in kind.spokes.items()
+        for found in _of_rules(spoke.rules, title, version, kind.hub, (ROOT, ROOT))
+    ]
+
+
+def _of_rules(rules: Sequence[Rule], kind: str, version: str, hub: str, around: tuple[str, str]) -> Iterator[RuleLoss]:
+    for rule in rules:
+        paths = (_places(rule, "spoke", around[0]), _places(rule, "hub", around[1]))
+        up, down, reason = _judged(rule)
+        yield RuleLoss(kind, version, hub, rule.label, paths, up, down, reason)
+        if isinstance(rule, ScopedRules):
+            step = _STEPS[rule.container]
+            yield from _of_rules(rule.rules, kind, version, hub, (step(paths[0][0]), step(paths[1][0])))
+
+
+def _places(rule: Rule, side: Side, around: str) -> tuple[str, ...]:
+    return tuple(_below(around, text) for text in rule.claims(side))
+
+
+def _below(around: str, text: str) -> str:
+    for name in parse(text):
+        around = field_path(around, name)
+    return around
+
+
+def _judged(rule: Rule) -> tuple[Loss, Loss, str]:
+    match rule:
+        case Private():
+            loss = Loss.STASHED if rule.acknowledge is None else Loss.DROPPED
+            up, down = (loss, Loss.LOSSLESS) if rule.spoke else (Loss.LOSSLESS, loss)
+            return up, down, rule.acknowledge or ""
+        case Constant():
+            loses: tuple[Direction, ...] = ("up",) if rule.spoke else ("down",)
+        case Default():
+            loses = ("up", "down")
+        case Lens():
+            loses = tuple(each for each in _BOTH if rule.may_lose(each))
+        case ScopedRules() if rule.hide is not None:
+            loses = ("down",)
+        case Move() | _:
+            loses = ()
+    return _verdict("up" in loses), _verdict("down" in loses), ""
+
+
+def _verdict(loses: bool) -> Loss:
+    return Loss.STASHED if loses else Loss.LOSSLESS

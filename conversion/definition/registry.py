@@ -1,0 +1,216 @@
+"""Where an author declares kinds, hubs and spokes; freezing it checks everything and gives a ``Graph``.
+
+    registry = Registry()
+    profile = registry.kind("core.example.dev", "Profile", hub="v1beta1")
+
+    @profile.spoke("v1alpha1")
+    def v1alpha1() -> list[rules.Rule]:
+        return [rules.rename("spec.ttl", "spec.timeToLive")]
+
+    graph = registry.freeze(crds=[crd])
+
+A registry only collects; nothing is checked, and nothing fails, before ``freeze``, which reports all there is at once.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from restow.conversion.definition.coverage import check_coverage
+from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
+from restow.conversion.definition.hubschema import derived_hub
+from restow.conversion.errors import DefinitionError, Diagnostic
+from restow.conversion.graph import Graph, KindGraph, Spoke
+from restow.conversion.rules.model import Rule
+from restow.conversion.stash import DEFAULT_BUDGET
+from restow.crds import Crd, Schema
+from restow.crds.paths import ROOT
+
+__all__ = ["Kind", "Registry"]
+
+
+#: Source: apimachinery ``validation.IsQualifiedName``.
+_ANNOTATION: Final = re.compile(
+    r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+)
+
+Rules = Callable[[], Sequence[Rule]]
+
+
+@dataclass(slots=True)
+class Kind:
+    """One kind under declaration. Get it from ``Registry.kind``."""
+
+    group: str
+    kind: str
+    hub: str
+    hub_schema: Mapping[str, Any] | None
+    stash: str
+    stash_budget: int
+    _spokes: list[tuple[str, Rules]] = field(default_factory=list)
+
+    def spoke(self, version: str) -> Callable[[Rules], Rules]:
+        """Declare a version by the rules between it and the hub: decorates a function that returns them."""
+
+        def declare(rules: Rules) -> Rules:
+            self._spokes.append((version, rules))
+            return rules
+
+        return declare
+
+    @property
+    def spokes(self) -> tuple[tuple[str, Rules], ...]:
+        """What has been declared so far."""
+        return tuple(self._spokes)
+
+
+class Registry:
+    """Kinds under declaration. Freezing does not use it up: one more kind, and it can be frozen again."""
+
+    def __init__(self) -> None:
+        self._kinds: list[Kind] = []
+
+    def kind(
+        self,
+        group: str,
+        kind: str,
+        *,
+        hub: str,
+        hub_schema: Mapping[str, Any] | None = None,
+        stash: str | None = None,
+        stash_budget: int = DEFAULT_BUDGET,
+    ) -> Kind:
+        """Declare a kind and its hub version.
+
+        The hub may be no version of the CRD at all (an internal hub); then its schema is ``hub_schema`` (an
+        openAPIV3Schema), or what follows from the spokes' schemas. ``stash`` is the annotation that keeps what a
+        version cannot say (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes.
+        """
+        declared = Kind(group, kind, hub, hub_schema, stash or f"{group}/conversion-stash", stash_budget)
+        self._kinds.append(declared)
+        return declared
+
+    def freeze(self, crds: Iterable[Crd] = ()) -> Graph:
+        """Check everything and return the graph.
+
+        With CRDs, each kind needs its own, and every field of every version is accounted for; without, only the rules
+        themselves are checked.
+
+        Raises:
+            DefinitionError: the definition cannot be used; the error has every diagnostic.
+        """
+        by_kind = {(crd.group, crd.kind): crd for crd in crds}
+        diagnostics: list[Diagnostic] = []
+        kinds: list[KindGraph] = []
+        for name, count in Counter((kind.group, kind.kind) for kind in self._kinds).items():
+            if count > 1:
+                title = f"{name[1]}.{name[0]}"
+                diagnostics.append(_diagnostic(title, "", "is registered twice", "Declare each kind once"))
+        for kind in self._kinds:
+            crd = by_kind.get((kind.group, kind.kind))
+            frozen, found = _freeze(kind, crd, wants_crd=bool(by_kind))
+            diagnostics += found
+            if frozen is not None:
+                kinds.append(frozen)
+        if diagnostics:
+            raise DefinitionError(diagnostics)
+        return Graph({(kind.group, kind.kind): kind for kind in kinds})
+
+
+def _diagnostic(kind: str, version: str, problem: str, fix: str) -> Diagnostic:
+    return Diagnostic(kind, version, ROOT, problem, fix)
+
+
+def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph | None, list[Diagnostic]]:
+    title = f"{kind.kind}.{kind.group}"
+    found = [*_check_versions(kind, crd, title), *_check_stash(kind, title)]
+    if crd is None and wants_crd:
+        found.append(_diagnostic(title, "", "has no CRD among those given", "Pass its CRD to freeze, or none at all"))
+    findings = {version: DiagnosticCollector(title, version, kind.hub) for version, _ in kind.spokes}
+    rules = {
+        version: check_rules(_declared(declare(), findings[version]), findings[version], stash_key=kind.stash)
+        for version, declare in kind.spokes
+    }
+    hub_schema = _hub_schema(kind, crd, rules)
+    spokes = {
+        version: Spoke(version, with_keys(declared, hub_schema), _schema(crd, version))
+        for version, declared in rules.items()
+    }
+    if hub_schema is not None:
+        for spoke in spokes.values():
+            if spoke.schema is not None:
+                check_coverage(spoke.rules, spoke.schema, hub_schema, findings[spoke.version])
+    found += dict.fromkeys(diagnostic for each in findings.values() for diagnostic in each.found)
+    if found:
+        return None, found
+    return KindGraph.compiled(
+        kind.group,
+        kind.kind,
+        hub=kind.hub,
+        hub_schema=hub_schema,
+        is_internal=crd is not None and crd.version(kind.hub) is None,
+        spokes=spokes,
+        stash_key=kind.stash,
+        stash_budget=kind.stash_budget,
+    ), []
+
+
+def _declared(rules: Any, findings: DiagnosticCollector) -> tuple[Any, ...]:
+    if isinstance(rules, list | tuple):
+        return tuple(rules)
+    problem = f"its function returns a {type(rules).__name__} instead of rules"
+    findings.add("spoke", (), problem, "Return a list of rules; an empty one if nothing differs")
+    return ()
+
+
+def _check_stash(kind: Kind, title: str) -> list[Diagnostic]:
+    found = []
+    if not _ANNOTATION.fullmatch(kind.stash):
+        fix = "Name an annotation such as example.dev/conversion-stash"
+        found.append(_diagnostic(title, "", f"has the stash {kind.stash!r}, which no annotation can be named", fix))
+    if kind.stash_budget < 0:
+        found.append(_diagnostic(title, "", "has a negative stash_budget", "Give a number of bytes"))
+    return found
+
+
+def _check_versions(kind: Kind, crd: Crd | None, title: str) -> list[Diagnostic]:
+    found = []
+    for version, count in Counter(version for version, _ in kind.spokes).items():
+        if version == kind.hub:
+            found.append(_diagnostic(title, version, "is the hub and a spoke", "The hub needs no rules"))
+        if count > 1:
+            found.append(_diagnostic(title, version, "is declared twice", "Declare each spoke once"))
+        if crd is not None and crd.version(version) is None:
+            found.append(
+                _diagnostic(title, version, "is no version of the CRD", "Correct the name, or remove the spoke")
+            )
+    declared = {version for version, _ in kind.spokes} | {kind.hub}
+    missing = [version for version in crd.versions if version.name not in declared] if crd is not None else []
+    found += [
+        _diagnostic(title, version.name, "is neither the hub nor a spoke", "Declare its rules with spoke(…)")
+        for version in missing
+    ]
+    return found
+
+
+def _schema(crd: Crd | None, version: str) -> Schema | None:
+    found = None if crd is None else crd.version(version)
+    return None if found is None else found.schema
+
+
+def _hub_schema(kind: Kind, crd: Crd | None, rules: Mapping[str, Sequence[Rule]]) -> Schema | None:
+    if kind.hub_schema is not None:
+        return Schema.root(kind.hub_schema)
+    if crd is None:
+        return None
+    known = crd.version(kind.hub)
+    if known is not None:
+        return known.schema
+    spokes = [(declared, _schema(crd, version)) for version, declared in rules.items()]
+    return Schema.root(derived_hub((declared, dict(schema.node)) for declared, schema in spokes if schema is not None))

@@ -1,0 +1,173 @@
+"""Does a real object keep the laws: there and back over every pair of versions, on any way, and within its schemas.
+
+The laws are those of ``restow.conversion.testing``, which tries generated objects; this is for those that somebody has.
+What a rule drops knowingly is no loss. Nothing slow happens while the laws are kept.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import permutations
+from typing import Any
+
+from restow.conversion.errors import ObjectError
+from restow.conversion.explain import LeafEnding, Steps, explain, leaves
+from restow.conversion.graph import Graph, KindGraph
+from restow.conversion.values import Json, same
+from restow.crds import pruned_paths
+from restow.crds.types import violations
+
+__all__ = [
+    "BrokenLaw",
+    "RoundTripLaw",
+    "RoundTrips",
+    "is_forgiven",
+    "round_trips",
+]
+
+
+class RoundTripLaw(StrEnum):
+    """What can be broken."""
+
+    CONVERSION = "conversion"
+    """Every object converts to every version."""
+    ROUND_TRIP = "round trip"
+    """There and back is the identity."""
+    PATH = "path independence"
+    """A detour over a third version ends where the straight way does."""
+    SCHEMA = "schema"
+    """What is valid in one version is valid in the other, with no field that the API server would drop."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLaw:
+    """A law that an object breaks on a way through versions.
+
+    ``before`` and ``after`` are what should be the same and is not, but for the places in ``forgiven``; ``message`` is
+    what else there is to say, without values.
+    """
+
+    law: RoundTripLaw
+    way: tuple[str, ...]
+    message: str = ""
+    before: Json | None = field(default=None, repr=False)
+    after: Json | None = field(default=None, repr=False)
+    forgiven: frozenset[Steps] = frozenset()
+
+
+@dataclass(slots=True)
+class RoundTrips:
+    """What became of an object: how often it was converted, and what it broke."""
+
+    conversions: int = 0
+    broken: list[BrokenLaw] = field(default_factory=list)
+
+
+def round_trips(graph: Graph, obj: Json) -> RoundTrips:
+    """Take an object through every pair of its kind's versions.
+
+    Raises:
+        ObjectError: it has no kind that is known.
+    """
+    api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind_name, str):
+        reason = "the object has no apiVersion or no kind"
+        raise ObjectError(reason)
+    graph.route(kind_name, api_version, api_version, visible=True)
+    group, _, source = api_version.rpartition("/")
+    walk = _Walk(graph, graph.kind(group, kind_name), obj, source)
+    walk.run()
+    return walk.found
+
+
+@dataclass(slots=True)
+class _Walk:
+    graph: Graph
+    kind: KindGraph
+    obj: Json
+    source: str
+    found: RoundTrips = field(default_factory=RoundTrips)
+
+    def run(self) -> None:
+        """Try every law."""
+        at = {self.source: self.obj}
+        for version in self.kind.visible_versions:
+            if version != self.source:
+                converted = self._convert(self.obj, (self.source, version))
+                if converted is not None:
+                    at[version] = converted
+        fits = not any(_misfits(self.kind, self.source, self.obj))
+        for version, obj in at.items():
+            if fits and version != self.source:
+                self._judge_schema(version, obj)
+        for here, via in permutations(at, 2):
+            self._judge_ways(at, here, via)
+
+    def _judge_ways(self, at: dict[str, Json], here: str, via: str) -> None:
+        there = at[via]
+        if here != self.source:
+            detour = self._convert(at[here], (self.source, here, via))
+            if detour is None:
+                return
+            if via != self.source and not same(detour, there) and not self._drops(self.obj, here):
+                self._differs(RoundTripLaw.PATH, (self.source, here, via), there, detour, frozenset())
+            there = detour
+        back = self._convert(there, (here, via, here))
+        if back is not None and not same(at[here], back):
+            self._differs(RoundTripLaw.ROUND_TRIP, (here, via, here), at[here], back, self._drops(at[here], via))
+
+    def _judge_schema(self, version: str, obj: Json) -> None:
+        problem = next(_misfits(self.kind, version, obj), None)
+        if problem is not None:
+            self.found.broken.append(BrokenLaw(RoundTripLaw.SCHEMA, (self.source, version), problem))
+
+    def _convert(self, obj: Json, way: tuple[str, ...]) -> Json | None:
+        self.found.conversions += 1
+        try:
+            return self.graph.convert(obj, f"{self.kind.group}/{way[-1]}")
+        except ObjectError as error:
+            self.found.broken.append(BrokenLaw(RoundTripLaw.CONVERSION, way, str(error)))
+            return None
+
+    def _drops(self, obj: Json, version: str) -> frozenset[Steps]:
+        """Return the leaves that rules drop knowingly on the way to a version."""
+        if obj["apiVersion"] == f"{self.kind.group}/{version}":
+            return frozenset()
+        explanation = explain(self.graph, obj, f"{self.kind.group}/{version}")
+        return frozenset(fate.place for fate in explanation.fates if fate.ending is LeafEnding.DROPPED)
+
+    def _differs(
+        self, law: RoundTripLaw, way: tuple[str, ...], before: Json, after: Json, forgiven: frozenset[Steps]
+    ) -> None:
+        if any(place not in forgiven for place in _differing(before, after, forgiven)):
+            self.found.broken.append(BrokenLaw(law, way, "", before, after, forgiven))
+
+
+def _differing(before: Json, after: Json, forgiven: frozenset[Steps]) -> Iterator[Steps]:
+    """Yield the leaves that are not the same; not objects that hold nothing since what they held was dropped."""
+    left, right = dict(leaves(before)), dict(leaves(after))
+    for place, value in left.items():
+        if place not in right or not same(value, right[place]):
+            yield place
+    for place, value in right.items():
+        if place not in left and not (value == {} and any(each[: len(place)] == place for each in forgiven)):
+            yield place
+
+
+def _misfits(kind: KindGraph, version: str, obj: Json) -> Iterator[str]:
+    schema = kind.schema(version)
+    if schema is None:
+        return
+    yield from violations(obj, schema)
+    for path in pruned_paths(obj, schema):
+        yield f"{path} is not declared, so the API server would drop it"
+
+
+def is_forgiven(place: Steps, forgiven: frozenset[Steps], before: Any) -> bool:
+    """Say whether a difference at a place is one that rules declare: all that was there was dropped."""
+    gone = [(*place, *leaf) for leaf, _ in leaves(before)]
+    return bool(gone) and all(each in forgiven for each in gone)

@@ -1,0 +1,82 @@
+"""The path of a field inside an object: how authors write it, and how it is shown.
+
+Authors write ``spec.timeToLive``, ``metadata.annotations["example.dev/x"]``; a leading dot is allowed. A path never
+goes through a list: that is what ``rules.each`` is for. Places are shown as ``restow.crds`` shows them, with a
+leading dot, and in errors about one object as JSON pointers (RFC 6901).
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from restow.crds.paths import ROOT, field_path
+
+__all__ = [
+    "Path",
+    "PathError",
+    "parse",
+    "pointed",
+    "pointer",
+    "shown",
+    "starts_with",
+]
+
+
+#: The names of the fields, from the root of the scope (the object, or a list item) on.
+Path = tuple[str, ...]
+
+_STEP = re.compile(r'\.?([A-Za-z0-9_$-]+)|\[("(?:[^"\\]|\\.)*")\]')
+
+
+class PathError(ValueError):
+    """The text is no path; the message says why."""
+
+
+def parse(text: str) -> Path:
+    """Return the path that the text writes.
+
+    Raises:
+        PathError: the text is no path.
+    """
+    if not isinstance(text, str):
+        message = f"a path is a text such as 'spec.timeToLive', not a {type(text).__name__}"
+        raise PathError(message)
+    names: list[str] = []
+    position = 0
+    while position < len(text):
+        step = _STEP.match(text, position)
+        if step is None or (step[1] and names and text[position] != "."):
+            message = f'{text!r} is no path: it should read like spec.timeToLive or metadata.labels["a.b/c"]'
+            raise PathError(message)
+        names.append(step[1] or json.loads(step[2]))
+        position = step.end()
+    if not names:
+        message = "the path is empty"
+        raise PathError(message)
+    return tuple(names)
+
+
+def shown(path: Path, parent: str = ROOT) -> str:
+    """Return the path as diagnostics and stashes write it: ``.spec.timeToLive``."""
+    for name in path:
+        parent = field_path(parent, name)
+    return parent
+
+
+def pointer(steps: Iterable[str | int]) -> str:
+    """Return the JSON pointer of the steps: ``/spec/versions/3``."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def pointed(text: str) -> tuple[str, ...]:
+    """Return the steps of a JSON pointer."""
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.removeprefix("/").split("/"))
+
+
+def starts_with(path: Path, prefix: Path) -> bool:
+    """Say whether ``path`` is at or below ``prefix``."""
+    return path[: len(prefix)] == prefix

@@ -1,0 +1,424 @@
+"""Converts a manifest: a stream of YAML or JSON documents, each one object or a list of them.
+
+All text that the conversion does not change stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from restow.conversion.errors import ConversionError, ObjectError, RuleFailed
+from restow.conversion.explain import Explanation, FieldLinks, LeafEnding, SourceLeaf, Steps, explain
+from restow.conversion.fieldpath import pointer
+from restow.conversion.graph import Graph
+from restow.conversion.manifests.document import (
+    YamlDocument,
+    YamlMapping,
+    YamlNode,
+    YamlScalar,
+    comments,
+    data,
+    missing,
+)
+from restow.conversion.manifests.edit import Edit, edit, rewrite
+from restow.conversion.manifests.reader import JsonText, NotYaml, read, read_json, write_json
+from restow.conversion.stash import unseal
+from restow.conversion.values import ABSENT, Json, same
+from restow.crds import Crd
+from restow.kube.resources import qualified_name
+
+__all__ = [
+    "LAST_APPLIED",
+    "Converted",
+    "NoTargetVersion",
+    "Note",
+    "ObjectOutcome",
+    "Status",
+    "Targets",
+    "Work",
+    "convert_manifest",
+    "convert_objects",
+    "objects_of",
+]
+
+
+class NoTargetVersion(ConversionError):
+    """No kind has the version that was asked for; the message names those that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The apiVersion for each (group, kind) that is to be converted; ``lists``: the kind of each (group, list kind)."""
+
+    versions: Mapping[tuple[str, str], str]
+    lists: Mapping[tuple[str, str], str]
+
+    @classmethod
+    def of(cls, graph: Graph, to: str, crds: Iterable[Crd] = ()) -> Targets:
+        """Return the targets for ``v1beta2`` (every kind that has it) or ``group/v1beta2``.
+
+        Raises:
+            NoTarget: there is nothing to go to.
+        """
+        group, _, version = to.rpartition("/")
+        versions = {
+            name: f"{name[0]}/{version}"
+            for name, kind in graph.kinds.items()
+            if version in kind.visible_versions and (not group or group == name[0])
+        }
+        if not versions:
+            known = (
+                f"{kind}.{its_group} ({', '.join(each.visible_versions)})"
+                for (its_group, kind), each in graph.kinds.items()
+            )
+            raise NoTargetVersion(f"no kind has the version {to[:100]}; there are {'; '.join(known) or 'none'}")
+        lists = {(its_group, f"{kind}List"): kind for its_group, kind in graph.kinds}
+        return cls(versions, lists | {(crd.group, crd.list_kind): crd.kind for crd in crds})
+
+    def of_object(self, api_version: object, kind: object) -> str | None:
+        """Return the apiVersion that an object is to have, None if it is no concern of ours."""
+        if not isinstance(api_version, str) or not isinstance(kind, str):
+            return None
+        return self.versions.get((api_version.rpartition("/")[0], kind))
+
+    def kind_of_items(self, api_version: object, kind: object) -> str | None:
+        """Return the kind of the items of a typed list, None if it is no such list."""
+        if not isinstance(api_version, str) or not isinstance(kind, str):
+            return None
+        return self.lists.get((api_version.rpartition("/")[0], kind))
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The groups of the kinds that are to be converted."""
+        return frozenset(group for group, _ in self.versions)
+
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class Status(StrEnum):
+    """What became of an object."""
+
+    CONVERTED = "converted"
+    CURRENT = "current"
+    """It is at the version that was asked for."""
+    FAILED = "failed"
+    """It could not be converted, and is as it was."""
+    OTHER = "other"
+    """It is of a kind that nobody asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectOutcome:
+    """One object. ``line`` is that of its document, ``pointer`` its place in it (empty for a document of its own).
+
+    ``error`` is a sentence without values, ``lost`` what a stash would have kept and nothing keeps now, ``warnings``
+    are sentences.
+    """
+
+    status: Status
+    line: int
+    pointer: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    target: str = ""
+    error: str = ""
+    lost: tuple[SourceLeaf, ...] = ()
+    warnings: tuple[str, ...] = ()
+    before: Json | None = field(default=None, repr=False)
+    after: Json | None = field(default=None, repr=False)
+    explanation: Explanation | None = field(default=None, repr=False)
+
+    def taken_back(self, why: str) -> ObjectOutcome:
+        """Return what is told of an object that was converted, and then had to stay as it was."""
+        if self.status is not Status.CONVERTED:
+            return self
+        return replace(self, status=Status.FAILED, error=why, lost=(), warnings=(), after=None, explanation=None)
+
+    @property
+    def title(self) -> str:
+        """How messages name the object."""
+        names = qualified_name(self.namespace, self.name)
+        return " ".join(part for part in (self.kind, names) if part) or "a document without a kind"
+
+
+@dataclass(slots=True)
+class Work:
+    """One document at work: its objects so far, its data as it becomes, and what its fields stand for."""
+
+    graph: Graph
+    targets: Targets
+    line: int
+    keeps_stash: bool = True
+    outcomes: list[ObjectOutcome] = field(default_factory=list)
+    links: dict[Steps, FieldLinks] = field(default_factory=dict)
+
+    def trace(self, place: Steps) -> tuple[Steps, bool] | None:
+        """Return the old place of a field of the document, as ``FieldLinks.trace`` does for one object."""
+        for size in range(len(place), -1, -1):
+            links = self.links.get(place[:size])
+            if links is not None:
+                found = links.trace(place[size:])
+                return None if found is None else (place[:size] + found[0], found[1])
+        return place, True
+
+
+def objects_of(document: Any, place: Steps = ()) -> Iterator[tuple[str, Json]]:
+    """Yield the objects of a document with their pointers; items of a typed list with the type that it gives them."""
+    if not isinstance(document, dict):
+        return
+    kind, items = document.get("kind"), document.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+        yield pointer(place), document
+        return
+    given = {} if kind == "List" else {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for index, item in enumerate(items):
+        if isinstance(item, dict):
+            yield from objects_of({**given, **item}, (*place, "items", index))
+
+
+def convert_objects(work: Work, document: Any, place: Steps = (), given: Mapping[str, str] | None = None) -> Any:
+    """Return a document with its objects converted; those that cannot be are as they were.
+
+    ``given`` are the apiVersion and kind that an item of a typed list may leave out.
+    """
+    if not isinstance(document, dict):
+        work.outcomes.append(_outcome(work, Status.OTHER, {}, place))
+        return document
+    whole = {**(given or {}), **document}
+    api_version, kind = whole.get("apiVersion"), whole.get("kind")
+    item_kind = work.targets.kind_of_items(api_version, kind)
+    if isinstance(document.get("items"), list) and (item_kind or (api_version, kind) == ("v1", "List")):
+        return _list(work, document, place, item_kind)
+    target = work.targets.of_object(api_version, kind)
+    if target is None or target == api_version:
+        status = Status.OTHER if target is None else Status.CURRENT
+        work.outcomes.append(_outcome(work, status, whole, place))
+        return document
+    converted = _convert(work, whole, place, target)
+    left_out = (given or {}).keys() - document.keys()
+    return {name: value for name, value in converted.items() if name not in left_out}
+
+
+def _list(work: Work, document: Json, place: Steps, item_kind: str | None) -> Json:
+    version = document.get("apiVersion", "")
+    given = {} if item_kind is None else {"apiVersion": version, "kind": item_kind}
+    begin = len(work.outcomes)
+    items = [
+        convert_objects(work, item, (*place, "items", index), given) for index, item in enumerate(document["items"])
+    ]
+    target = None if item_kind is None else work.targets.of_object(version, item_kind)
+    has_failed = any(outcome.status is Status.FAILED for outcome in work.outcomes[begin:])
+    if target is None or target == version:
+        return {**document, "items": items}
+    if not has_failed:
+        return {**document, "apiVersion": target, "items": items}
+    if all(isinstance(item, dict) and "apiVersion" in item for item in document["items"]):
+        return {**document, "items": items}
+    _take_back(work, begin, place)
+    return document
+
+
+def _take_back(work: Work, begin: int, place: Steps) -> None:
+    """A list whose items take their version from it is converted as a whole, or not at all."""
+    why = "another item of its list cannot be converted, and items without apiVersion have that of their list"
+    work.outcomes[begin:] = [outcome.taken_back(why) for outcome in work.outcomes[begin:]]
+    for known in [known for known in work.links if known[: len(place)] == place]:
+        del work.links[known]
+
+
+def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
+    warnings = []
+    if LAST_APPLIED in _annotations(obj):
+        warnings.append(f"the annotation {LAST_APPLIED} is left as it is, at the old version; kubectl apply renews it")
+    try:
+        work.graph.route(obj["kind"], obj["apiVersion"], target, visible=True)
+        explanation = explain(work.graph, obj, target)
+    except ObjectError as error:
+        rule = f" ({error.rule})" if isinstance(error, RuleFailed) and error.rule not in error.reason else ""
+        work.outcomes.append(replace(_outcome(work, Status.FAILED, obj, place), target=target, error=f"{error}{rule}"))
+        return obj
+    result, lost = explanation.result, [fate for fate in explanation.fates if fate.ending is LeafEnding.LOST]
+    if not work.keeps_stash and explanation.stash_after is not None:
+        key = work.graph.kind(target.rpartition("/")[0], obj["kind"]).stash_key
+        result, _ = unseal(result, key)
+        lost += [fate for fate in explanation.fates if fate.ending is LeafEnding.STASHED]
+        if explanation.stash_after["kept"].keys() - set(explanation.route):
+            warnings.append("what earlier conversions kept in its stash is lost too")
+    work.links[place] = explanation.links
+    work.outcomes.append(
+        replace(
+            _outcome(work, Status.CONVERTED, obj, place),
+            target=target,
+            lost=tuple(lost),
+            warnings=tuple(warnings),
+            before=obj,
+            after=result,
+            explanation=explanation,
+        )
+    )
+    return result
+
+
+def _outcome(work: Work, status: Status, obj: Json, place: Steps) -> ObjectOutcome:
+    metadata = obj.get("metadata")
+    names = metadata if isinstance(metadata, dict) else {}
+    texts = (obj.get("apiVersion"), obj.get("kind"), names.get("namespace"), names.get("name"))
+    api_version, kind, namespace, name = (text if isinstance(text, str) else "" for text in texts)
+    return ObjectOutcome(status, work.line, pointer(place), api_version, kind, namespace, name)
+
+
+def _annotations(obj: Json) -> Json:
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
+
+
+_MARK: Final = "\ufeff"
+_UNWRITABLE: Final = "its text cannot be edited so that it says what it should"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to be told of a line of the old text."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A converted manifest. ``documents`` has the data of all its documents, ABSENT for one that JSON cannot say."""
+
+    text: str = field(repr=False)
+    documents: tuple[Any, ...] = field(repr=False)
+    outcomes: tuple[ObjectOutcome, ...]
+    notes: tuple[Note, ...] = ()
+
+    def having(self, status: Status) -> tuple[ObjectOutcome, ...]:
+        """Return the objects that have come to that."""
+        return tuple(outcome for outcome in self.outcomes if outcome.status is status)
+
+
+def convert_manifest(text: str, graph: Graph, targets: Targets, *, keeps_stash: bool = True) -> Converted:
+    """Convert the objects of a manifest.
+
+    Without ``keeps_stash``, what the target version cannot say is left out and told (``ObjectOutcome.lost``).
+
+    Raises:
+        NotYaml: the text is neither YAML nor JSON.
+    """
+    mark = _MARK if text.startswith(_MARK) else ""
+    text = text.removeprefix(_MARK)
+    run = _Run(text, graph, targets, keeps_stash)
+    try:
+        documents = read(text)
+    except NotYaml:
+        values = read_json(text)
+        if values is None:
+            raise
+        written = "".join(run.all_json(values))
+    else:
+        written = "".join(run.all_yaml(documents))
+    return Converted(mark + written, tuple(run.values), tuple(run.outcomes), tuple(run.notes))
+
+
+@dataclass(slots=True)
+class _Run:
+    text: str
+    graph: Graph
+    targets: Targets
+    keeps_stash: bool
+    values: list[Any] = field(default_factory=list)
+    outcomes: list[ObjectOutcome] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def all_json(self, texts: list[JsonText]) -> Iterator[str]:
+        """Yield the new text, piece by piece."""
+        position = 0
+        for each in texts:
+            new = self._converted(each.line, each.value)[0]
+            old_text = self.text[each.start : each.end]
+            yield self.text[position : each.start]
+            yield old_text if same(new, each.value) else write_json(new, old_text)
+            position = each.end
+        yield self.text[position:]
+
+    def all_yaml(self, documents: list[YamlDocument]) -> Iterator[str]:
+        """Yield the new text, document by document."""
+        begins = [document.begin for document in documents]
+        starts, ends = [0, *begins[1:]], [*begins[1:], len(self.text)]
+        if not documents:
+            yield self.text
+        for document, start, end in zip(documents, starts, ends, strict=False):
+            yield self._document(document, start, end)
+
+    def _document(self, document: YamlDocument, start: int, end: int) -> str:
+        text = self.text[start:end]
+        if document.problem:
+            self.outcomes.append(_unsayable(document, text, self.targets))
+            self.values.append(ABSENT)
+            return text
+        value, begin = document.data, len(self.outcomes)
+        new, work = self._converted(document.line, value)
+        if document.root is None or same(value, new):
+            return text
+        for made in self._attempts(document.root, new, work):
+            written = self.text[start : made.start] + made.text + self.text[made.end : end]
+            root = _root(written)
+            if root is not None and same(data(root), new):
+                self._tell(document, start, end, written, root)
+                return written
+        self.outcomes[begin:] = [outcome.taken_back(_UNWRITABLE) for outcome in self.outcomes[begin:]]
+        self.values[-1] = value
+        return text
+
+    def _attempts(self, root: YamlNode, new: Any, work: Work) -> Iterator[Edit]:
+        yield edit(self.text, root, new, work)
+        yield rewrite(self.text, root, new)
+
+    def _converted(self, line: int, value: Any) -> tuple[Any, Work]:
+        work = Work(self.graph, self.targets, line, self.keeps_stash)
+        new = convert_objects(work, value)
+        self.outcomes += work.outcomes
+        self.values.append(new)
+        return new, work
+
+    def _tell(self, document: YamlDocument, start: int, end: int, written: str, root: YamlNode) -> None:
+        """Note the comments that did not survive."""
+        assert document.root is not None
+        before = comments(self.text, document.root, start, end)
+        for comment in missing(before, comments(written, root, 0, len(written))):
+            self.notes.append(Note(comment.line, f"this comment went with what it stood at: {comment.text}"))
+
+
+def _root(text: str) -> YamlNode | None:
+    """Return the one document of a text, None if it is none or another number of them."""
+    try:
+        documents = read(text)
+    except NotYaml:
+        return None
+    return documents[0].root if len(documents) == 1 and not documents[0].problem else None
+
+
+def _unsayable(document: YamlDocument, text: str, targets: Targets) -> ObjectOutcome:
+    """Judge a document that is YAML but no JSON: no API server takes it, but it may be somebody else's concern."""
+    names = {"apiVersion": "", "kind": ""}
+    if isinstance(document.root, YamlMapping):
+        for entry in document.root.entries:
+            if entry.name in names and isinstance(entry.value, YamlScalar) and isinstance(entry.value.value, str):
+                names[entry.name] = entry.value.value
+    target = targets.of_object(names["apiVersion"], names["kind"])
+    is_ours = target not in (None, names["apiVersion"])
+    if names["kind"].endswith("List"):
+        is_ours = any(f"{group}/" in text for group in targets.groups)
+    status = Status.FAILED if is_ours else Status.OTHER
+    error = f"the document has what JSON cannot say ({document.problem})" if is_ours else ""
+    return ObjectOutcome(
+        status, document.line, "", names["apiVersion"], names["kind"], "", "", target=target or "", error=error
+    )

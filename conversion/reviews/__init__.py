@@ -1,0 +1,1 @@
+"""ConversionReviews and AdmissionReviews as data: what API servers ask, and which answers they accept."""

@@ -1,0 +1,397 @@
+"""ConversionReviews, bytes to bytes: what a conversion webhook answers to an API server.
+
+Source of the protocol: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36). The server
+restores all metadata but labels and annotations from the object that it sent, and only compares name, namespace and
+uid: no more than these five is sent back, so nothing else is even decoded (managedFields least of all). Top-level
+fields that no rule looks into are passed on as the bytes they came in.
+
+One object that cannot be converted fails the whole review, as the protocol wants it; the message then names every
+such object, and never shows a value. Nothing fails as a whole but what is no review (``ReviewError``).
+
+The objects of a review above ``LARGE`` bytes are decoded one by one, as they are asked for: two bytes on the wire
+(``{}``) may take eighty in memory, so that 32 MiB that are decoded at once can end the process. Nothing else differs.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, Generic, TypedDict, TypeVar
+
+import msgspec
+
+from restow.conversion import nesting
+from restow.conversion.errors import ObjectError, ReviewError, RuleFailed
+from restow.conversion.graph import Graph
+from restow.conversion.jsoncursor import WORKS, JsonCursor, NoJson
+from restow.conversion.values import Json
+
+__all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "TooLarge", "convert_review"]
+
+
+_VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
+_KIND: Final = "ConversionReview"
+
+#: Above so many bytes objects are decoded one by one; up to here all of them take less than a time slice.
+LARGE: Final = 128 * 1024
+
+#: How many objects, and bytes, a review may have that is nested more deeply than msgspec follows: it is read at once.
+#: API servers send one object.
+_MOST_DEEP: Final = 1000
+_MOST_DEEP_BYTES: Final = 2 * nesting.MOST_NESTED
+
+#: The longest message of a failed review, in characters.
+MAX_MESSAGE: Final = 2048
+_MAX_FAILURE: Final = 512
+_MAX_NAME: Final = 253
+
+#: What is looked at around the objects.
+_ENVELOPE: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
+
+_MALFORMED_BODY: Final = "it is not JSON, or its envelope has fields of the wrong type"
+_TOO_DEEP: Final = f"it is, or became, nested more than {nesting.MAX_DEPTH} levels deep, which API servers do not read"
+
+_TOO_LARGE_TO_BE_DEEP: Final = "it is nested too deeply for its size"
+_TOO_MANY_TO_BE_DEEP: Final = f"it is nested too deeply for more than {_MOST_DEEP} objects"
+
+_MALFORMED: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+Fields = dict[str, msgspec.Raw]
+
+
+class NestedFields(Fields):
+    """The fields of an object that is nested more deeply than msgspec follows; ``nested`` are those that are."""
+
+    def __init__(self) -> None:
+        self.nested: dict[str, nesting.Nested] = {}
+
+
+class TooLarge(ReviewError):
+    """An object of the review is larger than allowed."""
+
+
+Objects = TypeVar("Objects")
+
+
+class _Request(msgspec.Struct, Generic[Objects]):
+    uid: str
+    desired_api_version: str = msgspec.field(name="desiredAPIVersion")
+    objects: Objects | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Envelope(msgspec.Struct, Generic[Objects]):
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+    request: _Request[Objects] | None = None
+
+
+class _Metadata(TypedDict, total=False):
+    """What the server looks at; all else is skipped unread."""
+
+    name: Any
+    namespace: Any
+    uid: Any
+    labels: Any
+    annotations: Any
+
+
+#: Decodes envelope and objects in one pass over the bytes; an object that is none fails it, so there is a second way.
+_envelope = msgspec.json.Decoder(_Envelope[list[Fields] | None]).decode
+_envelope_of_anything = msgspec.json.Decoder(_Envelope[list[msgspec.Raw] | None]).decode
+#: Decodes the envelope alone: its objects stay one text.
+_envelope_of_text = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
+_fields = msgspec.json.Decoder(Fields).decode
+_metadata = msgspec.json.Decoder(_Metadata | None).decode
+_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def convert_review(graph: Graph, body: bytes) -> bytes:
+    """Answer a ConversionReview (v1; v1beta1 likewise).
+
+    Raises:
+        ReviewError: the body is none.
+    """
+    review = Review(graph, body)
+    for _ in review:
+        pass
+    return review.answer()
+
+
+class Review:
+    """One review at work, object by object: iterate over it (a server may pause in between), then take ``answer()``.
+
+    Each object is decoded, converted and encoded before the next one, so that only one is ever a tree in memory: that
+    bounds memory, and leaves the garbage collector nothing to look through.
+    """
+
+    def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:
+        """Read the envelope.
+
+        A converted object of more than ``most`` bytes is a failed one. One that came with more raises TooLarge while a
+        large review is iterated over.
+
+        Raises:
+            ReviewError: the body is no ConversionReview with a request.
+        """
+        try:
+            envelope = _read_envelope(body, most)
+        except (*_MALFORMED, NoJson) as error:
+            known = str(error) if isinstance(error, NoJson) else ""
+            message = f"the body is no ConversionReview: {known or _MALFORMED_BODY}"
+            raise ReviewError(message) from error
+        if envelope.kind != _KIND or envelope.api_version not in _VERSIONS:
+            message = f"the body is no {_KIND} of {' or '.join(_VERSIONS)}"
+            raise ReviewError(message)
+        if envelope.request is None:
+            message = "the ConversionReview has no request"
+            raise ReviewError(message)
+        self._graph = graph
+        self._most = most
+        self._api_version = envelope.api_version
+        self._request = envelope.request
+        self._objects: Iterable[Fields | msgspec.Raw] = envelope.request.objects or ()
+        self.count = 0
+        self.failures: list[str] = []
+        self._converted: list[msgspec.Raw] = []
+
+    @property
+    def target(self) -> str:
+        """The apiVersion that is asked for."""
+        return self._request.desired_api_version
+
+    def __iter__(self) -> Iterator[Fields | msgspec.Raw]:
+        """Convert the objects; yields each one, as it came, once it is done. ``count`` says how many these were."""
+        for index, obj in enumerate(self._objects):
+            self.count += 1
+            fields: Fields = {}
+            try:
+                fields = obj if isinstance(obj, dict) else _read_fields(obj)
+                converted = self._written(self._convert(fields))
+            except ObjectError as error:
+                self._fail(index, fields, error)
+            except (nesting.NestedTooDeep, RecursionError):
+                self._fail(index, fields, ObjectError(_TOO_DEEP))
+            except MemoryError:
+                self._fail(index, fields, ObjectError("it became too large to be written"))
+            except (*_MALFORMED, TypeError, OverflowError):
+                self._fail(index, fields, ObjectError("it is, or became, what JSON cannot say"))
+            else:
+                if not self.failures:
+                    self._converted.append(msgspec.Raw(converted))
+            yield obj
+
+    def answer(self) -> bytes:
+        """Return the answer, as JSON."""
+        response: Json = {"uid": self._request.uid}
+        if not self.failures:
+            response |= {"convertedObjects": self._converted, "result": {"status": "Success"}}
+            return _encode(self._enveloped(response))
+        response |= {"convertedObjects": [], "result": {"status": "Failure", "message": self._message()}}
+        return _encode(self._enveloped(response))
+
+    def _enveloped(self, response: Json) -> Json:
+        return {"apiVersion": self._api_version, "kind": _KIND, "response": response}
+
+    def _written(self, converted: Any) -> bytes:
+        try:
+            text = _encode(converted)
+        except RecursionError:
+            text = nesting.encode(converted)
+        if self._most is not None and len(text) > self._most:
+            reason = f"it became larger than {self._most} bytes, the most that an object may have"
+            raise ObjectError(reason)
+        return text
+
+    def _convert(self, fields: Fields) -> Any:
+        if isinstance(fields, NestedFields):
+            _check(fields)
+        source, kind = _text(fields, "apiVersion"), _text(fields, "kind")
+        route = self._graph.route(kind, source, self.target, visible=True)
+        if route is None:
+            return fields if "metadata" in fields else {**fields, "metadata": {}}
+        try:
+            obj: Json = {name: _any(value) if name in route.touched else value for name, value in fields.items()}
+        except RecursionError:
+            nested = fields.nested if isinstance(fields, NestedFields) else {}
+            obj = {
+                name: _tree(value, nested.get(name)) if name in route.touched else value
+                for name, value in fields.items()
+            }
+        obj["apiVersion"], obj["kind"] = source, kind
+        if "metadata" in fields:
+            obj["metadata"] = _read_metadata(fields["metadata"])
+        converted = route.function(obj)
+        if converted.get("metadata") is None:
+            converted["metadata"] = {}
+        return converted
+
+    def _fail(self, index: int, fields: Fields, error: ObjectError) -> None:
+        rule = f" ({error.rule})" if isinstance(error, RuleFailed) and error.rule not in error.reason else ""
+        self._converted.clear()
+        self.failures.append(f"[{index}] {_identity(fields)}: {error}{rule}"[:_MAX_FAILURE])
+
+    def _message(self) -> str:
+        total, count = self.count, len(self.failures)
+        head = f"{count} of {total} objects cannot be converted to {self.target[:_MAX_NAME]}"
+        message = "; ".join((f"{head}: {self.failures[0]}", *self.failures[1:]))
+        if len(message) <= MAX_MESSAGE:
+            return message
+        return message[: MAX_MESSAGE - 2] + " …"
+
+
+def _items(objects: msgspec.Raw, most: int | None) -> Iterator[Fields | msgspec.Raw]:
+    """Yield the objects of a list that is JSON. Raises TooLarge."""
+    for text in JsonCursor(memoryview(objects)).items():
+        if most is not None and len(text) > most:
+            message = f"an object of the review is larger than {most} bytes, the most that is accepted"
+            raise TooLarge(message)
+        yield _item(bytes(text))
+
+
+def _item(text: bytes) -> Fields | msgspec.Raw:
+    """Return the fields of an object, or the text of what is none.
+
+    Raises:
+        NoJson: the text is no JSON.
+        MsgspecError: a part of it is no JSON.
+    """
+    try:
+        return _fields(text)
+    except msgspec.ValidationError:
+        return msgspec.Raw(text)
+    except RecursionError:
+        if not text.lstrip().startswith(b"{"):
+            return msgspec.Raw(text)
+    fields, cursor = NestedFields(), JsonCursor(text)
+    for name in cursor.members():
+        fields[name] = msgspec.Raw(bytes(cursor.value()).strip())
+        fields.nested.pop(name, None)
+        if cursor.nested is not None:
+            cursor.nested.check()
+            fields.nested[name] = cursor.nested
+    cursor.end()
+    return fields
+
+
+def _read_envelope(body: bytes, most: int | None) -> _Envelope[Any]:
+    try:
+        if len(body) > LARGE and WORKS:
+            return _read_large(body, most)
+        try:
+            return _envelope(body)
+        except msgspec.MsgspecError:
+            return _envelope_of_anything(body)
+    except RecursionError:
+        if len(body) > _MOST_DEEP_BYTES:
+            raise NoJson(_TOO_LARGE_TO_BE_DEEP) from None
+    return _read_deep(body)
+
+
+def _read_large(body: bytes, most: int | None) -> _Envelope[Any]:
+    """Read the envelope, and leave the objects to whoever asks for them."""
+    found: _Envelope[Any] = _envelope_of_text(body)
+    if found.request is not None and (objects := found.request.objects):
+        match bytes(memoryview(objects)[:1]):
+            case b"[":
+                found.request.objects = _items(objects, most)
+            case b"n":
+                found.request.objects = None
+            case _:
+                raise NoJson
+    return found
+
+
+def _read_deep(body: bytes) -> _Envelope[Any]:
+    """Read a review that is nested more deeply than msgspec follows."""
+    envelope: Fields = {}
+    request: Fields | None = None
+    objects: list[Fields | msgspec.Raw] = []
+    cursor = JsonCursor(body)
+    for name in cursor.members():
+        if name != "request":
+            _keep(cursor, name, envelope)
+            continue
+        request = {}
+        for inner in cursor.members():
+            if inner == "objects":
+                objects = []
+                for item in cursor.items():
+                    if len(objects) == _MOST_DEEP:
+                        raise NoJson(_TOO_MANY_TO_BE_DEEP)
+                    objects.append(_item(bytes(item)))
+            else:
+                _keep(cursor, inner, request)
+    cursor.end()
+    found: _Envelope[Any] = _envelope_of_anything(_encode({**envelope, "request": request}))
+    if found.request is not None:
+        found.request.objects = objects
+    return found
+
+
+def _keep(cursor: JsonCursor, name: str, fields: Fields) -> None:
+    """Keep a field of the envelope, unless it is one that is not looked at."""
+    if name in _ENVELOPE:
+        fields[name] = msgspec.Raw(bytes(cursor.value()))
+    else:
+        cursor.skip()
+
+
+def _check(fields: NestedFields) -> None:
+    """Raise TooDeep for an object that API servers would not read; of its metadata they get only a part."""
+    if any(nested.depth >= nesting.MAX_DEPTH for name, nested in fields.nested.items() if name != "metadata"):
+        raise nesting.NestedTooDeep
+
+
+def _tree(text: msgspec.Raw | memoryview, nested: nesting.Nested | None) -> Any:
+    """Decode what may be nested more deeply than msgspec follows; ``nested`` is what is known of it."""
+    try:
+        return _any(text) if nested is None else nested.decode()
+    except RecursionError:
+        nested = nesting.scan(memoryview(text))
+        return nested and nested.decode()
+
+
+def _text(fields: dict[str, msgspec.Raw], name: str) -> str:
+    value = _any(fields[name]) if name in fields else None
+    if not isinstance(value, str):
+        reason = f"the object has no {name}"
+        raise ObjectError(reason)
+    return value
+
+
+def _read_fields(text: msgspec.Raw) -> Fields:
+    try:
+        return _fields(text)
+    except (msgspec.ValidationError, RecursionError):
+        reason = "it is no object"
+        raise ObjectError(reason) from None
+
+
+def _read_metadata(text: msgspec.Raw) -> Any:
+    try:
+        return _metadata(text)
+    except msgspec.ValidationError:
+        reason = "the metadata is no object"
+        raise ObjectError(reason, pointer="/metadata") from None
+    except RecursionError:
+        metadata: Json = {}
+        cursor = JsonCursor(memoryview(text))
+        for name in cursor.members():
+            value = cursor.value()
+            if name in _Metadata.__annotations__:
+                metadata[name] = _tree(value, cursor.nested)
+        return metadata
+
+
+def _identity(fields: Fields) -> str:
+    try:
+        metadata = _read_metadata(fields["metadata"]) or {}
+        kind, version = _text(fields, "kind"), _text(fields, "apiVersion")
+    except (ObjectError, KeyError, *_MALFORMED):
+        return "an object without a name"
+    texts = [metadata.get(name) for name in ("namespace", "name")]
+    names = [text[:_MAX_NAME] for text in texts if isinstance(text, str)]
+    return f"{kind[:_MAX_NAME]} {'/'.join(names) or 'without a name'} ({version[:_MAX_NAME]})"

@@ -1,0 +1,323 @@
+"""The constructors of rules: single fields, functions of the author, and rules inside of lists, maps and objects.
+
+Each constructor's docstring is its contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from restow.conversion.rules.model import (
+    Constant,
+    Default,
+    Direction,
+    Lens,
+    Loses,
+    Move,
+    Packing,
+    Private,
+    Rule,
+    ScopedRules,
+)
+from restow.conversion.values import ABSENT
+
+__all__ = [
+    "constant",
+    "default",
+    "drop",
+    "each",
+    "each_value",
+    "enum",
+    "functions",
+    "inside",
+    "move",
+    "pair",
+    "rename",
+    "stash",
+    "unwrap",
+    "wrap",
+]
+
+
+_ITEMS = "[]"
+
+
+def rename(spoke: str, hub: str) -> Rule:
+    """Another name in the same object: ``rename("spec.ttl", "spec.timeToLive")``. The value may be a whole subtree."""
+    return Move(name="rename", spoke=(spoke,), hub=(hub,))
+
+
+def move(spoke: str, hub: str) -> Rule:
+    """Another place: ``move("spec.image", "spec.container.image")``.
+
+    An object that the move leaves empty goes too, unless the target's schema requires it; one that it needs is made.
+    """
+    return Move(name="move", spoke=(spoke,), hub=(hub,))
+
+
+def enum(
+    spoke: str,
+    values: Mapping[Any, Any],
+    *,
+    hub: str | None = None,
+    up: Mapping[Any, Any] | None = None,
+    down: Mapping[Any, Any] | None = None,
+) -> Rule:
+    """Other spellings of the same values, spoke to hub: ``enum("spec.mode", {"a": "Alpha", "b": "Beta"})``.
+
+    ``up`` and ``down`` add values that only one version knows, each with what the other one shows instead:
+    ``down={"Gamma": "b"}``. They, and a table in which two values meet, lose information; the stash keeps it. Values in
+    no table pass unchanged. Give ``hub`` if the field's path differs.
+    """
+    upward = {**values, **(up or {})}
+    downward = {**{value: key for key, value in reversed([*values.items()])}, **(down or {})}
+    tables: dict[Direction, Mapping[Any, Any]] = {"up": upward, "down": downward}
+    return Lens(
+        name="enum",
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        up=_Table(upward),
+        down=_Table(downward),
+        loses=_losses(upward, downward),
+        exact={"up": _exact(upward, downward), "down": _exact(downward, upward)},
+        tables=tables,
+    )
+
+
+def wrap(spoke: str, hub: str) -> Rule:
+    """A value that became a list: ``wrap("spec.image", "spec.images[]")``.
+
+    A list of other than one item shows its first one; the stash keeps the list, and an edit of the first item
+    replaces only that.
+    """
+    return Lens(
+        name="wrap",
+        spoke=(spoke,),
+        hub=(hub.removesuffix(_ITEMS),),
+        up=_listed,
+        down=_first,
+        merge=_first_replaced,
+        loses="down",
+        singleton="hub",
+    )
+
+
+def unwrap(spoke: str, hub: str) -> Rule:
+    """A list that became a value: ``unwrap("spec.images[]", "spec.image")``. The mirror of ``wrap``."""
+    return Lens(
+        name="unwrap",
+        spoke=(spoke.removesuffix(_ITEMS),),
+        hub=(hub,),
+        up=_first,
+        down=_listed,
+        merge=_first_replaced,
+        loses="up",
+        singleton="spoke",
+    )
+
+
+def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = None) -> Rule:
+    """A field of one version alone whose value for objects of the other is known: ``constant(hub="spec.tier",
+    value=1)``.
+
+    It is written where the object around it is present, and taken away on the way back; any other value is stashed.
+    """
+    return Constant(name="constant", spoke=_side(spoke), hub=_side(hub), value=value)
+
+
+def default(spoke: str, value: Any, *, hub: str | None = None) -> Rule:
+    """A field that the hub spells out and the spoke may leave out: ``default("spec.replicas", 1)``.
+
+    Going up, a missing field becomes ``value`` where the object around it is present; going down, ``value`` becomes a
+    missing field. Where the other spelling was meant, the stash keeps it.
+    """
+    return Default(name="default", spoke=(spoke,), hub=(hub or spoke,), value=value)
+
+
+def stash(spoke: str | None = None, *, hub: str | None = None) -> Rule:
+    """A field that the other version cannot say: kept there in the stash annotation. ``stash(hub="spec.weight")``."""
+    return Private(name="stash", spoke=_side(spoke), hub=_side(hub))
+
+
+def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
+    """A field that is let go on conversion; ``acknowledge`` says why nobody misses it."""
+    return Private(name="drop", spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
+
+
+def _side(path: str | None) -> tuple[str, ...]:
+    return () if path is None else (path,)
+
+
+class _Table:
+    """A function by table; what is in no table passes unchanged."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Mapping[Any, Any]) -> None:
+        self.values = values
+
+    def __call__(self, value: Any) -> Any:
+        """Return the other spelling of ``value``."""
+        if not isinstance(value, Hashable):
+            return value
+        found = self.values.get(value, value)
+        return value if isinstance(value, bool | float) and not _has_key(self.values, value) else found
+
+
+def _has_key(values: Mapping[Any, Any], value: Any) -> bool:
+    return any(key == value and type(key) is type(value) for key in values)
+
+
+def _exact(forward: Mapping[Any, Any], back: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the strings of a table that come back as they went."""
+    return {key: value for key, value in forward.items() if isinstance(key, str) and _Table(back)(value) == key}
+
+
+def _losses(upward: Mapping[Any, Any], downward: Mapping[Any, Any]) -> Loses:
+    up = len(_exact(upward, downward)) < sum(isinstance(key, str) for key in upward)
+    down = len(_exact(downward, upward)) < sum(isinstance(key, str) for key in downward)
+    return "both" if up and down else "up" if up else "down" if down else "nothing"
+
+
+def _listed(value: Any) -> Any:
+    return value if value is None else [value]
+
+
+def _first(values: Any) -> Any:
+    if not isinstance(values, list):
+        return values
+    return values[0] if values else ABSENT
+
+
+def _first_replaced(edited: Any, _shown: Any, kept: Any) -> Any:
+    return [edited, *kept[1:]] if isinstance(kept, list) and edited is not None else _listed(edited)
+
+
+def pair(
+    spoke: str | tuple[str, ...],
+    hub: str | tuple[str, ...],
+    *,
+    up: Callable[..., Any],
+    down: Callable[..., Any],
+    loses: Loses = "nothing",
+    merge: Callable[[Any, Any, Any], Any] | None = None,
+    forget: Callable[[Any], bool] | None = None,
+    reads: str | Sequence[str] = (),
+) -> Rule:
+    """Convert a group of leaves by two functions.
+
+    A side named by one path: its function gets that value and the other returns one (or ``ABSENT``). A side named by a
+    tuple of paths: a dict by path of those that are present, and a dict is returned. A function is called only if
+    something of its side is present.
+
+    ``loses`` says in which directions the inverse may not give back what was there. Every conversion is verified by
+    the inverse (except in a direction that a one-way ``loses`` leaves out) and what would be lost goes to the stash;
+    the laws of ``restow.conversion.testing`` fail where that happens undeclared.
+
+    ``merge(edited, shown, kept)`` decides what an edit of the lossy side means: ``shown`` is what its client was shown,
+    ``edited`` what it sent instead (of a group that it took away, ``{}``), ``kept`` the stashed value of the richer
+    side. Without it the edit is converted plainly and the stashed value forgotten.
+
+    ``forget(value)`` says which values of the spoke need not come back as they were, for ``up`` said all that they
+    mean: a spelling that the spoke's schema refuses, for instance, and that offline conversion is to put right.
+
+    ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object) whose values
+    ``down`` gets as further arguments, ABSENT where missing. ``$.status.items[].x``, inside of ``each``, is what that
+    list says of the item with the same keys (each ``[]`` stands for one ``each``, outermost first). Up-conversion has
+    no such thing: ``loses`` is "down", or "both" if ``down`` undoes ``up`` for an object in which nothing of that is
+    found (up is then checked by such a ``down``); ``merge`` judges edits of the spoke only.
+    """
+    return Lens(
+        name="pair",
+        spoke=_all(spoke),
+        hub=_all(hub),
+        up=up,
+        down=down,
+        spoke_packing=_packing(spoke),
+        hub_packing=_packing(hub),
+        loses=loses,
+        merge=merge,
+        forget=forget,
+        reads=_all(reads),
+    )
+
+
+def functions(
+    *,
+    spoke: str | Sequence[str],
+    hub: str | Sequence[str],
+    up: Callable[[dict[str, Any]], dict[str, Any]],
+    down: Callable[[dict[str, Any]], dict[str, Any]],
+    loses: Loses = "nothing",
+) -> Rule:
+    """Convert by plain functions over dicts: each gets an object with the claimed fields only and returns one.
+
+    ``spoke`` and ``hub`` are the claims: the paths that are read from one side and written to the other. A function
+        that
+    returns a field it did not claim fails the conversion of that object.
+    """
+    return Lens(
+        name="functions",
+        spoke=_all(spoke),
+        hub=_all(hub),
+        up=up,
+        down=down,
+        spoke_packing="tree",
+        hub_packing="tree",
+        loses=loses,
+    )
+
+
+def _all(texts: str | Sequence[str]) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else tuple(texts)
+
+
+def _packing(side: str | tuple[str, ...]) -> Packing:
+    return "value" if isinstance(side, str) else "leaves"
+
+
+def each(
+    spoke: str,
+    rules: Sequence[Rule],
+    *,
+    hub: str | None = None,
+    key: str | Sequence[str] | None = None,
+    hide: Callable[..., bool] | None = None,
+    merge: Callable[[Any, Any], Any] | None = None,
+    reads: str | Sequence[str] = (),
+) -> Rule:
+    """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
+
+    ``key`` names the hub's fields that tell items apart (a list-map's keys; taken from the CRD if left out): by them,
+    never by position, the stash finds an item again. An item of a list without keys is found by what was shown of it.
+
+    ``hide(item)`` says which hub items the spoke does not show at all; the stash keeps them and their places. It gets
+    the values of ``reads`` as further arguments, as in ``pair``. A hidden item outlives the list itself: to a client
+    that was shown none of the items, an empty list and none are the same.
+
+    ``merge(item, hidden)`` decides what becomes of an item, already in the hub's terms, that an edit of the spoke gave
+    the key of a hidden one. Without it the edit wins, and what was hidden is forgotten.
+    """
+    keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
+    return ScopedRules(
+        name="each",
+        container="list",
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        rules=tuple(rules),
+        keys=keys,
+        hide=hide,
+        merge=merge,
+        reads=(reads,) if isinstance(reads, str) else tuple(reads),
+    )
+
+
+def each_value(spoke: str, rules: Sequence[Rule], *, hub: str | None = None) -> Rule:
+    """Apply rules to every value of a map (additionalProperties); paths of ``rules`` start at the value."""
+    return ScopedRules(name="each_value", container="map", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))
+
+
+def inside(spoke: str, rules: Sequence[Rule], *, hub: str | None = None) -> Rule:
+    """Apply rules inside of one object, which may move as a whole; paths of ``rules`` start there."""
+    return ScopedRules(name="inside", container="object", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))

@@ -1,0 +1,145 @@
+"""The endpoint of one CRD: ConversionReviews in, answers out; and which conversions are served for which CRD.
+
+A review whose objects cannot be converted is answered with HTTP 200 and the status Failure in its envelope: that is
+what the API server shows. A body that is no review has no uid to answer to, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from restow.conversion.errors import ReviewError
+from restow.conversion.graph import Graph
+from restow.conversion.reviews.conversion import LARGE, Fields, Review, TooLarge
+from restow.conversion.server.limits import Limits, Refusal
+from restow.conversion.server.metrics import ServerMetrics
+from restow.conversion.server.ratelimitedlog import RateLimitedLog
+from restow.conversion.server.timeslices import TimeSlices
+from restow.crds import Crd
+from restow.kube.clock import Clock
+
+__all__ = ["ConversionEndpoint", "conversions_by_crd"]
+
+
+#: A review with so many failures has failed; its message has long been full.
+_ENOUGH_FAILURES: Final = 1000
+
+_UNKNOWN: Final = "unknown"
+
+Sources = dict[tuple[bytes, bool], int]
+"""How many objects came with an apiVersion (as JSON), and failed or did not."""
+
+
+class ConversionEndpoint:
+    """Converts the objects of one CRD. ``most`` is the largest body, in bytes."""
+
+    def __init__(
+        self,
+        crd: str,
+        graph: Graph,
+        *,
+        limits: Limits,
+        counts: ServerMetrics,
+        turns: TimeSlices,
+        request_log: RateLimitedLog,
+        clock: Clock,
+    ) -> None:
+        self.most = limits.body
+        self._crd = crd
+        self._graph = graph
+        self._most_of_object = limits.object
+        self._counts = counts
+        self._time_slices = turns
+        self._request_log = request_log
+        self._clock = clock
+        for result in ("success", "failure"):  # from 0 on, or an alert misses the first
+            counts.add("restow_conversion_reviews_total", crd, result, amount=0)
+        versions = {f"{kind.group}/{name}": name for kind in graph.kinds.values() for name in kind.visible_versions}
+        self._versions = versions
+        self._versions_as_sent: dict[bytes, str] = {msgspec.json.encode(text): name for text, name in versions.items()}
+
+    async def answer(self, body: bytes | bytearray) -> bytes:
+        """Answer one review.
+
+        Raises:
+            Refusal: the body is none.
+        """
+        started = self._clock.monotonic()
+        sources: Sources = {}
+        try:
+            review = Review(self._graph, bytes(body), most=self._most_of_object)
+            if len(body) <= LARGE:
+                for _ in _converted(review, sources):
+                    pass
+            else:
+                await self._time_slices.drive(_converted(review, sources))
+        except TooLarge as error:
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", str(error)) from error
+        except ReviewError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
+        answer = review.answer()
+        self._count(review, sources, len(body), len(answer))
+        self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", self._crd)
+        return answer
+
+    def _count(self, review: Review, sources: Sources, received: int, sent: int) -> None:
+        add, crd = self._counts.add, self._crd
+        add("restow_conversion_reviews_total", crd, "failure" if review.failures else "success")
+        add("restow_conversion_request_bytes_total", crd, amount=received)
+        add("restow_conversion_response_bytes_total", crd, amount=sent)
+        target = self._versions.get(review.target, _UNKNOWN)
+        for (source, failed), count in sources.items():
+            labels = (crd, self._versions_as_sent.get(source, _UNKNOWN), target, "failure" if failed else "success")
+            add("restow_conversion_objects_total", *labels, amount=count)
+        if review.failures:
+            self._request_log.add(
+                "conversion failed",
+                crd=crd,
+                to=target,
+                objects=review.count,
+                failed=len(review.failures),
+                first=review.failures[0],
+            )
+
+
+def _converted(review: Review, sources: Sources) -> Iterator[None]:
+    """Convert the objects, yield after each, and count them by the apiVersion that they came with."""
+    failed = 0
+    for obj in review:
+        now_failed = len(review.failures)
+        key = _source(obj), now_failed > failed
+        sources[key] = sources.get(key, 0) + 1
+        failed = now_failed
+        if failed >= _ENOUGH_FAILURES:
+            return
+        yield
+
+
+def _source(obj: Fields | msgspec.Raw) -> bytes:
+    return bytes(obj.get("apiVersion", b"")) if isinstance(obj, dict) else b""
+
+
+def conversions_by_crd(graph: Graph, crds: Iterable[Crd] = ()) -> dict[str, Graph]:
+    """Return the graph of each kind alone, by the name of its CRD (``<plural>.<group>``).
+
+    Alone, so that a CRD that names another one's path is told so. A kind whose CRD is not given gets the plural of an
+    English word: what most CRDs have, and to be looked at where a kind is none.
+    """
+    names = {(crd.group, crd.kind): crd.name for crd in crds}
+    return {
+        names.get((group, kind)) or f"{_plural(kind)}.{group}": Graph({(group, kind): conversions})
+        for (group, kind), conversions in graph.kinds.items()
+    }
+
+
+def _plural(kind: str) -> str:
+    singular = kind.lower()
+    if singular.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{singular}es"
+    if singular.endswith("y") and not singular.endswith(("ay", "ey", "iy", "oy", "uy")):
+        return f"{singular.removesuffix('y')}ies"
+    return f"{singular}s"

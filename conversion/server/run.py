@@ -1,0 +1,270 @@
+"""Runs the server: the listening socket, its connections, probes and metrics, and the order in which all of it ends.
+
+A rolling restart loses no request if the endpoint stops being named before it stops being served. So a request to stop
+first makes the webhook unready, and goes on serving while the news spreads, with `Connection: close` on every answer:
+a client that keeps connections open goes elsewhere with its next request. Only then the socket is closed, idle
+connections too, and what is in flight finishes.
+
+An embedding program runs it so:
+
+    webhook = WebhookServer(conversions_by_crd(graph, crds))
+    certificate = ServingCertificate(cert, key, counts=webhook.counts, clock=webhook.clock)
+    webhook.phase = ServerPhase.SERVING
+    await run_alone(webhook, certificate, bind("", 9443), bind("", 8080), stop)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
+from typing import Final, TypeVar
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from restow.conversion.server.connections import ClientConnections
+from restow.conversion.server.metrics import BUCKETS, METRICS, Metric, Snapshot
+from restow.conversion.server.tls import ServingCertificate
+from restow.conversion.server.webhook import ServerPhase, WebhookServer
+
+__all__ = [
+    "Probes",
+    "bind",
+    "exposition",
+    "listening",
+    "run_alone",
+    "serve",
+]
+
+
+_BACKLOG: Final = 1024
+
+#: How many connections are accepted before those that are there have their turn.
+_ACCEPT: Final = 64
+
+#: How long to wait before accepting again after it failed: for a file to be closed.
+_AGAIN_SECONDS: Final = 0.1
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening TCP socket; port 0 for a free one, an empty host for all addresses, IPv6 too where there is.
+
+    An IPv6 address may stand in brackets.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    host = host.removeprefix("[").removesuffix("]")
+    family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
+    listener = socket.create_server(
+        (host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=not host and family == socket.AF_INET6
+    )
+    listener.setblocking(False)
+    return listener
+
+
+class _Acceptor:
+    """Accepts connections on a socket until it is closed. asyncio's own way writes a traceback for each that fails."""
+
+    def __init__(self, connections: ClientConnections, listener: socket.socket, context: ssl.SSLContext | None) -> None:
+        self._connections = connections
+        self._listener = listener
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        self._again: asyncio.TimerHandle | None = None
+        self._making: set[asyncio.Task[None]] = set()
+
+    def begin(self) -> None:
+        """Accept whatever comes."""
+        self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept no more, and close the socket."""
+        if self._again is not None:
+            self._again.cancel()
+        if self._listener.fileno() >= 0:
+            self._loop.remove_reader(self._listener.fileno())
+            self._listener.close()
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPT):
+            try:
+                accepted, _peer = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._connections.lacks_files(error.strerror or type(error).__name__)
+                self._loop.remove_reader(self._listener.fileno())
+                self._again = self._loop.call_later(_AGAIN_SECONDS, self.begin)
+                return
+            accepted.setblocking(False)
+            task = self._loop.create_task(self._make(accepted))
+            self._making.add(task)
+            task.add_done_callback(self._making.discard)
+
+    async def _make(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(lambda: self._connections.protocol(self._context), accepted)
+        except OSError:
+            accepted.close()
+
+
+@asynccontextmanager
+async def listening(
+    connections: ClientConnections, listener: socket.socket, context: ssl.SSLContext | None = None
+) -> AsyncIterator[_Acceptor]:
+    """Accept connections on a socket, with TLS if there is a context; in the end all are closed, and the socket."""
+    acceptor = _Acceptor(connections, listener, context)
+    acceptor.begin()
+    connections.watch()
+    try:
+        yield acceptor
+    finally:
+        acceptor.close()
+        connections.close()
+
+
+async def serve(webhook: WebhookServer, listener: socket.socket, context: ssl.SSLContext, stop: asyncio.Event) -> None:
+    """Serve a webhook on a socket until asked to stop, then drain. Cancelling ends all connections at once."""
+    connections = ClientConnections(webhook.handle, webhook.limits, webhook.counts, webhook.clock, webhook.request_log)
+    webhook.counts.gauge("restow_webhook_connections", lambda: len(connections))
+    async with listening(connections, listener, context) as accepting:
+        await stop.wait()
+        webhook.phase = ServerPhase.DRAINING
+        await webhook.clock.sleep(webhook.limits.drain_seconds)
+        accepting.close()
+        webhook.phase = ServerPhase.STOPPING
+        await connections.finish(webhook.limits.finish_seconds)
+
+
+#: What prometheus_client's own server says of the format.
+_METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """Answers probes.
+
+    Attributes:
+        unready: why the process should get no requests now; empty if it should.
+        metrics: the text that is scraped.
+    """
+
+    unready: Callable[[], str]
+    metrics: Callable[[], bytes]
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one HTTP request."""
+        match request.raw_path.partition("?")[0]:
+            case "/livez":
+                return web.Response(text="ok\n")
+            case "/readyz":
+                reason = self.unready()
+                status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+                return web.Response(text=f"{reason or 'ok'}\n", status=status)
+            case "/metrics":
+                return web.Response(body=self.metrics(), headers=_METRICS)
+        return web.Response(text="there are /livez, /readyz and /metrics\n", status=HTTPStatus.NOT_FOUND)
+
+
+Number = TypeVar("Number")
+
+
+def _version() -> str:
+    try:
+        return version("restow")
+    except PackageNotFoundError:  # from a folder, not installed
+        return "unknown"
+
+
+_BUILD: Final = GaugeMetricFamily("restow_build_info", "1; the versions are labels.", labels=("version", "python"))
+_BUILD.add_metric((_version(), platform.python_version()), 1)
+
+
+def exposition(snapshot: Snapshot) -> bytes:
+    """Return the text of all metrics, those without any number yet included.
+
+    Where there is no /proc, the memory and the CPU time of the process are missing.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Numbers(snapshot))
+    ProcessCollector(registry=registry)
+    GCCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class _Numbers(Collector):
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Family]:
+        yield _BUILD
+        for name, metric in METRICS.items():
+            yield _family(name, metric, self._snapshot)
+
+
+def _family(name: str, metric: Metric, snapshot: Snapshot) -> Family:
+    match metric.kind:
+        case "counter":
+            counter = CounterMetricFamily(name.removesuffix("_total"), metric.help, labels=metric.labels)
+            numbers = snapshot.counters if metric.labels else {(name,): 0.0} | snapshot.counters
+            for labels, value in _of(name, numbers.items()):
+                counter.add_metric(labels, value)
+            return counter
+        case "gauge":
+            gauge = GaugeMetricFamily(name, metric.help, labels=metric.labels)
+            for labels, value in _of(name, snapshot.gauges.items()):
+                gauge.add_metric(labels, value)
+            return gauge
+        case "histogram":
+            histogram = HistogramMetricFamily(name, metric.help, labels=metric.labels)
+            for labels, each in _of(name, snapshot.histograms.items()):
+                bounds = (*map(str, BUCKETS), "+Inf")
+                histogram.add_metric(labels, list(zip(bounds, accumulate(each.buckets), strict=True)), each.sum)
+            return histogram
+
+
+def _of(name: str, numbers: Iterable[tuple[tuple[str, ...], Number]]) -> Iterator[tuple[list[str], Number]]:
+    return ((list(key[1:]), value) for key, value in sorted(numbers, key=lambda item: item[0]) if key[0] == name)
+
+
+async def run_alone(
+    webhook: WebhookServer,
+    certificate: ServingCertificate,
+    listener: socket.socket,
+    probes: socket.socket,
+    stop: asyncio.Event,
+    *,
+    further_metrics: Callable[[], bytes] = bytes,
+) -> None:
+    """Serve a webhook and its probes in this process until asked to stop, then drain. Cancelling ends it at once.
+
+    ``further_metrics`` gives what else ``/metrics`` says, as Prometheus text.
+    """
+
+    def metrics() -> bytes:
+        return exposition(webhook.counts.snapshot()) + further_metrics()
+
+    probing = Probes(lambda: _unready(webhook), metrics)
+    answers = ClientConnections(
+        probing.handle, webhook.limits.of_probes, webhook.counts, webhook.clock, webhook.request_log
+    )
+    async with asyncio.TaskGroup() as group, listening(answers, probes):
+        watching = group.create_task(certificate.watch())
+        await serve(webhook, listener, certificate.context, stop)
+        watching.cancel()
+
+
+def _unready(webhook: WebhookServer) -> str:
+    return "" if webhook.phase is ServerPhase.SERVING else webhook.phase.value

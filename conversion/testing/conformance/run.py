@@ -1,0 +1,207 @@
+"""Runs all cases against a webhook, one after the other, and reports: data, a table for people, JSON for programs.
+
+Only the case that waits (keep-alive) runs concurrently with the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from restow.conversion.certificates.decide.clientconfig import Bundle, Url
+from restow.conversion.certificates.probe import WebhookClient
+from restow.conversion.errors import NotAnswering
+from restow.conversion.reviews.responsechecks import ResponseRejected
+from restow.conversion.testing.conformance import envelope, laws, objects, partial, refusals, transport
+from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped, WebhookUnderTest
+from restow.conversion.testing.conformance.envelope import GATE
+from restow.conversion.testing.conformance.samples import Samples
+from restow.conversion.testing.conformance.transport import KEEP_ALIVE
+
+__all__ = ["CASES", "IDLE_S", "CaseOutcome", "CaseResult", "ConformanceReport", "check", "run"]
+
+
+CASES: tuple[Case, ...] = (
+    *envelope.CASES,
+    *objects.CASES,
+    *partial.CASES,
+    *laws.CASES,
+    *refusals.CASES,
+    *transport.CASES,
+)
+
+
+_WIDTH = 112
+
+
+class CaseOutcome(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One case and how it ended; ``message`` says why where it did not pass."""
+
+    case: Case
+    outcome: CaseOutcome
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceReport:
+    """All findings, in the order of the cases."""
+
+    url: str
+    kind: str
+    findings: tuple[CaseResult, ...]
+
+    @property
+    def conformant(self) -> bool:
+        """Whether no case failed that the webhook must pass."""
+        return not self.failed(Severity.MUST)
+
+    def failed(self, severity: Severity | None = None) -> tuple[str, ...]:
+        """Return the names of the cases that failed, of one severity or all."""
+        return tuple(
+            finding.case.name
+            for finding in self.findings
+            if finding.outcome is CaseOutcome.FAILED and severity in (None, finding.case.severity)
+        )
+
+    def count(self, outcome: CaseOutcome) -> int:
+        """How many cases ended so."""
+        return sum(finding.outcome is outcome for finding in self.findings)
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        must, should = len(self.failed(Severity.MUST)), len(self.failed(Severity.SHOULD))
+        verdict = "conformant" if self.conformant else "not conformant"
+        counts = f"{self.count(CaseOutcome.PASSED)} passed, {self.count(CaseOutcome.SKIPPED)} skipped"
+        return f"{self.kind} at {self.url}: {verdict} ({must} must and {should} should failed, {counts})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as JSON."""
+        return {
+            "url": self.url,
+            "kind": self.kind,
+            "conformant": self.conformant,
+            "cases": [
+                {
+                    "name": finding.case.name,
+                    "severity": finding.case.severity.value,
+                    "outcome": finding.outcome.value,
+                    "message": finding.message,
+                    "what": finding.case.what,
+                    "why": finding.case.why,
+                    "source": finding.case.source,
+                }
+                for finding in self.findings
+            ],
+        }
+
+    def table(self) -> str:
+        """Return the report as text: a line for each case, and below those that did not pass, why and what it means."""
+        return "\n".join((*self._lines(), "", self.summary))
+
+    def _lines(self) -> Iterator[str]:
+        longest = max((len(finding.case.name) for finding in self.findings), default=0)
+        for finding in self.findings:
+            yield f"{finding.outcome:8}{finding.case.severity:8}{finding.case.name:{longest}}  {_brief(finding)}"
+            if finding.outcome is CaseOutcome.FAILED:
+                for label, text in (("seen", finding.message), ("else", finding.case.why)):
+                    yield from textwrap.wrap(
+                        f"{label}: {text}", _WIDTH, initial_indent=" " * 16, subsequent_indent=" " * 22
+                    )
+
+
+def _brief(finding: CaseResult) -> str:
+    return f"({finding.message})" if finding.outcome is CaseOutcome.SKIPPED else finding.case.what
+
+
+#: Seconds for which a connection is left idle: longer than the defaults of servers that close early.
+IDLE_S: Final = 6.0
+
+
+async def run(
+    url: str,
+    ca: bytes,
+    samples: Samples,
+    *,
+    cases: Sequence[Case] = CASES,
+    idle_s: float = IDLE_S,
+    connect_to: tuple[str, int] | None = None,
+) -> ConformanceReport:
+    """Run cases against a webhook.
+
+    Args:
+        url: the webhook's, as an API server would call it.
+        ca: the CA bundle (PEM) by which its certificate verifies; empty for the system's roots.
+        samples: the kind, and objects of it.
+        cases: which ones; where the webhook does not answer at all, only the first is told.
+        idle_s: seconds that the keep-alive case waits; more than 90 is what an API server would need.
+        connect_to: (host, port) to connect to instead of the URL's.
+
+    Raises:
+        ValueError: it is given a URL that no CRD could have.
+        BundleError: it is given a malformed bundle.
+    """
+    address = Url(url)
+    async with WebhookClient(address, Bundle.from_pem(ca), connect_to=connect_to) as caller:
+        webhook = WebhookUnderTest(caller, samples, idle_s=idle_s)
+        gate = await _run(GATE, webhook)
+        if gate.outcome is CaseOutcome.FAILED:
+            rest = [_not_run(case) for case in cases if case is not GATE]
+            return ConformanceReport(url, samples.crd.kind, (gate, *rest))
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(_run(KEEP_ALIVE, webhook)) if KEEP_ALIVE in cases else None
+            found = {case: await _run(case, webhook) for case in cases if case not in (GATE, KEEP_ALIVE)}
+    found[GATE] = gate
+    if waiting is not None:
+        found[KEEP_ALIVE] = waiting.result()
+    return ConformanceReport(url, samples.crd.kind, tuple(found[case] for case in cases))
+
+
+async def check(case: Case, url: str, ca: bytes, samples: Samples, *, idle_s: float = IDLE_S) -> None:
+    """Run one case, as a test of its own.
+
+    ::
+
+        @pytest.mark.parametrize("case", CASES, ids=str)
+        async def test_conformance(case):
+            await check(case, URL, CA, SAMPLES)
+
+    Raises:
+        NotConformant: the webhook does not conform.
+        Skipped: the case does not apply.
+    """
+    report = await run(url, ca, samples, cases=[case], idle_s=idle_s)
+    for finding in report.findings:
+        if finding.outcome is CaseOutcome.FAILED:
+            raise NotConformant(f"{finding.case}: {finding.message}")
+        if finding.outcome is CaseOutcome.SKIPPED:
+            raise Skipped(finding.message)
+
+
+async def _run(case: Case, webhook: WebhookUnderTest) -> CaseResult:
+    try:
+        await case.check(webhook)
+    except Skipped as reason:
+        return CaseResult(case, CaseOutcome.SKIPPED, str(reason))
+    except (NotConformant, NotAnswering, ResponseRejected) as error:
+        return CaseResult(case, CaseOutcome.FAILED, str(error))
+    except (AttributeError, KeyError, IndexError, TypeError) as error:  # of an answer that is nothing like one
+        return CaseResult(case, CaseOutcome.FAILED, f"the answer has fields of other types than a review ({error!r})")
+    return CaseResult(case, CaseOutcome.PASSED)
+
+
+def _not_run(case: Case) -> CaseResult:
+    return CaseResult(case, CaseOutcome.SKIPPED, "the webhook does not answer")

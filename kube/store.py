@@ -1,0 +1,435 @@
+"""The informer: a cluster whose lists and watches of some resources are answered from memory, one watch each for all.
+
+Controllers run on an informer as on the API server itself, and read objects without a request. Its stores have an
+object before a controller is notified of it, and have what a write through the informer returned before the write
+returns. So a reconciler never acts on an object older than its own last write, and reading one costs nothing.
+Everything else passes through: ``get`` is answered by the API server, for decisions that need what is true now.
+
+A ``Store`` has all objects of one resource, indexed, and the last changes. No I/O, and nothing waits in it. Its laws:
+
+- a reader learns of a change only after the store has it;
+- an object is never replaced by an older one of the same uid: what our own writes returned may be ahead of the watch
+  (since Kubernetes 1.35 resourceVersions may be compared as numbers, KEP-5504; they always were in etcd);
+- a change that leaves what is kept as it was is no change, and readers do not see it;
+- after a gap, or where a reader is too far behind, the reader has to list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+import msgspec
+
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster, PatchType, Reply
+from restow.kube.errors import api_error
+from restow.kube.resources import Resource
+from restow.kube.watch import Key, Selection, watch
+from restow.kube.watchevents import Added, Bookmark, Deleted, Listed, Modified, WatchEvent
+
+__all__ = [
+    "Informer",
+    "Store",
+    "StoreChange",
+    "TooOld",
+]
+
+
+Object: TypeAlias = Mapping[str, Any]
+"""A JSON object."""
+
+_REMEMBERED = 4096  # changes; a reader that is further behind lists again, which costs no request
+
+
+class TooOld(Exception):
+    """The changes that were asked for are no longer remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreChange:
+    """One change: ADDED, MODIFIED or DELETED, the object after it (before, if it is gone), its resourceVersion."""
+
+    type: str
+    obj: Object
+    version: str
+
+
+def _no_index(_obj: Object) -> Hashable:
+    return None
+
+
+class Store:
+    """The objects of one resource.
+
+    Args:
+        transform: returns what is kept of an object; at least its name, namespace, uid and resourceVersion.
+        index_by: returns the index value of an object, by which `by_index` finds it.
+    """
+
+    def __init__(
+        self, transform: Callable[[Object], dict[str, Any]], index_by: Callable[[Object], Hashable] = _no_index
+    ) -> None:
+        self._transform = transform
+        self._index_by = index_by
+        self._objects: dict[Key, Object] = {}
+        self._groups: dict[Hashable, dict[Key, Object]] = {}
+        self._changes: deque[StoreChange] = deque(maxlen=_REMEMBERED)
+        self._position = 0
+        self._gap = 0
+        self._listed = ""
+        self.version = ""
+
+    @property
+    def position(self) -> int:
+        """The number of changes so far."""
+        return self._position
+
+    def get(self, key: Key) -> Object | None:
+        """Return an object, None if there is none."""
+        return self._objects.get(key)
+
+    def all(self) -> list[Object]:
+        """Return all objects."""
+        return list(self._objects.values())
+
+    def by_index(self, group: Hashable) -> list[Object]:
+        """Return the objects with this index value."""
+        return list(self._groups.get(group, {}).values())
+
+    def apply(self, event: WatchEvent) -> bool:
+        """Apply an event of a watch; return whether there is something new for readers."""
+        match event:
+            case Listed(items=items, resource_version=version):
+                self._list((self._transform(item.json()) for item in items), version)
+                return True
+            case Added(item=item) | Modified(item=item):
+                return self._put(self._transform(item.json()))
+            case Deleted(item=item):
+                return self._remove(self._transform(item.json()))
+            case Bookmark():
+                return False
+
+    def apply_write(self, obj: Object) -> bool:
+        """Apply what a write returned, before its event comes; return whether there is something new for readers.
+
+        An object that is no longer here does not come back: its Deleted came before the answer.
+        """
+        kept = self._transform(obj)
+        known = self._objects.get(_key(kept))
+        return known is not None and _uid(known) == _uid(kept) and self._put(kept)
+
+    def since(self, version: str) -> int:
+        """Return the number of changes up to a resourceVersion that readers have seen.
+
+        Raises:
+            TooOld: what is asked for is not kept any more.
+        """
+        if version == self.version:
+            return self._position
+        for back, change in enumerate(reversed(self._changes)):
+            if change.version == version:
+                return self._position - back
+        if version == self._listed:
+            return self._gap
+        raise TooOld
+
+    def changes(self, position: int) -> Iterator[StoreChange]:
+        """Return the changes after the first ``position`` ones.
+
+        Raises:
+            TooOld: what is asked for is not kept any more.
+        """
+        behind = self._position - position
+        if position < self._gap or behind > len(self._changes):
+            raise TooOld
+        return islice(self._changes, len(self._changes) - behind, None)
+
+    def _list(self, listed: Iterable[dict[str, Any]], version: str) -> None:
+        before, self._objects, self._groups = self._objects, {}, {}
+        for obj in listed:
+            known = before.get(_key(obj))
+            self._store(known if known is not None and not _is_newer(obj, known) else obj)
+        self._changes.clear()
+        self._position += 1  # readers from before the gap are behind by more than is remembered
+        self._gap = self._position
+        self._listed = self.version = version
+
+    def _put(self, obj: dict[str, Any]) -> bool:
+        known = self._objects.get(_key(obj))
+        if known is not None and not _is_newer(obj, known):
+            return False
+        self._store(obj)
+        if known is not None and _without_version(known) == _without_version(obj):
+            return False
+        self._record("ADDED" if known is None else "MODIFIED", obj)
+        return True
+
+    def _remove(self, obj: dict[str, Any]) -> bool:
+        known = self._objects.pop(_key(obj), None)
+        if known is not None:
+            self._groups[self._index_by(known)].pop(_key(known))
+        self._record("DELETED", obj)
+        return True
+
+    def _store(self, obj: Object) -> None:
+        key = _key(obj)
+        known = self._objects.get(key)
+        if known is not None:
+            members = self._groups[self._index_by(known)]
+            members.pop(key)
+        self._objects[key] = obj
+        self._groups.setdefault(self._index_by(obj), {})[key] = obj
+
+    def _record(self, what: str, obj: Object) -> None:
+        self.version = _version(obj)
+        self._changes.append(StoreChange(what, obj, self.version))
+        self._position += 1
+
+
+def _key(obj: Object) -> Key:
+    metadata = obj["metadata"]
+    return Key(metadata.get("namespace") or None, metadata["name"])
+
+
+def _uid(obj: Object) -> str:
+    return str(obj["metadata"].get("uid") or "")
+
+
+def _version(obj: Object) -> str:
+    return str(obj["metadata"].get("resourceVersion") or "")
+
+
+def _is_newer(obj: Object, known: Object) -> bool:
+    return _uid(obj) != _uid(known) or int(_version(obj)) > int(_version(known))
+
+
+def _without_version(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": ""}}
+
+
+_GONE = 410
+_encode = msgspec.json.Encoder().encode
+
+
+class Informer:
+    """A ``Cluster`` with a memory. Keep ``run`` running, and wait for ``wait_for_sync`` before controllers start.
+
+    Args:
+        cluster: where.
+        stores: the resources that are kept in memory, whole: in all namespaces, without selectors.
+        clock: its ``monotonic`` and ``sleep``.
+        chance: random numbers from [0, 1).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        stores: Mapping[Resource, Store],
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._cluster = cluster
+        self._stores = stores
+        self._clock = clock
+        self._chance = chance
+        self._synced = {resource: asyncio.Event() for resource in stores}
+        self._changed = {resource: asyncio.Event() for resource in stores}
+
+    async def run(self) -> None:
+        """Keep the memory up to date until cancelled.
+
+        Raises:
+            KubeError: a resource cannot be watched.
+        """
+        async with asyncio.TaskGroup() as group:
+            for resource in self._stores:
+                group.create_task(self._follow(resource), name=f"informer of {resource.full_name}")
+
+    async def wait_for_sync(self) -> None:
+        """Wait until everything has been listed once."""
+        for synced in self._synced.values():
+            await synced.wait()
+
+    async def _follow(self, resource: Resource) -> None:
+        async with watch(self._cluster, Selection(resource), clock=self._clock, chance=self._chance) as events:
+            async for event in events:
+                if self._stores[resource].apply(event):
+                    self._notify(resource)
+                self._synced[resource].set()
+
+    def _notify(self, resource: Resource) -> None:
+        changed, self._changed[resource] = self._changed[resource], asyncio.Event()
+        changed.set()
+
+    @property
+    def host(self) -> str:
+        """The server's URL."""
+        return self._cluster.host
+
+    @property
+    def default_namespace(self) -> str:
+        """The namespace of the kubeconfig's context, or of the pod."""
+        return self._cluster.default_namespace
+
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        metadata_only: bool = False,
+        cached: bool = False,
+    ) -> Reply:
+        """Read one object from the API server."""
+        return await self._cluster.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
+
+    async def discover(self, path: str) -> Reply:
+        """Read a discovery document from the API server."""
+        return await self._cluster.discover(path)
+
+    def at(self, host: str = "", server_name: str = "") -> AbstractAsyncContextManager[Cluster]:
+        """Open the API server through connections of its own."""
+        return self._cluster.at(host, server_name)
+
+    async def list_page(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> Reply:
+        """List what is in memory, in one page; other resources, and selections, by the API server."""
+        store = self._stores.get(resource)
+        if store is None or namespace is not None or _selects(params):
+            return await self._cluster.list_page(resource, namespace, params=params, metadata_only=metadata_only)
+        await self._synced[resource].wait()
+        items = [_shown(obj, metadata_only=metadata_only) for obj in store.all()]
+        return Reply(_encode({"metadata": {"resourceVersion": store.version}, "items": items}))
+
+    async def create(
+        self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Create one object."""
+        return await self._cluster.create(resource, body, namespace, params=params)
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Replace one object."""
+        reply = await self._cluster.replace(resource, name, body, namespace, subresource=subresource, params=params)
+        self._apply_write(resource, reply, params)
+        return reply
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: bytes,
+        namespace: str | None = None,
+        *,
+        patch_type: PatchType,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+        metadata_only: bool = False,
+    ) -> Reply:
+        """Patch one object."""
+        reply = await self._cluster.patch(
+            resource,
+            name,
+            body,
+            namespace,
+            patch_type=patch_type,
+            subresource=subresource,
+            params=params,
+            metadata_only=metadata_only,
+        )
+        if not metadata_only:
+            self._apply_write(resource, reply, params)
+        return reply
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
+    ) -> Reply:
+        """Delete one object."""
+        return await self._cluster.delete(resource, name, namespace, body=body)
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str],
+        metadata_only: bool = False,
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Watch what happens in memory; other resources, and selections, by the API server."""
+        if resource not in self._stores or namespace is not None or _selects(params):
+            return self._cluster.watch(resource, namespace, params=params, metadata_only=metadata_only)
+        return self._watch(resource, params, metadata_only=metadata_only)
+
+    @asynccontextmanager
+    async def _watch(
+        self, resource: Resource, params: Mapping[str, str], *, metadata_only: bool
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with aclosing(self._lines(resource, params, metadata_only=metadata_only)) as lines:
+            yield lines
+
+    async def _lines(
+        self, resource: Resource, params: Mapping[str, str], *, metadata_only: bool
+    ) -> AsyncGenerator[bytes, None]:
+        store, loop = self._stores[resource], asyncio.get_running_loop()
+        end = loop.time() + float(params["timeoutSeconds"])
+        try:
+            position = store.since(params["resourceVersion"])
+            while True:
+                changed = self._changed[resource]
+                changes, position = list(store.changes(position)), store.position
+                for change in changes:
+                    yield _line(change, metadata_only=metadata_only)
+                if store.position == position and not await _comes(changed, end):
+                    return
+        except TooOld as error:
+            target = resource.describe()
+            raise api_error(status=_GONE, body=b"", headers={}, verb="watch", target=target) from error
+
+    def _apply_write(self, resource: Resource, reply: Reply, params: Mapping[str, str] | None) -> None:
+        store = self._stores.get(resource)
+        if store is not None and "dryRun" not in (params or {}) and store.apply_write(reply.json()):
+            self._notify(resource)
+
+
+async def _comes(changed: asyncio.Event, end: float) -> bool:
+    """Wait for a change; return False if the time is over first."""
+    try:
+        async with asyncio.timeout_at(end):
+            await changed.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _selects(params: Mapping[str, str] | None) -> bool:
+    return bool(params) and not {"labelSelector", "fieldSelector"}.isdisjoint(params or ())
+
+
+def _shown(obj: Mapping[str, object], *, metadata_only: bool) -> Mapping[str, object]:
+    return {"metadata": obj["metadata"]} if metadata_only else obj
+
+
+def _line(change: StoreChange, *, metadata_only: bool) -> bytes:
+    return _encode({"type": change.type, "object": _shown(change.obj, metadata_only=metadata_only)})

@@ -1,0 +1,319 @@
+"""List-then-watch: everything that happens to a selection of objects, for as long as the consumer asks.
+
+Why not kubernetes-asyncio's Watch: it reconnects without back-off, repeats an expired resourceVersion and never
+lists again. Here what to do next is decided by ``watchposition`` and the consumer sees every gap as a new
+``Listed``: between two of those no change is missing, however often the connection broke.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass, replace
+
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster
+from restow.kube.errors import (
+    ApiError,
+    BadReply,
+    Forbidden,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    TimedOut,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from restow.kube.resources import Resource, qualified_name
+from restow.kube.retry import Backoff
+from restow.kube.watchevents import Bookmark, Item, Listed, WatchEvent, read_event, read_page
+
+__all__ = ["HEALTHY_S", "WATCH_BACKOFF", "Interruption", "Key", "Selection", "WatchPosition", "key_of", "watch"]
+
+
+_log = logging.getLogger(__name__)
+
+_PAGE_SIZE = 500
+_SHORTEST, _LONGEST = (
+    300.0,
+    600.0,
+)  # seconds of one watch request; random, so that clients do not reopen together
+_GRACE = 30.0  # seconds that the server may be late in ending a watch before the connection counts as dead
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """A list or watch that did not end well, for metrics.
+
+    Attributes:
+        selection: what is watched.
+        error: what happened, or None if the server closed a watch that had only just been opened.
+        relist: whether the history is lost, and a Listed will follow.
+        failures: how many times in a row.
+        delay: seconds until the next request.
+    """
+
+    selection: Selection
+    error: KubeError | None
+    relist: bool
+    failures: int
+    delay: float
+
+
+def _ignore(_interruption: Interruption) -> None:
+    pass
+
+
+def watch(
+    cluster: Cluster,
+    selection: Selection,
+    *,
+    on_interruption: Callable[[Interruption], None] = _ignore,
+    clock: Clock = SYSTEM_CLOCK,
+    chance: Callable[[], float] = random.random,
+) -> AbstractAsyncContextManager[AsyncGenerator[WatchEvent, None]]:
+    """Follow a selection of objects; it never ends by itself.
+
+    ::
+
+        async with watch(cluster, Selection(CRDS)) as events:
+            async for event in events:
+                ...
+
+    The first event is a ``Listed``; another one follows whenever the history was lost. Requests that fail for a
+    reason that may pass are repeated with back-off and only reported, in the log and to ``on_interruption``.
+
+    Args:
+        cluster: where.
+        selection: what.
+        on_interruption: called before each wait; must not block or raise.
+        clock: its ``monotonic`` and ``sleep``.
+        chance: random numbers from [0, 1).
+
+    Raises:
+        ApiError: from the iteration: an answer that waiting does not change: 401, 403, 404 (the resource, or its
+            version, is not served), or another 4xx than 410 and 429. The first three are raised at once at the
+            beginning, and only if they last once it has worked: a restarting API server answers so for some moments.
+    """
+    return aclosing(_ListWatch(cluster, selection, on_interruption, clock, chance).events())
+
+
+class _ListWatch:
+    def __init__(
+        self,
+        cluster: Cluster,
+        selection: Selection,
+        on_interruption: Callable[[Interruption], None],
+        clock: Clock,
+        chance: Callable[[], float],
+    ) -> None:
+        self._cluster = cluster
+        self._selection = selection
+        self._on_interruption = on_interruption
+        self._clock = clock
+        self._chance = chance
+
+    async def events(self) -> AsyncGenerator[WatchEvent, None]:
+        position = WatchPosition()
+        while True:
+            opened: float | None = None
+            error: KubeError | None = None
+            try:
+                version = position.version
+                if version is None:
+                    listed = await self._list()
+                    version = listed.resource_version
+                    position = position.seen(version)
+                    yield listed
+                seconds = int(_SHORTEST + (_LONGEST - _SHORTEST) * self._chance())
+                async with self._open(version, seconds) as lines:
+                    opened = self._clock.monotonic()
+                    deadline = asyncio.get_running_loop().time() + seconds + _GRACE
+                    while (event := await self._next(lines, deadline)) is not None:
+                        position = position.seen(_version(event))
+                        yield event
+                position = position.closed(self._since(opened))
+            except KubeError as caught:
+                error = caught
+                position = position.failed(error, self._since(opened))
+            await self._pause(position, error)
+
+    async def _list(self) -> Listed:
+        try:
+            return await self._pages({"limit": str(_PAGE_SIZE)})
+        except Gone:
+            # Reading the pages took longer than the server keeps history. The inconsistent token that it offers
+            # is of no use here, since a watch needs one resourceVersion for all pages: ask for all in one.
+            return await self._pages({})
+
+    async def _pages(self, limit: dict[str, str]) -> Listed:
+        selection = self._selection
+        items: list[Item] = []
+        token = ""
+        while True:
+            params = selection.params() | limit | ({"continue": token} if token else {})
+            reply = await self._cluster.list_page(
+                selection.resource, selection.namespace, params=params, metadata_only=selection.metadata_only
+            )
+            page = read_page(reply.body, str(selection))
+            items += page.items
+            if not page.continue_token:
+                return Listed(tuple(items), page.resource_version)
+            if page.continue_token == token:
+                msg = f"list {selection}: the server continues every page with the same one"
+                raise BadReply(msg)
+            token = page.continue_token
+
+    def _open(self, version: str, seconds: int) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        selection = self._selection
+        params = selection.params() | {
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+        }
+        return self._cluster.watch(
+            selection.resource, selection.namespace, params=params, metadata_only=selection.metadata_only
+        )
+
+    async def _next(self, lines: AsyncIterator[bytes], deadline: float) -> WatchEvent | None:
+        """Return the next event, or None when the server closes the stream."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                line = await anext(lines, None)
+        except TimeoutError as error:
+            msg = f"watch {self._selection}: the server did not end the request in time"
+            raise TimedOut(msg) from error
+        return None if line is None else read_event(line, str(self._selection))
+
+    def _since(self, opened: float | None) -> float:
+        return 0.0 if opened is None else self._clock.monotonic() - opened
+
+    async def _pause(self, position: WatchPosition, error: KubeError | None) -> None:
+        delay = position.delay(self._chance())
+        if delay <= 0:
+            return
+        relist = position.version is None
+        # One broken connection is nothing to warn of: servers restart, balancers drop what is idle.
+        level = logging.WARNING if error is not None and position.failures > 1 else logging.INFO
+        what = error or "the watch was closed as soon as it was opened"
+        _log.log(
+            level,
+            "%s: %s; %s in %.1f s",
+            self._selection,
+            what,
+            "list again" if relist else "watch on",
+            delay,
+        )
+        self._on_interruption(Interruption(self._selection, error, relist, position.failures, delay))
+        await self._clock.sleep(delay)
+
+
+def _version(event: WatchEvent) -> str:
+    return event.resource_version if isinstance(event, Listed | Bookmark) else event.item.metadata.resource_version
+
+
+HEALTHY_S = 10.0  # seconds
+WATCH_BACKOFF = Backoff(first=0.8, most=30.0)  # client-go's reflector
+_SERVER_ERRORS_BEFORE_RELIST = 5
+_REFUSALS_BEFORE_RAISE = 6  # with their back-off 12 to 25 seconds
+
+
+@dataclass(frozen=True, slots=True)
+class WatchPosition:
+    """Where a list-watch stands.
+
+    Attributes:
+        version: the resourceVersion to watch from, or None if a list is needed.
+        failures: streams in a row that did not end well.
+        server_errors: 5xx in a row while watching from ``version``.
+        worked: whether a list has succeeded.
+        refusals: 401, 403 and 404 since something last worked.
+        at_least: seconds that the server asked to wait before the next request.
+    """
+
+    version: str | None = None
+    failures: int = 0
+    server_errors: int = 0
+    worked: bool = False
+    refusals: int = 0
+    at_least: float = 0.0
+
+    def seen(self, version: str) -> WatchPosition:
+        """Return the position after a list or an event at ``version``."""
+        return replace(self, version=version, server_errors=0, worked=True, refusals=0)
+
+    def closed(self, lived: float) -> WatchPosition:
+        """Return the position after the server closed a stream that was open for ``lived`` seconds."""
+        return replace(self, failures=0 if lived >= HEALTHY_S else self.failures + 1, refusals=0, at_least=0.0)
+
+    def failed(self, error: KubeError, lived: float) -> WatchPosition:
+        """Return the position after a list or stream failed; ``lived`` is 0 if no stream was open.
+
+        Raises:
+            KubeError: ``error`` itself, if it does not pass by waiting.
+        """
+        refusals = self.refusals + isinstance(error, (Unauthorized, Forbidden, NotFound))
+        may_pass = isinstance(error, (Gone, TooManyRequests, ServerError, Unreachable, BadReply))
+        if not may_pass and not (self.worked and self.refusals < refusals < _REFUSALS_BEFORE_RAISE):
+            raise error
+        server_errors = self.server_errors + isinstance(error, ServerError)
+        lost = isinstance(error, Gone) or server_errors >= _SERVER_ERRORS_BEFORE_RELIST
+        return WatchPosition(
+            version=None if lost else self.version,
+            failures=1 if lived >= HEALTHY_S else self.failures + 1,
+            server_errors=0 if lost else server_errors,
+            worked=self.worked,
+            refusals=refusals,
+            at_least=(error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0,
+        )
+
+    def delay(self, chance: float) -> float:
+        """Return the seconds to wait before the next request; ``chance`` is a random number from [0, 1)."""
+        return max(self.at_least, WATCH_BACKOFF.delay(self.failures, chance))
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects to list and to watch.
+
+    Attributes:
+        resource: the resource, at the version to read it at.
+        namespace: one namespace, or None for all of them.
+        label_selector, field_selector: in the API's own syntax; empty for everything.
+        metadata_only: ask for apiVersion, kind and metadata alone (``PartialObjectMetadata``).
+    """
+
+    resource: Resource
+    namespace: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+    metadata_only: bool = False
+
+    def params(self) -> dict[str, str]:
+        """Return the query parameters that select."""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {name: value for name, value in selectors.items() if value}
+
+    def __str__(self) -> str:
+        return self.resource.describe(self.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which object to reconcile; ``namespace`` is None for cluster-scoped resources."""
+
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return qualified_name(self.namespace, self.name)
+
+
+def key_of(item: Item) -> Key:
+    """Return the key of the object itself."""
+    return Key(item.metadata.namespace or None, item.metadata.name)

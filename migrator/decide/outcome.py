@@ -1,0 +1,312 @@
+"""What an error means for the work at hand (one table for writes, one for lists, one for ConversionReviews), and how
+many attempts it had.
+
+A table bounds attempts, so that one object that fails for ever is given up and the others are not kept. An outage is
+another matter: while the server answers nothing at all, attempts say nothing about the object, and patience is counted
+in time. So each kind of error is counted by itself, and errors that may pass are counted only where the server answered
+others in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from restow.kube.errors import (
+    CANNOT_CONVERT,
+    TOO_LARGE,
+    ApiError,
+    BadReply,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TimedOut,
+    TooDeep,
+    TooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+
+__all__ = [
+    "ATTEMPTS",
+    "UNKNOWN_ATTEMPTS",
+    "Attempts",
+    "BrokenOff",
+    "ErrorAction",
+    "ErrorOutcome",
+    "cannot_convert",
+    "concerns_all_objects",
+    "is_outage",
+    "is_transient",
+    "of_list_error",
+    "of_review_error",
+    "of_write_error",
+]
+
+
+ATTEMPTS = 8
+"""Tries of one request before its object is given up, with the back-off below half a minute; ``tries`` says what
+counts as one."""
+
+FORBIDDEN_ATTEMPTS = 7
+"""Tries against a 403 of the authorizer: an API server that was just restarted answers so until it has read its RBAC
+rules (seen one to four times), and that the right exists was asked before the run."""
+
+UNKNOWN_ATTEMPTS = 5
+"""Tries against a 404 that is no ``v1.Status``: a router between may say it for a moment, as well as an API server that
+does not serve the version."""
+
+INITIALIZING_ATTEMPTS = 5
+"""Tries against "storage is (re)initializing", which lasts for as long as one object cannot be converted."""
+
+REVIEW_ATTEMPTS = 4
+"""Tries of a review that the webhook fails at: one of its objects may be why, and others wait for their answer."""
+
+_FIRST_WAIT = 0.25
+_LONGEST_WAIT = 15.0
+_LONGEST_ASKED_FOR = 60.0  # of what a server asks for by Retry-After
+
+
+class ErrorAction(StrEnum):
+    """What to do next.
+
+    - ``gone``: the object does not exist any more; done with it.
+    - ``reread``: read the object again and decide anew.
+    - ``retry``: send the same request again after ``wait`` seconds.
+    - ``continue``: go on with the list at ``token``.
+    - ``split``: send each half of the objects by itself.
+    - ``fail``: give this object (or this list) up.
+    - ``stop``: give all objects up.
+    """
+
+    GONE = "gone"
+    REREAD = "reread"
+    RETRY = "retry"
+    CONTINUE = "continue"
+    SPLIT = "split"
+    FAIL = "fail"
+    STOP = "stop"
+
+
+class BrokenOff(Unreachable):
+    """The connection was made, and broke before the answer was complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorOutcome:
+    """One row of the table.
+
+    Attributes:
+        action: what to do.
+        wait: seconds to wait before it, jitter not included.
+        slow_down: the server asked for less load.
+        reason: a word for the report (``"Conflict"``, ``"Forbidden"``, …).
+        message: a sentence for the report.
+        token: the continue token to go on with.
+        attempts: how many tries there are in all.
+    """
+
+    action: ErrorAction
+    wait: float = 0.0
+    slow_down: bool = False
+    reason: str = ""
+    message: str = ""
+    token: str = ""
+    attempts: int = field(default=ATTEMPTS, compare=False)
+
+
+def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) -> ErrorOutcome:
+    """Return what an error on reading or writing one object means.
+
+    Args:
+        error: what the request raised.
+        plural, name: of the object that the request was for.
+        attempt: which try of this object this was, from 1.
+    """
+    if isinstance(error, NotFound):
+        if error.names(plural, name):
+            return ErrorOutcome(ErrorAction.GONE)
+        if not error.reason and attempt < UNKNOWN_ATTEMPTS:
+            return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), attempts=UNKNOWN_ATTEMPTS)
+        return _fail(error, "NotFound", _UNKNOWN_404.format(message=error.message))
+    if isinstance(error, Conflict):
+        if attempt < ATTEMPTS:
+            return ErrorOutcome(ErrorAction.REREAD, wait=0.0 if attempt == 1 else _backoff(attempt) / 4)
+        return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
+    if cannot_convert(error):
+        if attempt == 1:  # perhaps another client wrote it since it was read: then there is another decision
+            return ErrorOutcome(ErrorAction.REREAD)
+        return _fail(error, "CannotConvert", _CANNOT_CONVERT_SAID.format(message=_said_briefly(error)))
+    if isinstance(error, ServerError) and any(text in error.message for text in TOO_LARGE):
+        return _fail(error, "TooLarge", _TOO_LARGE_SAID.format(message=error.message))
+    return _transient(error, attempt) or _fail(error)
+
+
+def of_list_error(error: KubeError, *, attempt: int) -> ErrorOutcome:
+    """Return what an error on one page of a LIST means."""
+    if isinstance(error, Gone) and error.continue_token and attempt < ATTEMPTS:
+        # The objects from here on are read as they are now, not as they were: all that matters is that none is
+        # missed, and those created meanwhile are stored at the storage version already.
+        return ErrorOutcome(ErrorAction.CONTINUE, token=error.continue_token)
+    return _transient(error, attempt) or _fail(error)
+
+
+def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool) -> ErrorOutcome:
+    """Return what an error on one ConversionReview means.
+
+    Args:
+        error: what sending it raised; not that the webhook says that an object cannot be converted.
+        attempt: which try of this review this was, from 1.
+        objects: how many it holds.
+        heard: whether the webhook has answered anything in this run.
+    """
+    if isinstance(error, ApiError) and error.status in (401, 403, 404):
+        return ErrorOutcome(ErrorAction.STOP, message=_said(error))
+    waits = error.retry_after if isinstance(error, ApiError) else None
+    if is_outage(error):
+        if attempt < ATTEMPTS:
+            return ErrorOutcome(
+                ErrorAction.RETRY, wait=_backoff(attempt) if waits is None else min(waits, _LONGEST_ASKED_FOR)
+            )
+        return ErrorOutcome(ErrorAction.STOP, message=str(error))
+    if isinstance(error, TimedOut) and not heard:
+        return ErrorOutcome(ErrorAction.STOP if attempt > 1 else ErrorAction.RETRY, message=str(error))
+    if isinstance(error, (BrokenOff, ServerError)) and attempt < REVIEW_ATTEMPTS:
+        return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), attempts=REVIEW_ATTEMPTS)
+    if objects > 1:
+        return ErrorOutcome(ErrorAction.SPLIT, slow_down=isinstance(error, (TimedOut, TooLarge)))
+    return ErrorOutcome(ErrorAction.FAIL, message=str(error))
+
+
+def is_outage(error: KubeError) -> bool:
+    """Whether a converter is out of reach for everybody, so that no object can be to blame."""
+    if isinstance(error, ApiError):
+        return error.retry_after is not None or error.status in (429, 502, 503)
+    return isinstance(error, Unreachable) and not isinstance(error, (BrokenOff, TimedOut))
+
+
+def _transient(error: KubeError, attempt: int) -> ErrorOutcome | None:
+    """A row for errors that pass by themselves, as long as there are tries left."""
+    if isinstance(error, TooManyRequests) and error.initializing:
+        if attempt < INITIALIZING_ATTEMPTS:
+            wait = min(max(error.retry_after or 0.0, _backoff(attempt)), _LONGEST_ASKED_FOR)
+            return ErrorOutcome(ErrorAction.RETRY, wait=wait, attempts=INITIALIZING_ATTEMPTS)
+        return _fail(error, "StorageInitializing", _INITIALIZING)
+    if isinstance(error, Forbidden) and error.by_authorizer and attempt < FORBIDDEN_ATTEMPTS:
+        return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), attempts=FORBIDDEN_ATTEMPTS)
+    if attempt >= ATTEMPTS or isinstance(error, TooDeep):
+        return None
+    if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
+        wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, _LONGEST_ASKED_FOR)
+        return ErrorOutcome(ErrorAction.RETRY, wait=wait, slow_down=True)
+    if isinstance(error, (ServerError, Unreachable, BadReply, Unauthorized, ConfigError)):
+        return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), slow_down=isinstance(error, Unreachable))
+    return None
+
+
+def cannot_convert(error: KubeError) -> bool:
+    """Whether a server-side apply failed since an entry of managedFields cannot be converted; it will fail again."""
+    return isinstance(error, ServerError) and any(text in error.message for text in CANNOT_CONVERT)
+
+
+def _fail(error: KubeError, reason: str = "", message: str = "") -> ErrorOutcome:
+    if isinstance(error, ApiError):
+        return ErrorOutcome(
+            ErrorAction.FAIL, reason=reason or error.reason or str(error.status), message=message or _said(error)
+        )
+    return ErrorOutcome(ErrorAction.FAIL, reason=reason or type(error).__name__, message=message or str(error))
+
+
+def _said(error: ApiError) -> str:
+    if isinstance(error, Unauthorized):
+        return "the API server no longer accepts the credentials; renew them and run again"
+    if isinstance(error, Invalid):
+        return error.findings
+    return error.message or f"the API server answered {error.status} without a message"
+
+
+def _said_briefly(error: KubeError) -> str:
+    """Which of the known reasons it is; the message itself may hold the field's neighbours."""
+    return next((text for text in CANNOT_CONVERT if text in str(error)), "")
+
+
+def _backoff(attempt: int) -> float:
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
+
+
+_TOO_LARGE_SAID = (
+    "etcd does not take an object of this size ({message}); nothing was stored, and its owners are as they were. Make "
+    "the object smaller, then run again"
+)
+
+_CANNOT_CONVERT_SAID = (
+    "the API server cannot convert one of its managedFields entries to the entry's version ({message}): run with "
+    "--managed-fields translate and --scope not-storage, which moves the entries to the storage version"
+)
+
+_UNKNOWN_404 = (
+    "the API server answered 404 without naming this object ({message}), so it cannot be taken as deleted; check that "
+    "the storage version is served and that its namespace exists, then run again"
+)
+
+_INITIALIZING = (
+    "the API server's watch cache for this resource cannot be filled (storage is (re)initializing): most often one "
+    "stored object cannot be converted. Look at the conversion webhook and the API server's log, then run again"
+)
+
+
+_OF_EVERYBODY = ("failed calling webhook", "etcdserver: ", "no leader")
+
+
+def concerns_all_objects(error: KubeError) -> bool:
+    """Whether an error speaks of the way to what is stored, on which every write goes, rather than of one object."""
+    if isinstance(error, ServerError):
+        return error.status != 500 or any(text in error.message for text in _OF_EVERYBODY)
+    return isinstance(error, TooManyRequests)
+
+
+class Attempts:
+    """The tries of one object, or of one page.
+
+    Args:
+        patience_s: how long errors that may pass are waited for while nothing is answered.
+    """
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._counts: dict[type, int] = {}
+        self._since = self._last = 0.0
+        self._in_a_row = self._strikes = 0
+
+    def failed(self, error: KubeError, now: float, answered: float) -> int:
+        """Count a failure; return its number in the table of its kind, from 1.
+
+        Args:
+            error: what the request raised.
+            now: by the monotonic clock.
+            answered: when something else was answered last.
+        """
+        if not is_transient(error):
+            kind = next((each for each in (Conflict, Forbidden) if isinstance(error, each)), type(error))
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            return self._counts[kind]
+        if not self._in_a_row or answered > self._last:
+            self._strikes += 1
+            self._since = now
+        self._in_a_row += 1
+        self._last = now
+        over = self._strikes >= ATTEMPTS or now - self._since >= self._patience_s
+        return self._in_a_row if over else min(self._in_a_row, ATTEMPTS - 1)
+
+
+def is_transient(error: KubeError) -> bool:
+    """Whether an error in mid-run may pass: credentials were accepted when it began."""
+    if isinstance(error, TooManyRequests) and error.initializing:
+        return False
+    return error.may_pass or isinstance(error, (Unauthorized, ConfigError))

@@ -1,0 +1,111 @@
+"""May ``status.storedVersions`` be pruned? The API server does not check it: a wrong prune is accepted, and the objects
+that were stored at the version it dropped are lost without a word.
+
+The answer is yes only if the pass that just ended wrote every object at the version that is the storage version still,
+and was so *all the time in between*: after v2→v1→v2 the uid, the storage version and storedVersions look untouched,
+only ``metadata.generation`` tells, and a certificate rotation moves that too. ``Generations`` collects
+what a watch saw.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from restow.crds import Crd
+
+__all__ = [
+    "Generations",
+    "PruneVerdict",
+    "may_prune",
+    "unnamed_versions",
+]
+
+
+Fingerprint = tuple[tuple[str, bool, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PruneVerdict:
+    """``prune``: do it. Otherwise ``reason`` is a sentence, and ``again`` says that another pass may succeed."""
+
+    prune: bool
+    reason: str = ""
+    again: bool = False
+
+
+@dataclass(slots=True)
+class Generations:
+    """The versions and storage flags of a CRD, by generation, as a watch of it showed them."""
+
+    seen: dict[int, Fingerprint] = field(default_factory=dict)
+
+    def add(self, crd: Crd) -> None:
+        """Note a state of the CRD."""
+        self.seen[crd.generation] = crd.fingerprint
+
+    def unbroken(self, first: int, last: int, storage: str) -> bool:
+        """Whether every generation from first to last was seen, with this storage version each time.
+
+        Never so where the generation went back, as it does when etcd is restored from a backup.
+        """
+        return first <= last and all(
+            (versions := self.seen.get(generation)) is not None and _storage_of(versions) == storage
+            for generation in range(first, last + 1)
+        )
+
+    def storages(self) -> tuple[str, ...]:
+        """The storage versions in the order of their generations, without repetitions in a row."""
+        order: list[str] = []
+        for generation in sorted(self.seen):
+            storage = _storage_of(self.seen[generation])
+            if not order or order[-1] != storage:
+                order.append(storage)
+        return tuple(order)
+
+
+def may_prune(start: Crd, now: Crd, generations: Generations) -> PruneVerdict:
+    """Judge, after a pass that finished every object, whether storedVersions may be set to the storage version.
+
+    Args:
+        start: the CRD as it was read before the objects were listed.
+        now: the CRD read just now, whose resourceVersion is the precondition of the prune.
+        generations: what a watch of the CRD saw since ``start``; empty without one.
+    """
+    name, storage = start.name, start.storage.name
+    if now.uid != start.uid:
+        return PruneVerdict(prune=False, reason=f"{name} was deleted and created anew during the run", again=True)
+    if now.terminating:
+        return PruneVerdict(prune=False, reason=f"{name} is being deleted")
+    if now.storage.name != storage:
+        reason = f"the storage version of {name} changed from {storage} to {now.storage.name} during the run"
+        return PruneVerdict(prune=False, reason=reason, again=True)
+    unknown = set(now.stored_versions) - set(start.stored_versions) - {storage}
+    if unknown:
+        reason = f"{', '.join(sorted(unknown))} joined status.storedVersions of {name} during the run"
+        return PruneVerdict(prune=False, reason=reason, again=True)
+    if now.generation == start.generation:
+        return PruneVerdict(prune=True)
+    if now.generation == start.generation + 1 and now.fingerprint == start.fingerprint:
+        return PruneVerdict(prune=True)  # one edit that left versions and storage alone: a CA bundle, a schema
+    if generations.unbroken(start.generation, now.generation, storage):
+        return PruneVerdict(prune=True)
+    return PruneVerdict(prune=False, reason=_unproven(start, now, generations), again=True)
+
+
+def unnamed_versions(crd: Crd) -> tuple[str, ...]:
+    """Return the versions of the CRD that storedVersions does not name, in the CRD's order."""
+    return tuple(version.name for version in crd.versions if version.name not in crd.stored_versions)
+
+
+def _unproven(start: Crd, now: Crd, generations: Generations) -> str:
+    flips = generations.storages()
+    if len(flips) > 1:
+        return f"the storage version of {start.name} went {' → '.join(flips)} during the run"
+    return (
+        f"{start.name} went from generation {start.generation} to {now.generation} during the run, and what changed in "
+        "between was not seen: the storage version may have been another one for a while"
+    )
+
+
+def _storage_of(versions: Fingerprint) -> str:
+    return next(name for name, _served, storage in versions if storage)

@@ -1,0 +1,222 @@
+"""What each API server encodes objects with right now, as far as it can be looked at.
+
+An API server learns of a CRD by a watch, and encodes objects at the storage version that it knew last. One that lags
+behind a flip stores objects at the old version, with a resourceVersion newer than the flip (Kubernetes issue 130235),
+while its answers about the CRD itself come from etcd and look current. Two things show it:
+
+- its watch cache: a GET with ``resourceVersion=0`` is answered from there, with the generation that it has reached;
+- its discovery: ``storageVersionHash`` of a resource is base64 of the first 8 bytes of the SHA-256 of
+  ``group/version/Kind``, of the version that it stores at (apiextensions-apiserver, ``DiscoveryController``).
+
+The generation is what tells after v2→v1→v2: a server that still is at the first v2 has the right hash, and passes
+through v1 later.
+
+The API servers are the endpoints of the Service ``kubernetes``, where rights and network allow, and whatever answers at
+the address at hand: behind a load balancer each new connection may reach another one, so several are opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import Forbidden, KubeError, NotFound
+from restow.kube.resources import CRDS, ENDPOINT_SLICES
+from restow.kube.retry import RetryingCluster, with_retries
+
+__all__ = [
+    "ApiServers",
+    "View",
+    "endpoint_urls",
+    "storage_version_hash",
+]
+
+
+_OF_KUBERNETES = {"labelSelector": "kubernetes.io/service-name=kubernetes"}
+_SERVER_NAME = "kubernetes.default.svc"
+"""A name in every API server's certificate; the addresses of endpoints need not be there."""
+
+_CONNECTIONS = 4
+"""New connections to the address at hand: enough to meet each of three servers behind a balancer that takes turns."""
+
+_ASIDE_S = 5.0
+"""Seconds that an endpoint is tried for: many cannot be reached from here, and are only told of then."""
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """Return what discovery shows of a resource that is stored at this version."""
+    return base64.b64encode(hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
+
+
+def endpoint_urls(slices: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the URLs of the ready endpoints of EndpointSlices, sorted."""
+    found: set[str] = set()
+    for each in slices:
+        ports = [port["port"] for port in each.get("ports") or () if port.get("name") == "https" and port.get("port")]
+        for endpoint in each.get("endpoints") or ():
+            if (endpoint.get("conditions") or {}).get("ready") is False:
+                continue
+            for address in endpoint.get("addresses") or ():
+                found.update(f"https://{_host(address)}:{port}" for port in ports)
+    return tuple(sorted(found))
+
+
+def _host(address: str) -> str:
+    return f"[{address}]" if ipaddress.ip_address(address).version == 6 else address
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one API server knows of a CRD.
+
+    Attributes:
+        server: its address.
+        generation: of the CRD in its watch cache; 0 where the CRD is not there.
+        storage_hash: of the version that it stores at; None where discovery does not tell.
+    """
+
+    server: str
+    generation: int
+    storage_hash: str | None
+
+    def behind(self, crd: Crd) -> str:
+        """Say why this server may store objects at another version than the CRD as read; empty where it cannot.
+
+        A server may also be ahead, if the CRD was changed after it was read.
+        """
+        wanted = storage_version_hash(crd.group, crd.storage.name, crd.kind)
+        if self.generation >= crd.generation and self.storage_hash in (None, wanted):
+            return ""
+        if self.generation < crd.generation:
+            return (
+                f"the API server at {self.server} has not seen the last change of {crd.name} yet (generation "
+                f"{self.generation} of {crd.generation}), and may store objects at another version"
+            )
+        return (
+            f"the API server at {self.server} does not store {crd.plural}.{crd.group} at {crd.storage.name} yet, as "
+            "its discovery shows"
+        )
+
+
+class ApiServers:
+    """The API servers of a cluster, while it is open: ``async with ApiServers(cluster) as servers``.
+
+    Args:
+        cluster: the API server at hand.
+        urls: further addresses of API servers, ``https://host:port``.
+
+    Attributes:
+        unseen: sentences about servers that could not be looked at.
+    """
+
+    def __init__(self, cluster: Cluster, urls: Sequence[str] = ()) -> None:
+        self._cluster = with_retries(cluster)
+        self._urls = urls
+        self._stack = AsyncExitStack()
+        self._each: list[RetryingCluster] = []
+        self._found = False
+        self.unseen: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        """Send nothing yet: many runs find nothing to do."""
+        return self
+
+    async def _find(self) -> None:
+        """Open connections to the servers that have an address of their own."""
+        self._found = True
+        for url in self._urls:
+            self._each.append(await self._stack.enter_async_context(self._cluster.at(url)))
+        for url in await self._endpoints():
+            self._each.append(
+                await self._stack.enter_async_context(self._cluster.at(url, _SERVER_NAME, patience_s=_ASIDE_S))
+            )
+
+    async def _endpoints(self) -> tuple[str, ...]:
+        """Return the endpoints of the Service ``kubernetes``; none where they may not be listed."""
+        try:
+            reply = await self._cluster.list_page(ENDPOINT_SLICES, "default", params=_OF_KUBERNETES)
+            return endpoint_urls(reply.json()["items"] or ())
+        except (Forbidden, NotFound) as error:
+            self.unseen.append(
+                f"the endpoints of the Service kubernetes may not be listed ({error.said}), so only the API servers "
+                f"that answer at {self._cluster.host} were looked at"
+            )
+        return ()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self._stack.aclose()
+
+    async def views(self, crd: Crd) -> list[View]:
+        """Look at every server.
+
+        Raises:
+            KubeError: the address at hand, or a server that was named, cannot be looked at.
+        """
+        if not self._found:
+            await self._find()
+        async with AsyncExitStack() as stack:
+            # Both answers of a look come over one connection, and so from one server.
+            at_hand = [await stack.enter_async_context(self._cluster.at()) for _ in range(_CONNECTIONS)]
+            asked = at_hand + self._each
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(_look(each, crd)) for each in asked]
+        found = []
+        for server, task in zip(asked, tasks, strict=True):
+            view = task.result()
+            if isinstance(view, View):
+                found.append(view)
+            elif server in at_hand or server.host in self._urls:
+                raise view
+            else:
+                self._each.remove(server)
+                self.unseen.append(
+                    f"the API server at {server.host} cannot be looked at from here ({view.said}), so whether it has "
+                    f"seen the last change of {crd.name} is not known"
+                )
+        return found
+
+    async def behind(self, crd: Crd) -> str:
+        """Say of the first server that may store an object at another version; empty where none may.
+
+        Raises:
+            KubeError: the address at hand, or a server that was named, cannot be looked at.
+        """
+        return next(filter(None, (view.behind(crd) for view in await self.views(crd))), "")
+
+
+async def _look(server: RetryingCluster, crd: Crd) -> View | KubeError:
+    """Look at one server; its error is returned, since the others are to be looked at all the same."""
+    try:
+        return View(server.host, await _generation(server, crd), await _storage_hash(server, crd))
+    except KubeError as error:
+        return error
+
+
+async def _generation(server: RetryingCluster, crd: Crd) -> int:
+    try:
+        metadata = (await server.get(CRDS, crd.name, metadata_only=True, cached=True)).json()["metadata"]
+    except NotFound:
+        return 0
+    return int(metadata.get("generation") or 0) if metadata.get("uid") == crd.uid else 0
+
+
+async def _storage_hash(server: RetryingCluster, crd: Crd) -> str | None:
+    try:
+        resources = (await server.discover(f"/apis/{crd.group}/{crd.storage.name}")).json().get("resources") or ()
+    except NotFound:
+        return ""
+    except Forbidden:
+        return None
+    return next((each.get("storageVersionHash") for each in resources if each.get("name") == crd.plural), "")

@@ -1,0 +1,201 @@
+"""Requests about the CRD itself: read it, watch it, prune status.storedVersions, leave proof and watermark."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster, PatchType
+from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound, OutcomeUnknown
+from restow.kube.resources import CRDS
+from restow.kube.retry import with_retries
+from restow.kube.watch import Selection, watch
+from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
+from restow.migrator.decide.prune import Generations
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.ownership.entries import FIELD_MANAGER
+
+__all__ = ["DELETED", "CrdWatch", "ReadCrd", "annotate", "deleted", "list_crds", "patch_stored_versions", "read_crd"]
+
+
+_log = logging.getLogger(__name__)
+
+DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
+
+_PAGE = "50"  # a CRD can be a megabyte
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCrd:
+    """A CRD, and the API server's clock when it was read."""
+
+    crd: Crd
+    server_now: datetime | None
+
+
+async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
+    """Read one CRD; outages are waited out (``restow.kube.retry``).
+
+    Raises:
+        Refused: there is no such CRD, or reading it is not allowed.
+        KubeError: the API server cannot be reached.
+    """
+    try:
+        reply = await with_retries(cluster).get(CRDS, name)
+    except NotFound as error:
+        msg = f"there is no CRD {name!r} on {cluster.host}: give its full name, <plural>.<group> (kubectl get crds)"
+        raise MigrationRefused(msg) from error
+    except Forbidden as error:
+        msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
+        raise MigrationRefused(msg) from error
+    return ReadCrd(Crd.from_document(reply.json()), reply.date)
+
+
+async def deleted(cluster: Cluster, crd: Crd) -> str:
+    """Return a sentence where the CRD was deleted since it was read; empty where it was not, or where none can tell."""
+    try:
+        reply = await with_retries(cluster).get(CRDS, crd.name)
+    except NotFound:
+        return DELETED.format(name=crd.name)
+    except KubeError:
+        return ""
+    if Crd.from_document(reply.json()).uid != crd.uid:
+        return f"{crd.name} was deleted during the run, and created again: run again to migrate its objects"
+    return ""
+
+
+async def list_crds(cluster: Cluster) -> list[Crd]:
+    """Read all CRDs, by name.
+
+    Raises:
+        Refused: listing them is not allowed.
+        KubeError: the API server cannot be reached.
+    """
+    crds: list[Crd] = []
+    params = {"limit": _PAGE}
+    while True:
+        try:
+            reply = await with_retries(cluster).list_page(CRDS, params=params)
+        except Forbidden as error:
+            msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
+            raise MigrationRefused(msg) from error
+        page = reply.json()
+        crds += [Crd.from_document(item | _TYPE) for item in page["items"]]
+        token = page.get("metadata", {}).get("continue")
+        if not token:
+            return sorted(crds, key=lambda crd: crd.name)
+        params["continue"] = token
+
+
+_TYPE = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition"}
+"""Items of a list of built-in resources do not say what they are."""
+
+
+async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[str]) -> Crd:
+    """Set ``status.storedVersions``, provided that the CRD is still the one given.
+
+    Raises:
+        Conflict: it was written meanwhile, or (Doubtful) perhaps just now by this: read again and judge.
+        KubeError: anything else.
+    """
+    body = {"metadata": {"resourceVersion": crd.resource_version}, "status": {"storedVersions": list(versions)}}
+    reply = await with_retries(cluster).patch(
+        CRDS,
+        crd.name,
+        msgspec.json.encode(body),
+        patch_type=PatchType.MERGE,
+        subresource="status",
+        params={"fieldManager": FIELD_MANAGER},
+    )
+    return Crd.from_document(reply.json())
+
+
+async def annotate(
+    cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None], *, unchanged: bool = False
+) -> str:
+    """Give a CRD these annotations (None takes one away); return what the API server said where it would not.
+
+    Args:
+        cluster: where.
+        crd: the CRD as read.
+        annotations: values by name.
+        unchanged: only if the CRD is still the one given.
+
+    Raises:
+        Conflict: it was written meanwhile, or (Doubtful) perhaps just now by this, and ``unchanged`` was asked for.
+    """
+    if all(crd.annotations.get(name) == value for name, value in annotations.items()):
+        return ""
+    metadata: dict[str, object] = {"annotations": annotations}
+    if unchanged:
+        metadata["resourceVersion"] = crd.resource_version
+    body, cluster = msgspec.json.encode({"metadata": metadata}), with_retries(cluster)
+    params = {"fieldManager": FIELD_MANAGER}
+    while True:
+        try:
+            await cluster.patch(CRDS, crd.name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)
+        except OutcomeUnknown:
+            if unchanged:
+                raise
+            # It says the same the second time. The patience of the cluster bounds this.
+        except Conflict:
+            if unchanged:
+                raise
+            return f"{crd.name} was written by others at the same moment"
+        except KubeError as error:
+            return error.said
+        else:
+            return ""
+
+
+class CrdWatch:
+    """The generations of one CRD, as a watch shows them while a migration runs.
+
+    Should the watch break for good (no permission to watch, say), the record just has a gap, which the prune guard
+    notices: nothing is assumed of what was not seen.
+    """
+
+    def __init__(self, start: Crd) -> None:
+        self.generations = Generations()
+        self._news = asyncio.Event()
+        self._see(start)
+
+    async def follow(self, cluster: Cluster) -> None:
+        """Collect generations until cancelled, or until the watch cannot be kept."""
+        selection = Selection(CRDS, field_selector=f"metadata.name={self._name}")
+        try:
+            async with watch(cluster, selection) as events:
+                async for event in events:
+                    self._take(event)
+        except KubeError as error:
+            _log.info("the watch of %s ended: %s", CRDS.describe(name=self._name), error)
+
+    async def reach(self, generation: int, *, timeout_s: float = 3.0) -> None:
+        """Wait, but not long, until a generation that was read elsewhere has arrived here too."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while generation not in self.generations.seen:
+                    self._news.clear()
+                    await self._news.wait()
+
+    def _take(self, event: WatchEvent) -> None:
+        if isinstance(event, Listed):
+            found = event.items
+        elif isinstance(event, (Added, Modified)):
+            found = (event.item,)
+        else:
+            return
+        for item in found:
+            self._see(Crd.from_document(item.json() | _TYPE))
+
+    def _see(self, crd: Crd) -> None:
+        self._name = crd.name
+        self.generations.add(crd)
+        self._news.set()

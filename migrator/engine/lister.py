@@ -1,0 +1,169 @@
+"""All objects of a CRD, page by page, through whatever an API server answers to a long list.
+
+Memory stays bounded by a page. A continue token that etcd compacted away (410) comes with an inconsistent one, and the
+list goes on from there: no key is skipped, and what was created meanwhile is stored at the storage version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError, read_json
+from restow.kube.resources import Resource
+from restow.kube.retry import without_retries
+from restow.migrator.decide.outcome import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.engine.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
+from restow.migrator.model.report import Requests, again
+
+__all__ = [
+    "FailedPage",
+    "ListFailed",
+    "ListedPage",
+    "list_objects",
+]
+
+
+Item = tuple[Meta, dict[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FailedPage:
+    """Which page could not be read: that of ``size`` objects from ``token`` on (empty for the first one)."""
+
+    namespace: str | None
+    token: str
+    size: int
+
+
+class ListFailed(Exception):
+    """A page could not be read; the message says why and what to do.
+
+    Attributes:
+        page: which one.
+        unreachable: what was out of reach for so long; empty where it is something else, and for ever.
+    """
+
+    def __init__(self, message: str, page: FailedPage | None = None, *, unreachable: str = "") -> None:
+        super().__init__(message)
+        self.page = page
+        self.unreachable = unreachable
+
+
+CONVERTER_OUT_OF_REACH = ("dial tcp", "x509: ", "tls: ", "no endpoints available", "no service port")
+"""What an API server says of a conversion webhook that it does not reach; no object is to blame."""
+
+_CONVERTER = ("conversion webhook for", "conversion for")
+
+
+def refused_by_converter(error: KubeError) -> bool:
+    """Whether a converter was asked and failed: at one object, it will fail again."""
+    asked = any(text in error.said for text in _CONVERTER)
+    return asked and not any(text in error.said for text in CONVERTER_OUT_OF_REACH)
+
+
+def _out_of_reach(error: KubeError, host: str, crd: str) -> str:
+    if not is_transient(error) or refused_by_converter(error):
+        return ""
+    return f"the conversion webhook of {crd}" if any(text in error.said for text in _CONVERTER) else host
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """One page.
+
+    Attributes:
+        items: its objects, whole ones with their content.
+        remaining: how many are to follow, if the server said so.
+        resource_version: of the list; another one after the list was continued inconsistently.
+    """
+
+    items: list[Item]
+    remaining: int | None
+    resource_version: str = ""
+
+
+async def list_objects(
+    cluster: Cluster,
+    resource: Resource,
+    *,
+    page_size: int,
+    requests: Requests,
+    stop: RunStop,
+    jitter: Callable[[float], float],
+    namespace: str | None = None,
+    selector: str | None = None,
+    whole: bool = False,
+    attempts: int = ATTEMPTS,
+    patience_s: float = 0.0,
+) -> AsyncIterator[ListedPage]:
+    """Yield page after page, until the end or until ``stop`` is raised.
+
+    Args:
+        page_size: ``limit`` of each request.
+        requests: where requests and retries are counted.
+        jitter: spreads a wait, ``seconds -> seconds``.
+        whole: read whole objects, not metadata only.
+        attempts: tries of one page, fewer than usual where one list of many may well be missing.
+        patience_s: how long an outage is waited for, beyond the usual tries.
+
+    Raises:
+        ListFailed: a page could not be read.
+    """
+    cluster = without_retries(cluster)  # each error is a page's, and has a row in a table
+    token = ""
+    while not stop:
+        params = {"limit": str(page_size)}
+        if selector:
+            params["labelSelector"] = selector
+        if token:
+            params["continue"] = token
+        tries, failures = Attempts(patience_s), 0
+        while True:
+            requests.list += 1
+            try:
+                page, token = await _page(cluster, resource, namespace, params, whole=whole)
+                break
+            except KubeError as error:
+                failures += 1
+                attempt = failures if refused_by_converter(error) else tries.failed(error, stop.now(), 0.0)
+                outcome = of_list_error(error, attempt=attempt)
+                if outcome.action is ErrorAction.FAIL or (attempts < ATTEMPTS and failures >= attempts):
+                    said = outcome.message or error.said
+                    msg = f"the objects of {resource.full_name} could not all be listed: {said}"
+                    where = FailedPage(namespace, params.get("continue", ""), page_size)
+                    unreachable = _out_of_reach(error, cluster.host, resource.full_name)
+                    raise ListFailed(msg, where, unreachable=unreachable) from error
+                requests.retried += 1
+                if outcome.action is ErrorAction.CONTINUE:
+                    params["continue"] = outcome.token
+                what = again("list the objects", attempt, outcome.attempts, error.said)
+                await stop.sleep(jitter(outcome.wait), what)
+                if stop:
+                    return
+        yield page
+        if not token:
+            return
+
+
+async def _page(
+    cluster: Cluster, resource: Resource, namespace: str | None, params: dict[str, str], *, whole: bool
+) -> tuple[ListedPage, str]:
+    reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not whole)
+    if whole:
+        raw = reply.decode(whole_page_decoder)
+        what, otherwise = f"list {resource.full_name}", "an object does not have the shape of one"
+        items: list[Item] = [
+            (
+                read_json(object_decoder, item, what, otherwise).metadata,
+                read_json(whole_object_decoder, item, what, otherwise),
+            )
+            for item in raw.items or ()
+        ]
+        return ListedPage(items, raw.metadata.remaining, raw.metadata.resource_version), raw.metadata.continue_
+    page = reply.decode(page_decoder)
+    items = [(item.metadata, None) for item in page.items or ()]
+    return ListedPage(items, page.metadata.remaining, page.metadata.resource_version), page.metadata.continue_

@@ -1,0 +1,192 @@
+"""Which object keeps the others from being listed: an API server says that a conversion failed, and not of what.
+
+A list stops at the first object that cannot be converted to the version that is asked for. So the page that failed is
+halved until a page of one object fails. Another served version, which continues the same list, gives that object's
+name. The number of requests is bounded, and so is the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import ApiError, KubeError
+from restow.kube.retry import without_retries
+from restow.migrator.engine.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
+from restow.migrator.engine.wire import ObjectPage, page_decoder
+from restow.migrator.model.report import Requests
+
+__all__ = ["conversion_failed", "explain_list_failure", "help_to_list"]
+
+
+MOST_REQUESTS = 40
+"""Halving a page of 500 objects takes ten, and the name of the object one or two more."""
+MOST_NAMED = 3
+_TIME = 30.0  # seconds; a webhook may take as long to fail at one object
+_LONGEST = 300  # characters of an API server's message
+
+
+async def explain_list_failure(
+    cluster: Cluster, crd: Crd, failure: ListFailed, requests: Requests | None = None
+) -> ListFailed:
+    """Return the failure of a list with the objects that cannot be converted, and what to do about it.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD whose objects could not be listed at the storage version.
+        failure: of that list.
+        requests: where the requests of the search are counted.
+    """
+    if not conversion_failed(failure) or failure.page is None:
+        return failure
+    named = ""
+    if not any(text in str(failure) for text in CONVERTER_OUT_OF_REACH):  # then it is no object's fault
+        search = _FailureSearch(without_retries(cluster), crd, failure.page, requests or Requests())
+        with contextlib.suppress(TimeoutError, KubeError, _EnoughError):
+            async with asyncio.timeout(_TIME):
+                await search.run()
+        named = search.sentence(str(failure))
+    return help_to_list(crd, failure, named)
+
+
+class _EnoughError(Exception):
+    """The bound of requests is reached."""
+
+
+@dataclass(slots=True)
+class _FailureSearch:
+    """The search within one page, and what it found."""
+
+    cluster: Cluster
+    crd: Crd
+    page: FailedPage
+    requests: Requests
+    sent: int = 0
+    names: list[str] = field(default_factory=list)
+    said: str = ""
+    before: str = ""
+    ended: bool = False
+
+    async def run(self) -> None:
+        """Find the first few objects of the page that cannot be converted.
+
+        Raises:
+            KubeError: a request failed for another reason.
+            _EnoughError: the bound of requests is reached.
+        """
+        token, size = self.page.token, self.page.size
+        while size > 0 and len(self.names) < MOST_NAMED:
+            position, token = await self._first(token, size)
+            if position is None:
+                break
+            name, token = await self._name(token)
+            self.names.append(name)
+            size -= position
+            if not name or not token:
+                break
+        self.ended = True
+
+    async def _first(self, token: str, size: int) -> tuple[int | None, str]:
+        """Return the position (from 1) of the first object that fails from a token on, and the token before it.
+
+        The position is None if so many objects can be converted (by now).
+        """
+        good, bad = 0, size + 1
+        while bad - good > 1:
+            # The whole page first: it was read a while ago, and after another object it was not read yet.
+            limit = size if bad > size else (bad - good) // 2
+            try:
+                page = await self._list(self.crd.storage.name, token, limit)
+            except ApiError as error:
+                if not conversion_failed(error):
+                    raise
+                bad = good + limit
+                self.said = error.said
+                if limit == 1:
+                    break
+                continue
+            if page.items:
+                self.before = page.items[-1].metadata.key
+            good, token = good + limit, page.metadata.continue_
+            if not token:
+                return None, ""
+        return (bad, token) if bad <= size else (None, token)
+
+    async def _name(self, token: str) -> tuple[str, str]:
+        """Return the object that follows a token, by a version to which it can be converted, and the next token."""
+        for version in self.crd.served:
+            if version == self.crd.storage.name:
+                continue
+            try:
+                page = await self._list(version, token, 1)
+            except ApiError as error:
+                if not conversion_failed(error):
+                    raise
+                continue
+            for item in page.items or ():
+                return item.metadata.key, page.metadata.continue_
+        return "", ""
+
+    async def _list(self, version: str, token: str, limit: int) -> ObjectPage:
+        if self.sent >= MOST_REQUESTS:
+            raise _EnoughError
+        self.sent += 1
+        self.requests.list += 1
+        params = {"limit": str(limit)} | ({"continue": token} if token else {})
+        resource = self.crd.resource_at(version)
+        reply = await self.cluster.list_page(resource, self.page.namespace, params=params, metadata_only=True)
+        return reply.decode(page_decoder)
+
+    def sentence(self, failure: str) -> str:
+        """Say which objects it is."""
+        storage = self.crd.storage.name
+        said = " ".join(self.said.split())[:_LONGEST]
+        because = f" ({said})" if said and said not in failure else ""
+        names = [name for name in self.names if name]
+        bound = "" if self.ended else f"; the search ended after {self.sent} requests"
+        if names:
+            more = " and perhaps more" if len(names) == MOST_NAMED or not self.ended else ""
+            return f"{', '.join(names)}{more} cannot be converted to {storage}{because}{bound}"
+        if self.names:
+            after = f"the object after {self.before}" if self.before else "the first object"
+            return (
+                f"{after} in the list cannot be converted to {storage}{because}, and no served version shows its name"
+            )
+        if self.ended:
+            return "by now all objects of the page that failed can be converted: run again"
+        return f"which object cannot be converted to {storage} was not found within {self.sent} requests"
+
+
+def conversion_failed(failure: Exception) -> bool:
+    """Whether it is a conversion for which objects could not be listed."""
+    return any(text in str(failure) for text in _CONVERSION_FAILED)
+
+
+def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
+    """Return the failure of a list with what to do about it, where it is the CRD's conversion that fails.
+
+    Args:
+        crd: the CRD whose objects could not be listed.
+        failure: of the list.
+        named: which objects cannot be converted, where that was found out.
+    """
+    if not conversion_failed(failure):
+        return failure
+    said = str(failure).rstrip(".")
+    said = f"{said}: {named}" if named else said
+    if crd.strategy != "Webhook":
+        return ListFailed(said, failure.page, unreachable=failure.unreachable)
+    return ListFailed(
+        f"{said}. A list takes the conversion of every object to {crd.storage.name}, so one that fails "
+        f"hides all: see that the conversion webhook of {crd.name} runs, that its certificate fits the CRD's caBundle, "
+        f"and that it converts {', '.join(version.name for version in crd.versions)}; an object that it refuses can be "
+        "read and mended at the version that it is stored at",
+        failure.page,
+        unreachable=failure.unreachable,
+    )
+
+
+_CONVERSION_FAILED = ("conversion webhook", "conversion for", "request to convert CR", "(re)initializing")

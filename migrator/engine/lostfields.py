@@ -1,0 +1,136 @@
+"""Fields of stored objects that the storage version does not know: a rewrite prunes them for good.
+
+What is stored cannot be read: the API server prunes by the schema of whatever version it is asked at, and a strict dry
+run sees only what it is sent. But with strategy None conversion changes nothing but apiVersion, so an object shows at
+the version that it was stored at all that this version declares; what of that the storage version does not declare is
+what a rewrite loses. Two things stay unseen: fields that the old version's own schema has dropped since (they are
+pruned on every read already), and those of an old version that is not served, of which only the schemas can be
+compared. Under strategy Webhook the converter decides what becomes of a field.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+from restow.crds import Crd, dropped_fields, pruned_paths
+from restow.kube.resources import qualified_name
+from restow.migrator.decide.proof import may_be_stored
+from restow.migrator.engine.lister import Item, ListFailed, list_objects
+from restow.migrator.engine.passes import WHOLE_OBJECTS, Environment
+from restow.migrator.model.findings import PlanCheck, PlanFinding
+from restow.migrator.model.options import Options
+from restow.migrator.model.report import CrdReport
+
+__all__ = ["LostFields", "find_lost_fields", "warn_of_lost_fields"]
+
+
+MOST_PATHS = 200
+"""Fields told apart: below a map that was open, every object may bring names of its own."""
+
+
+@dataclass(slots=True)
+class LostFields:
+    """Objects by field that would be pruned, an example of each, and old versions at which nobody can look."""
+
+    objects: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    beyond: int = 0
+
+    def add(self, path: str, where: str) -> None:
+        """Count a field of an object (``namespace/name``)."""
+        if path not in self.objects and len(self.objects) >= MOST_PATHS:
+            self.beyond += 1
+            return
+        self.objects[path] += 1
+        self.examples.setdefault(path, where)
+
+    def findings(self, crd: Crd) -> list[PlanFinding]:
+        """Say what a migration would prune: one sentence a field."""
+        storage = crd.storage.name
+        advice = "Declare it there, or move its value first"
+        unseen = "Serve {name} for the time of the plan to see"
+        said = self._sentences(crd, prunes="would prune", advice=f". {advice}", unseen=f". {unseen}")
+        if self.beyond:
+            said.append(f"rewriting would prune {self.beyond} fields more: look at what {storage} keeps of maps")
+        return [PlanFinding(check=PlanCheck.FIELDS, message=each) for each in said]
+
+    def warnings(self, crd: Crd) -> list[str]:
+        """Say what the migration that looked prunes."""
+        said = self._sentences(crd, prunes="prunes")
+        if self.beyond:
+            said.append(f"rewriting prunes {self.beyond} fields more")
+        return said
+
+    def _sentences(self, crd: Crd, *, prunes: str, advice: str = "", unseen: str = "") -> list[str]:
+        storage = crd.storage.name
+        said = [
+            f"{name} is not served, so it cannot be seen whether objects of {crd.name} use fields that {storage} does "
+            f"not have and a rewrite {prunes}: {', '.join(paths)}{unseen.format(name=name)}"
+            for name, paths in self.unseen.items()
+        ]
+        said += [
+            f"rewriting {prunes} {path} of {count} objects for good ({self.examples[path]} among them): {storage} "
+            f"does not declare it{advice}"
+            for path, count in sorted(self.objects.items())
+        ]
+        return said
+
+
+async def warn_of_lost_fields(environment: Environment, crd: Crd, options: Options, report: CrdReport) -> None:
+    """Have a run say which fields it prunes, before it does, since they cannot be seen afterwards.
+
+    Costs a list of whole objects at each older version that declares more, and nothing where none does.
+    """
+
+    async def objects_at(version: str) -> AsyncIterator[Item]:
+        async for page in list_objects(
+            environment.cluster,
+            crd.resource_at(version),
+            page_size=options.page_size or WHOLE_OBJECTS,
+            requests=report.requests,
+            stop=environment.stop,
+            jitter=environment.jitter,
+            namespace=options.namespace,
+            selector=options.selector,
+            whole=True,
+        ):
+            for item in page.items:
+                yield item
+
+    try:
+        found = await find_lost_fields(crd, objects_at)
+    except ListFailed as failure:
+        report.warn([f"whether fields are pruned could not be seen: {failure}"])
+    else:
+        report.warn(found.warnings(crd))
+
+
+async def find_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[Item]]) -> LostFields:
+    """Read the objects at every older version that may know more than the storage version does.
+
+    Args:
+        crd: the CRD.
+        objects_at: gives the whole objects at a version of this name.
+
+    Raises:
+        ListFailed: a page could not be read.
+    """
+    found = LostFields()
+    if crd.strategy != "None":
+        return found
+    for name in may_be_stored(crd):
+        version = crd.version(name)
+        if version is None or version.storage:
+            continue
+        dropped = dropped_fields(version.schema, crd.storage.schema)
+        if dropped and not version.served:
+            found.unseen[name] = dropped
+        elif dropped:
+            async for meta, live in objects_at(name):
+                where = qualified_name(meta.namespace, meta.name)
+                for path in pruned_paths(live or {}, crd.storage.schema):
+                    found.add(path, where)
+    return found

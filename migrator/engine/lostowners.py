@@ -1,0 +1,139 @@
+"""Objects that a run left without field owners: remembered on the CRD, so that later runs can say so.
+
+Nothing of such an object tells a later run what it lost: it is stored at the storage version, and it has no entry to
+translate. The log of a Job's first pod is gone by then. The names stay in an annotation of the CRD until every one of
+these objects has owners again, or is gone. Its length is bounded; beyond that objects are counted only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from restow.crds import Crd, CrdError
+from restow.kube.cluster import Cluster
+from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
+from restow.kube.retry import with_retries
+from restow.migrator.engine.crdaccess import annotate, read_crd
+from restow.migrator.engine.wire import object_decoder
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.ownership.entries import FIELD_MANAGER
+
+__all__ = ["ANNOTATION", "MOST_NAMED", "LostOwners", "remember", "still_lost"]
+
+
+ANNOTATION = "restow.dev/owners-lost"
+MOST_NAMED = 100
+"""Objects by name: at most 50 KiB of the 256 KiB that all annotations of a CRD share."""
+
+_ATTEMPTS = 5
+_SHOWN = 10
+
+
+class _Record(msgspec.Struct, frozen=True):
+    objects: list[str]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LostOwners:
+    """Objects without owners.
+
+    Attributes:
+        names: ``namespace/name``, or ``name`` of cluster-scoped objects.
+        more: how many more there were, whose names did not fit.
+    """
+
+    names: tuple[str, ...] = ()
+    more: int = 0
+
+    @classmethod
+    def noted_on(cls, crd: Crd) -> LostOwners:
+        """Return what the CRD's annotation says; nothing where there is none, or another client wrote it."""
+        try:
+            record = msgspec.json.decode(crd.annotations.get(ANNOTATION, ""), type=_Record)
+        except msgspec.MsgspecError:
+            return cls()
+        return cls(tuple(record.objects[:MOST_NAMED]), record.more)
+
+    def joined(self, names: Iterable[str], more: int = 0) -> LostOwners:
+        """Return this record with more objects; names beyond the bound are counted."""
+        known = tuple(dict.fromkeys((*self.names, *sorted(names))))
+        return LostOwners(known[:MOST_NAMED], self.more + more + len(known[MOST_NAMED:]))
+
+    def encode(self) -> str | None:
+        """Return the annotation's value; None, which removes it, where there is nothing to remember."""
+        if not self.names:
+            return None
+        return msgspec.json.encode(_Record(list(self.names), self.more)).decode()
+
+    @property
+    def sentence(self) -> str:
+        """What to tell the user; empty where there is nothing."""
+        if not self.names:
+            return ""
+        more = len(self.names) - _SHOWN + self.more if len(self.names) > _SHOWN else self.more
+        return (
+            f"an earlier run left objects without field owners, and they still have none: "
+            f"{', '.join(self.names[:_SHOWN])}{f' and {more} more' if more > 0 else ''}. Have each manager apply them "
+            "once more; where it also changes a field, it needs --force-conflicts"
+        )
+
+
+async def still_lost(cluster: Cluster, crd: Crd, *, forget: bool = True) -> LostOwners:
+    """Return the remembered objects that still have no owner, and forget those that have one.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD as read just before.
+        forget: bring the annotation up to date; a run that stores nothing does not.
+    """
+    noted = LostOwners.noted_on(crd)
+    left = [name for name in noted.names if await _without_owners(cluster, crd, name)]
+    still = LostOwners(tuple(left), noted.more if left else 0)
+    if forget and still != noted:
+        settled = set(noted.names) - set(left)
+        await _note(cluster, crd.name, lambda now: _without(now, settled))
+    return still
+
+
+async def remember(cluster: Cluster, name: str, names: Iterable[str], more: int = 0) -> str:
+    """Add objects to the record of a CRD; return what the API server said where it would not take it."""
+    return await _note(cluster, name, lambda now: now.joined(names, more))
+
+
+def _without(now: LostOwners, settled: set[str]) -> LostOwners:
+    left = tuple(name for name in now.names if name not in settled)
+    return LostOwners(left, now.more if left else 0)
+
+
+async def _without_owners(cluster: Cluster, crd: Crd, where: str) -> bool:
+    namespace, _, name = where.rpartition("/")
+    try:
+        reply = await with_retries(cluster).get(
+            crd.resource_at(crd.storage.name), name, namespace or None, metadata_only=True
+        )
+    except NotFound:
+        return False
+    except KubeError:
+        return True  # not to be seen now; the next run looks again
+    entries = reply.decode(object_decoder).metadata.managed_fields
+    return all(entry.manager == FIELD_MANAGER for entry in entries)
+
+
+async def _note(cluster: Cluster, name: str, change: Callable[[LostOwners], LostOwners]) -> str:
+    """Change the record, as often as another client writes the CRD in between: shards do so side by side."""
+    cluster, conflicts = with_retries(cluster), 0
+    while conflicts < _ATTEMPTS:
+        try:
+            crd = (await read_crd(cluster, name)).crd
+            return await annotate(cluster, crd, {ANNOTATION: change(LostOwners.noted_on(crd)).encode()}, unchanged=True)
+        except Conflict as conflict:
+            conflicts += not isinstance(conflict, OutcomeUnknown)
+        except KubeError as error:
+            return error.said
+        except (MigrationRefused, CrdError) as error:
+            return str(error)
+    return f"{name} is written by others all the time"

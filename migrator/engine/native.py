@@ -1,0 +1,329 @@
+"""The cluster's own StorageVersionMigration (``storagemigration.k8s.io``, KEP-4192): its states, and making, reading
+and following it.
+
+What its controller does, by its source in Kubernetes 1.36 and 1.37: it takes the resource's resourceVersion when it
+first sees the object (``status.resourceVersion``), sends every object that is not newer nothing but its identity (as an
+apply; from 1.37 on as a merge patch), and ends ``Succeeded`` or ``Failed`` (the first refused object fails it; a 500 it
+repeats for ever). Then a second controller sets the CRD's condition StorageMigrating to False, *prunes storedVersions,
+also after a failure*, and sets ``Running`` to False. Only then it is over. One that is deleted while it runs leaves the
+condition True for good.
+
+It is followed by reading it every second: that takes the right to get it and no watch, and it lasts minutes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from restow.kube.resources import Resource
+from restow.kube.retry import RetryingCluster, with_retries
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.model.callbacks import MigrationRefused
+
+__all__ = [
+    "NATIVE_MIGRATIONS",
+    "NativeApi",
+    "NativeMigration",
+    "NativeState",
+    "NativeStuck",
+    "active",
+    "find_native",
+    "left_behind",
+    "native_decoder",
+    "native_list_decoder",
+    "native_manifest",
+    "native_name",
+    "without_condition",
+]
+
+
+NATIVE_MIGRATIONS = tuple(
+    Resource("storagemigration.k8s.io", version, "storageversionmigrations", namespaced=False)
+    for version in ("v1", "v1beta1")
+)
+"""The versions that are understood, newest first; v1alpha1 had another shape."""
+
+
+class NativeState(StrEnum):
+    """Where it is; ``ending``: it has ended, but the CRD has not been told yet."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    ENDING = "ending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is done for it any more."""
+        return self in (NativeState.SUCCEEDED, NativeState.FAILED)
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class _NativeStatus(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] | None = None
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+
+class _Of(msgspec.Struct, frozen=True):
+    group: str = ""
+    resource: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    resource: _Of = _Of()
+
+
+class _NativeMetadata(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class NativeMigration(msgspec.Struct, frozen=True):
+    """One StorageVersionMigration."""
+
+    metadata: _NativeMetadata = _NativeMetadata()
+    spec: _Spec = _Spec()
+    status: _NativeStatus = _NativeStatus()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def resource_version(self) -> str:
+        """What it takes an object for written since, if that is newer; empty before it has begun."""
+        return self.status.resource_version
+
+    @property
+    def state(self) -> NativeState:
+        """Where it is."""
+        true = {each.type for each in self.status.conditions or () if each.status == "True"}
+        ended = true & {"Succeeded", "Failed"}
+        if "Running" in true:
+            return NativeState.ENDING if ended else NativeState.RUNNING
+        if "Failed" in true:
+            return NativeState.FAILED
+        return NativeState.SUCCEEDED if ended else NativeState.PENDING
+
+    @property
+    def message(self) -> str:
+        """Why it failed, as the controller says it."""
+        return next((each.message for each in self.status.conditions or () if each.type == "Failed"), "")
+
+    def concerns(self, crd: Crd) -> bool:
+        """Whether it migrates this CRD's objects."""
+        return (self.spec.resource.group, self.spec.resource.resource) == (crd.group, crd.plural)
+
+
+class _NativeList(msgspec.Struct, frozen=True):
+    items: tuple[NativeMigration, ...] | None = None
+
+
+native_decoder = msgspec.json.Decoder(NativeMigration)
+native_list_decoder = msgspec.json.Decoder(_NativeList)
+
+
+def native_name(crd: Crd, settle_s: float) -> str:
+    """The name of the one that restow makes after so much settling.
+
+    It is the same for the same CRD in the same generation: a run after a killed one finds it, and may believe its
+    resourceVersion as the killed one would have.
+    """
+    told = msgspec.json.encode([crd.name, crd.uid, crd.generation, settle_s])
+    return f"restow-{crd.plural}-{hashlib.sha256(told).hexdigest()[:12]}"
+
+
+def native_manifest(crd: Crd, resource: Resource, settle_s: float) -> dict[str, Any]:
+    """Return what is created."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": "StorageVersionMigration",
+        "metadata": {"name": native_name(crd, settle_s)},
+        "spec": {"resource": {"group": crd.group, "resource": crd.plural}},
+    }
+
+
+def active(migrations: Iterable[NativeMigration], crd: Crd) -> tuple[NativeMigration, ...]:
+    """Return those of this CRD that are not over, by name."""
+    found = (each for each in migrations if each.concerns(crd) and not each.state.over)
+    return tuple(sorted(found, key=lambda each: each.name))
+
+
+def without_condition(crd: Crd) -> Crd:
+    """Return the CRD without the condition StorageMigrating, where that was left over."""
+    conditions = {kind: value for kind, value in crd.conditions.items() if kind != "StorageMigrating"}
+    return replace(crd, conditions=conditions)
+
+
+_EVERY = 1.0  # seconds
+
+
+class NativeStuck(Exception):
+    """The cluster's own migration does not end; the message says what to do."""
+
+
+async def find_native(cluster: Cluster) -> NativeApi | None:
+    """Return the API of StorageVersionMigrations as it is served, with those that there are; None where it is not.
+
+    Raises:
+        Refused: listing them is not allowed.
+        KubeError: the API server cannot be reached.
+    """
+    cluster = with_retries(cluster)
+    for resource in NATIVE_MIGRATIONS:
+        try:
+            reply = await cluster.list_page(resource)
+        except NotFound:
+            continue
+        except Forbidden as error:
+            if not await _served(cluster):  # an API server asks for the right before it looks for the API
+                return None
+            msg = f"no permission to list {resource.full_name}: {error.message}"
+            raise MigrationRefused(msg) from error
+        return NativeApi(cluster, resource, reply.decode(native_list_decoder).items or ())
+    return None
+
+
+async def left_behind(cluster: Cluster, crd: Crd) -> str:
+    """Return a warning where a condition StorageMigrating is left over; empty where a migration may be at work.
+
+    The condition is set, and taken back, by controllers in kube-controller-manager alone, and no API server acts on it.
+    They follow StorageVersionMigrations through their API. Where that API is not served they see none, write no object
+    and prune nothing, so that the condition speaks of nothing. While API servers restart with other settings, one that
+    does not serve the API may answer beside one that does. Then both may write, which costs load and no data: each
+    write only stores an object again as it is, and a prune of the cluster's own is never believed.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    try:
+        api = await find_native(cluster)
+    except MigrationRefused:
+        return ""
+    if api is None:
+        return "" if await _served(cluster) else _LEFT_BEHIND.format(name=crd.name, because=_NO_API)
+    return "" if active(api.migrations, crd) else _LEFT_BEHIND.format(name=crd.name, because=_NONE_AT_WORK)
+
+
+async def _served(cluster: Cluster) -> bool:
+    """Whether the API group is served, in whatever version; for certain only if it is not."""
+    try:
+        await with_retries(cluster).discover(f"/apis/{NATIVE_MIGRATIONS[0].group}")
+    except NotFound:
+        return False
+    except Forbidden:
+        return True
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class NativeApi:
+    """The API as it is served, and the migrations that there were when it was asked."""
+
+    cluster: RetryingCluster
+    resource: Resource
+    migrations: tuple[NativeMigration, ...]
+
+    @property
+    def patches(self) -> bool:
+        """Whether its controller may send merge patches, which own every default that they are the first to store.
+
+        It does so since v1 (Kubernetes 1.37); before, it applied nothing but an object's identity.
+        """
+        return self.resource.version == "v1"
+
+    async def make(self, crd: Crd, settle_s: float) -> NativeMigration:
+        """Create the migration of a CRD; an earlier run's for the same generation is taken up again.
+
+        Raises:
+            Refused: creating it is not allowed.
+            NativeStuck: it is there, and may not be read.
+            KubeError: it could not be created.
+        """
+        body = msgspec.json.encode(native_manifest(crd, self.resource, settle_s))
+        name = native_name(crd, settle_s)
+        try:
+            reply = await self.cluster.create(self.resource, body)
+        except AlreadyExists:
+            return await self._read(name)
+        except Forbidden as error:
+            msg = f"no permission to create {self.resource.describe(name=name)}: {error.message}"
+            raise MigrationRefused(msg) from error
+        return reply.decode(native_decoder)
+
+    async def _read(self, name: str) -> NativeMigration:
+        """Read one.
+
+        Raises:
+            NativeStuck: that is not allowed.
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        try:
+            reply = await self.cluster.get(self.resource, name)
+        except Forbidden as error:
+            msg = (
+                f"the StorageVersionMigration {name} goes on by itself and cannot be followed, without the permission "
+                f"to get it: {error.message}. Grant that, and run again"
+            )
+            raise NativeStuck(msg) from error
+        return reply.decode(native_decoder)
+
+    async def follow(
+        self, name: str, *, stop: RunStop, clock: Callable[[], float], patience_s: float
+    ) -> NativeMigration | None:
+        """Wait until a migration is over; None if it was deleted, or if ``stop`` was raised before.
+
+        Raises:
+            NativeStuck: it did not end in time, or may not be read.
+            KubeError: the API server cannot be reached.
+        """
+        until = clock() + patience_s
+        with stop.waits.on(f"at most for the StorageVersionMigration {name} to end", patience_s):
+            while not stop:
+                try:
+                    found = await self._read(name)
+                except NotFound:
+                    return None
+                if found.state.over:
+                    return found
+                if clock() >= until:
+                    raise NativeStuck(_STUCK.format(name=name, state=found.state.value, seconds=patience_s))
+                await stop.sleep(_EVERY)
+        return None
+
+    async def delete(self, name: str) -> str:
+        """Delete a migration that is over; return what the API server said if it would not."""
+        try:
+            await self.cluster.delete(self.resource, name)
+        except NotFound:
+            return ""
+        except KubeError as error:
+            return error.said
+        return ""
+
+
+_LEFT_BEHIND = "{name} has the condition StorageMigrating although {because}; it was disregarded"
+_NO_API = (
+    "the API server does not serve StorageVersionMigrations (storagemigration.k8s.io) any more, so nothing is at work"
+)
+_NONE_AT_WORK = "no StorageVersionMigration of it is at work (one was deleted while it ran)"
+_STUCK = (
+    "the StorageVersionMigration {name} is still {state} after {seconds:.0f} seconds. If it is pending, no controller "
+    "manager acts on it (feature gate StorageVersionMigrator); if it is running, it may repeat for ever an object that "
+    "the API server cannot convert. Delete it and run again with the engine direct, or give it more time"
+)

@@ -1,0 +1,250 @@
+"""A converter that sends ConversionReviews: in slices, again where that helps, and by halves where it does not.
+
+Reviews are written and read as an API server does it (apiextensions-apiserver ``webhook_converter.go``, 1.36): of the
+answer everything is checked that the API server checks, since a migration must not take for an image of an object what
+the server would refuse. A review fails or succeeds as a whole. Which of its objects the webhook refuses, or chokes on,
+is found out by halving it. A webhook that is out of reach is waited for, but not for long; one that answers for no
+object is given up for all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from restow.kube.errors import BadReply, KubeError, TimedOut
+from restow.migrator.decide.outcome import Attempts, ErrorAction, ErrorOutcome, is_outage, of_review_error
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.model.converter import Answer, ConverterDown, Json, Unconverted
+from restow.migrator.model.report import Requests, again
+
+__all__ = [
+    "ReviewFailed",
+    "Reviewer",
+    "Way",
+    "read_answer",
+    "slices",
+    "write_review",
+]
+
+
+_KIND = "ConversionReview"
+_LONGEST_MESSAGE = 300
+
+MOST_OBJECTS = 500
+MOST_BYTES = 4 * 2**20
+"""Of one review; a larger object goes alone."""
+
+
+class ReviewFailed(Exception):
+    """The converter says that an object of the review cannot be converted; the message is its own."""
+
+
+class _Result(msgspec.Struct, frozen=True):
+    status: str = ""
+    message: str = ""
+
+
+class _Response(msgspec.Struct, frozen=True):
+    uid: str = ""
+    result: _Result = _Result()
+    converted: list[dict[str, Any]] | None = msgspec.field(name="convertedObjects", default=None)
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+    response: _Response | None = None
+
+
+_decoder = msgspec.json.Decoder(_Answer)
+
+
+def slices(sizes: Sequence[int], most: int = MOST_OBJECTS) -> Iterator[slice]:
+    """Cut objects of these sizes (bytes) into reviews that are not too large."""
+    begin, size = 0, 0
+    for place, each in enumerate(sizes):
+        if place > begin and (place - begin >= most or size + each > MOST_BYTES):
+            yield slice(begin, place)
+            begin, size = place, 0
+        size += each
+    if sizes:
+        yield slice(begin, len(sizes))
+
+
+def write_review(objects: Sequence[bytes], api_version: str, *, uid: str, review_version: str) -> bytes:
+    """Return the body of a review; objects are JSON already."""
+    request = {"uid": uid, "desiredAPIVersion": api_version, "objects": [msgspec.Raw(each) for each in objects]}
+    return msgspec.json.encode({"apiVersion": review_version, "kind": _KIND, "request": request})
+
+
+def read_answer(body: bytes, sent: Sequence[Json], api_version: str, *, uid: str, review_version: str) -> list[Json]:
+    """Return the converted objects of an answer.
+
+    Raises:
+        ReviewFailed: the converter says that they cannot be converted.
+        BadReply: this is no answer to that review.
+    """
+    try:
+        answer = _decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise BadReply(f"the answer is no {_KIND}") from error
+    response = answer.response
+    if response is None or (answer.api_version, answer.kind) != (review_version, _KIND) or response.uid != uid:
+        raise BadReply(f"the answer is no {_KIND} of {review_version}, or not to the one that was sent")
+    if response.result.status != "Success":
+        raise ReviewFailed(_briefly(response.result.message) or "the converter gives no reason")
+    converted = response.converted or []
+    if len(converted) != len(sent):
+        raise BadReply(f"{len(sent)} objects were sent, and {len(converted)} came back")
+    for before, after in zip(sent, converted, strict=True):
+        if (after.get("apiVersion"), after.get("kind"), _names(after)) != (api_version, before["kind"], _names(before)):
+            raise BadReply(f"an object did not come back as the same object at {api_version}")
+    return converted
+
+
+def _names(obj: Json) -> tuple[Any, ...]:
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return ()
+    return tuple(metadata.get(key) for key in ("namespace", "name", "uid"))
+
+
+def _briefly(message: str) -> str:
+    text = " ".join(message.split())
+    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "…"
+
+
+IN_FLIGHT = 4
+"""Reviews that are sent side by side: enough for a webhook with several replicas, and few for one with none."""
+
+_SILENT_OBJECTS = 3
+"""Objects in a row that got no answer, each asked for alone, after which no other is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to a webhook.
+
+    Attributes:
+        post: sends a review and returns the answer; raises KubeError.
+        review_version: apiVersion of the reviews that it takes.
+        help: what to do if it does not answer, in a sentence.
+    """
+
+    post: Callable[[bytes], Awaitable[bytes]]
+    review_version: str
+    help: str
+
+
+class Reviewer:
+    """A ``Converter`` over a webhook.
+
+    Args:
+        name: of the webhook, for messages.
+        find: finds the way to it, once, when it is first needed; may raise ConverterDown.
+        stop: once raised, nothing more is sent.
+        jitter: spreads a wait, ``seconds -> seconds``.
+        chance: makes the uids of reviews.
+        requests: where reviews are counted.
+        patience_s: how long a webhook that is out of reach is waited for, beyond the usual tries.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        find: Callable[[], Awaitable[Way]],
+        *,
+        stop: RunStop,
+        jitter: Callable[[float], float],
+        chance: random.Random,
+        requests: Requests,
+        patience_s: float = 0.0,
+    ) -> None:
+        self._name = name
+        self._find = find
+        self._stopping = stop
+        self._jitter = jitter
+        self._chance = chance
+        self._requests = requests
+        self._patience_s = patience_s
+        self._finding = asyncio.Lock()
+        self._way: Way | None = None
+        self._in_flight = asyncio.Semaphore(IN_FLIGHT)
+        self._most = MOST_OBJECTS
+        self._heard = False
+        self._silent = 0
+
+    async def convert(self, objects: Sequence[Json], api_version: str) -> Sequence[Answer]:
+        bodies = [msgspec.json.encode(obj) for obj in objects]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._ask(objects[part], bodies[part], api_version))
+                    for part in slices([len(body) for body in bodies], self._most)
+                ]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [answer for task in tasks for answer in task.result()]
+
+    async def _ask(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Answer]:
+        """Ask for some objects; where they cannot be answered for together, for each half."""
+        tries, failures = Attempts(self._patience_s), 0
+        while True:
+            try:
+                answers: list[Answer] = [*await self._review(objects, bodies, api_version)]
+            except ReviewFailed as failure:
+                self._hear()
+                if len(objects) == 1:
+                    return [Unconverted(str(failure))]
+                return await self._ask_by_halves(objects, bodies, api_version)
+            except KubeError as error:
+                failures += 1
+                attempt = tries.failed(error, self._stopping.now(), 0.0) if is_outage(error) else failures
+                outcome = of_review_error(error, attempt=attempt, objects=len(objects), heard=self._heard)
+                if outcome.action is ErrorAction.SPLIT:
+                    self._most = len(objects) // 2 if outcome.slow_down else self._most
+                    return await self._ask_by_halves(objects, bodies, api_version)
+                if outcome.action is not ErrorAction.RETRY:
+                    return [self._give_up(outcome, lasting=is_outage(error) or isinstance(error, TimedOut))]
+                self._requests.retried += 1
+                what = again("ask the conversion webhook", attempt, outcome.attempts, error.said)
+                await self._stopping.sleep(self._jitter(outcome.wait), what)
+            else:
+                self._hear()
+                return answers
+
+    async def _ask_by_halves(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Answer]:
+        half = len(objects) // 2
+        first = await self._ask(objects[:half], bodies[:half], api_version)
+        return [*first, *await self._ask(objects[half:], bodies[half:], api_version)]
+
+    def _hear(self) -> None:
+        self._heard, self._silent = True, 0
+
+    def _give_up(self, outcome: ErrorOutcome, *, lasting: bool) -> Unconverted:
+        """Give up one object; or all, where that is the outcome, or one follows upon the other."""
+        self._silent += 1
+        if outcome.action is ErrorAction.STOP or self._silent >= _SILENT_OBJECTS:
+            help_ = self._way.help if self._way is not None else ""
+            msg = f"{self._name} does not convert objects: {outcome.message}. {help_}"
+            raise ConverterDown(msg, unreachable=self._name if lasting else "")
+        return Unconverted(outcome.message, refused=False)
+
+    async def _review(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Json]:
+        async with self._in_flight:
+            if self._stopping:
+                raise ConverterDown(self._stopping.why, unreachable=self._stopping.unreachable)
+            async with self._finding:
+                self._way = self._way or await self._find()
+            uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+            review = write_review(bodies, api_version, uid=uid, review_version=self._way.review_version)
+            self._requests.review += 1
+            answer = await self._way.post(review)
+        return read_answer(answer, objects, api_version, uid=uid, review_version=self._way.review_version)

@@ -1,0 +1,76 @@
+"""Stop a run early: asked for from outside (SIGTERM), or because going on makes no sense."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+from restow.migrator.model.report import Waits
+
+__all__ = ["RunStop"]
+
+
+class RunStop:
+    """A flag with a reason, and sleeps that end when it is raised.
+
+    Attributes:
+        waits: the sleeps under way, for whoever shows the run.
+        now: the monotonic clock of the run.
+        final: whether there is nothing to go on with.
+        unreachable: what stayed out of reach for too long, where that is why; empty otherwise.
+
+    Args:
+        requested: set from outside to end the run: no new object is begun, writes in flight are finished.
+        clock: a monotonic clock, in seconds.
+    """
+
+    def __init__(self, requested: asyncio.Event | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.waits = Waits(clock)
+        self._requested = requested or asyncio.Event()
+        self._raised = asyncio.Event()
+        self._why = ""
+        self.final = False
+        self.unreachable = ""
+        self.now = clock
+
+    def __bool__(self) -> bool:
+        return self._raised.is_set() or self._requested.is_set()
+
+    @property
+    def why(self) -> str:
+        """A sentence, or empty while nothing has been raised."""
+        if self._why or not self._requested.is_set():
+            return self._why
+        return "the run was asked to stop"
+
+    def because(self, why: str, *, final: bool = False, unreachable: str = "") -> None:
+        """Raise the flag; the first reason stays."""
+        if not self._why:
+            self._why, self.final, self.unreachable = why, final, unreachable
+        self._raised.set()
+
+    async def wait(self) -> None:
+        """Return once the flag is raised."""
+        async with asyncio.TaskGroup() as group:
+            waits = [group.create_task(event.wait()) for event in (self._raised, self._requested)]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for each in waits:
+                each.cancel()
+
+    async def sleep(self, seconds: float, what: str = "") -> None:
+        """Sleep, or return at once when the flag is raised.
+
+        Args:
+            seconds: how long.
+            what: what for, as ``waits`` shows it; see ``restow.migrator.model.report.again``.
+        """
+        if seconds <= 0 or self:
+            return
+        with self.waits.on(what, seconds) if what else nullcontext():
+            try:
+                async with asyncio.timeout(seconds):
+                    await self.wait()
+            except TimeoutError:
+                return

@@ -1,0 +1,90 @@
+"""Send what ``translation`` asks for through a converter: those of a whole page of objects together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from restow.migrator.engine.lister import Item
+from restow.migrator.engine.wire import Meta
+from restow.migrator.model.converter import Answer, Converter, Json, Unconverted
+from restow.migrator.model.report import CrdReport
+from restow.migrator.ownership.conversion import Conversion
+from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.ownership.translation import Translation, translate
+
+__all__ = ["Translator", "Work"]
+
+
+Work: TypeAlias = tuple[Meta, Json | None, Translation | None]
+"""An object to be finished: as it was listed, whole if it was, and its translation if it has one."""
+
+_SLICE_S = 0.01
+"""How long objects are worked at before the writes in flight have their turn."""
+
+
+class Translator:
+    """Translates the entries of objects of one CRD.
+
+    Args:
+        converter: what converts them.
+        rules: the CRD's policies.
+        report: where conversions are counted.
+    """
+
+    def __init__(self, converter: Converter, rules: EntryPolicies, report: CrdReport) -> None:
+        self._converter = converter
+        self._rules = rules
+        self._report = report
+
+    async def works(self, items: Sequence[Item]) -> list[Work]:
+        """Return objects with what became of their entries where those have to be converted; they are whole then.
+
+        Raises:
+            ConverterDown: nothing can be converted now.
+        """
+        if not self._rules.translates:
+            return [(meta, live, None) for meta, live in items]
+        whole = [(meta, live) for meta, live in items if live is not None]
+        translations = await self.translate(whole)
+        return [(*item, translation) for item, translation in zip(whole, translations, strict=True)]
+
+    async def translate(self, objects: Sequence[tuple[Meta, Json]]) -> list[Translation]:
+        """Return what became of the entries of each object.
+
+        Raises:
+            ConverterDown: nothing can be converted now.
+        """
+        steps = [translate(meta.managed_fields, live, self._rules) for meta, live in objects]
+        done: dict[int, Translation] = {}
+        answers: dict[int, Sequence[Answer] | None] = dict.fromkeys(range(len(steps)))
+        clock = asyncio.get_running_loop().time
+        pause_at = clock() + _SLICE_S
+        while answers:
+            asked: dict[int, list[Conversion]] = {}
+            for number, given in answers.items():
+                try:
+                    asked[number] = next(steps[number]) if given is None else steps[number].send(given)
+                except StopIteration as end:
+                    done[number] = end.value
+                if clock() >= pause_at:
+                    await asyncio.sleep(0)
+                    pause_at = clock() + _SLICE_S
+            found = iter(await self._convert([each for batch in asked.values() for each in batch]))
+            answers = {number: [next(found) for _ in batch] for number, batch in asked.items()}
+        return [done[number] for number in range(len(steps))]
+
+    async def _convert(self, asked: Sequence[Conversion]) -> list[Answer]:
+        """Ask for every conversion, those to one version at once."""
+        answers: list[Answer] = [_UNANSWERED] * len(asked)
+        for version in dict.fromkeys(each.api_version for each in asked):
+            places = [place for place, each in enumerate(asked) if each.api_version == version]
+            self._report.conversions += len(places)
+            found = await self._converter.convert([asked[place].obj for place in places], version)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+        return answers
+
+
+_UNANSWERED = Unconverted("it was not answered for", refused=False)

@@ -1,0 +1,121 @@
+"""The typed shapes in which a migration reads objects and writes patches: metadata decoded, the rest untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from restow.kube.resources import qualified_name
+from restow.migrator.ownership.entries import ManagedFieldsEntry
+
+__all__ = [
+    "Meta",
+    "ObjectPage",
+    "OwnerReference",
+    "PartialObject",
+    "combined_patch",
+    "empty_patch",
+    "identity_apply",
+    "object_decoder",
+    "page_decoder",
+    "whole_object_decoder",
+    "whole_page_decoder",
+]
+
+
+class OwnerReference(msgspec.Struct, frozen=True):
+    """What an ownerReference says of its owner but the name."""
+
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """What of an object's metadata a migration looks at."""
+
+    name: str
+    uid: str
+    resource_version: str = msgspec.field(name="resourceVersion")
+    namespace: str = ""
+    generation: int = 0
+    managed_fields: tuple[ManagedFieldsEntry, ...] = msgspec.field(name="managedFields", default=())
+    owner_references: tuple[OwnerReference, ...] = msgspec.field(name="ownerReferences", default=())
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the name of a cluster-scoped object."""
+        return qualified_name(self.namespace, self.name)
+
+
+class PartialObject(msgspec.Struct, frozen=True):
+    """An object of which only the metadata was decoded."""
+
+    metadata: Meta
+
+
+class PageMeta(msgspec.Struct, frozen=True):
+    """``ListMeta``: where a list goes on."""
+
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    continue_: str = msgspec.field(name="continue", default="")
+    remaining: int | None = msgspec.field(name="remainingItemCount", default=None)
+
+
+class ObjectPage(msgspec.Struct, frozen=True):
+    """One page of a list, metadata decoded; of no objects at all the server makes ``"items": null``."""
+
+    metadata: PageMeta
+    items: list[PartialObject] | None = None
+
+
+class WholePage(msgspec.Struct, frozen=True):
+    """One page of a list, its objects untouched."""
+
+    metadata: PageMeta
+    items: list[msgspec.Raw] | None = None
+
+
+page_decoder = msgspec.json.Decoder(ObjectPage)
+whole_page_decoder = msgspec.json.Decoder(WholePage)
+object_decoder = msgspec.json.Decoder(PartialObject)
+whole_object_decoder = msgspec.json.Decoder(dict)
+
+
+class _PatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
+    resource_version: str = msgspec.field(name="resourceVersion")
+    managed_fields: Sequence[ManagedFieldsEntry] | None = msgspec.field(name="managedFields", default=None)
+    name: str = ""
+    uid: str = ""
+
+
+class _Patch(msgspec.Struct, frozen=True, omit_defaults=True):
+    metadata: _PatchMeta
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    kind: str = ""
+
+
+_encoder = msgspec.json.Encoder()
+_RESET = (ManagedFieldsEntry(),)
+
+
+def combined_patch(resource_version: str, entries: Sequence[ManagedFieldsEntry]) -> bytes:
+    """Return the merge patch that re-encodes an object and gives it these managedFields.
+
+    An empty list would be taken for "no change"; ``[{}]`` is how the server is told to reset it.
+    """
+    return _encoder.encode(_Patch(_PatchMeta(resource_version, managed_fields=entries or _RESET)))
+
+
+def empty_patch(resource_version: str) -> bytes:
+    """Return the merge patch that only re-encodes, for objects without managedFields."""
+    return _encoder.encode(_Patch(_PatchMeta(resource_version)))
+
+
+def identity_apply(api_version: str, kind: str, meta: Meta) -> bytes:
+    """Return the server-side apply that only re-encodes.
+
+    uid and resourceVersion make it a 409 instead of a create where the object is gone or was made anew.
+    """
+    about = _PatchMeta(meta.resource_version, name=meta.name, uid=meta.uid)
+    return _encoder.encode(_Patch(about, api_version=api_version, kind=kind))

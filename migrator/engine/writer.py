@@ -1,0 +1,480 @@
+"""Carry out the decision for one object, check the answer, and put right what it shows.
+
+Every answer's managedFields are compared with what was meant. That a write lost an owner is the failure that no other
+tool notices; here it is repaired at once from the list in hand, counted, and reported if it cannot be repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster, PatchType
+from restow.kube.errors import (
+    ConfigError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+)
+from restow.kube.retry import without_retries
+from restow.migrator.decide.decision import ObjectDecision, WriteStep, decide
+from restow.migrator.decide.outcome import (
+    ATTEMPTS,
+    Attempts,
+    ErrorAction,
+    ErrorOutcome,
+    cannot_convert,
+    concerns_all_objects,
+    of_write_error,
+)
+from restow.migrator.engine.pace import Limiter
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.engine.translator import Translator
+from restow.migrator.engine.wire import (
+    Meta,
+    combined_patch,
+    empty_patch,
+    identity_apply,
+    object_decoder,
+    whole_object_decoder,
+)
+from restow.migrator.model.converter import ConverterDown
+from restow.migrator.model.options import PATIENCE_S
+from restow.migrator.model.report import OWNERS_LOST, CrdReport, ObjectFailure, again
+from restow.migrator.model.watermark import last_spec_change
+from restow.migrator.ownership.entries import (
+    FIELD_MANAGER,
+    LARGE,
+    ManagedFieldsEntry,
+    corrupt,
+    merge,
+    readable,
+    same_ownership,
+    size_of,
+    without_times,
+)
+from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.ownership.translation import Translation
+
+__all__ = ["FIELD_MANAGER", "ObjectWriter"]
+
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_SILENCE = 15.0  # seconds without any answer, at least, after which an outage is not one object's trouble
+
+
+async def _never() -> bool:
+    return False
+
+
+class _NotDone(Exception):
+    """An object cannot be finished; becomes a row of the report."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class ObjectWriter:
+    """Finishes objects of one CRD, one call per object; calls run side by side.
+
+    Args:
+        cluster: where to.
+        crd: the CRD; objects are written at its storage version.
+        rules: the policies by which each object is decided.
+        report: where everything is counted.
+        translator: translates an object that has to be looked at again.
+        limiter: paces the writes.
+        stop: once raised, no further try is begun.
+        clock: a monotonic clock, in seconds.
+        jitter: spreads a wait, ``seconds -> seconds``.
+        patience_s: how long an API server that answers nobody is waited for.
+        dry_run: send every write with ``dryRun=All``.
+        crd_deleted: is asked where a 404 does not name the object, whether its CRD is gone; then the object is, too.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        crd: Crd,
+        rules: EntryPolicies,
+        report: CrdReport,
+        *,
+        translator: Translator,
+        limiter: Limiter,
+        stop: RunStop,
+        clock: Callable[[], float],
+        jitter: Callable[[float], float],
+        patience_s: float = PATIENCE_S,
+        dry_run: bool = False,
+        crd_deleted: Callable[[], Awaitable[bool]] = _never,
+    ) -> None:
+        self._cluster = without_retries(cluster)  # each error is an object's, and has a row in a table
+        self._resource = crd.resource_at(crd.storage.name)
+        self._kind = crd.kind
+        self._crd_changed = last_spec_change(crd)
+        self._rules = rules
+        self._report = report
+        self._translator = translator
+        self._limiter = limiter
+        self._stopping = stop
+        self._clock = clock
+        self._jitter = jitter
+        self._dry_run = dry_run
+        self._crd_deleted = crd_deleted
+        self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry_run else {})
+        self._patience_s = patience_s
+        self._last_answer = self._last_write = clock()
+
+    async def finish(
+        self, meta: Meta, live: dict[str, Any] | None = None, translation: Translation | None = None
+    ) -> None:
+        """Bring one object to the storage version; what became of it is counted in the report.
+
+        Args:
+            meta: its metadata as listed.
+            live: the whole object at the storage version, where it was listed whole.
+            translation: what became of its entries, where they had to be converted and were so already.
+        """
+        whole, read_again = live is not None, False
+        tries = Attempts(self._patience_s)
+        doubtful: ObjectDecision | None = None  # sent, and not known whether the server carried it out
+        while True:
+            decision: ObjectDecision | None = None
+            try:
+                if read_again:
+                    meta, live = await self._read(meta, whole=whole)
+                    if doubtful is not None and _lost_owners(doubtful.entries, meta.managed_fields):
+                        meta = await self._repair(meta, doubtful.entries, before=())
+                    translation = None
+                decision = self._decide(meta, live, translation)
+                if decision.needs_object:
+                    if live is None:
+                        whole = True
+                        meta, live = await self._read(meta, whole=True)
+                    [translation] = await self._translator.translate([(meta, live or {})])
+                    decision = self._decide(meta, live, translation)
+                changed = await self._carry_out(meta, decision)
+            except _Gone:
+                self._report.objects.gone += 1
+                return
+            except _NotDone as failure:
+                self._fail(meta, failure.reason, failure.message)
+                return
+            except ConverterDown as down:
+                self._stopping.because(str(down), unreachable=down.unreachable)
+                self._fail(meta, "Interrupted", "it was not translated")
+                return
+            except RecursionError:
+                self._fail(meta, "TooDeep", _TOO_DEEP)
+                return
+            except KubeError as error:
+                attempt = self._count_try(tries, error)
+                outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
+                if not await self._again(meta, error, outcome, attempt):
+                    return
+                read_again = read_again or not isinstance(error, TooManyRequests)
+                if not isinstance(error, (TooManyRequests, Conflict)):
+                    doubtful = decision or doubtful
+            else:
+                self._count(decision, changed=changed)
+                self._report.unchanged += bool(decision.steps) and not changed and self._is_old(meta)
+                return
+
+    def _is_old(self, meta: Meta) -> bool:
+        """Whether an object was last written before the last change of the CRD, as far as its entries tell."""
+        if self._crd_changed is None or not self._rules.reencode or not meta.managed_fields:
+            return False
+        times = [entry.time for entry in meta.managed_fields]
+        return all(time and datetime.fromisoformat(time) < self._crd_changed for time in times)
+
+    def _decide(self, meta: Meta, live: dict[str, Any] | None, translation: Translation | None) -> ObjectDecision:
+        return decide(meta.managed_fields, self._rules.for_object(meta.resource_version), live, translation)
+
+    async def _again(self, meta: Meta, error: KubeError, outcome: ErrorOutcome, attempt: int) -> bool:
+        """Act on an outcome; whether the object is to be tried once more."""
+        if outcome.action is ErrorAction.GONE:
+            self._report.objects.gone += 1
+            return False
+        failed, host = outcome.action is ErrorAction.FAIL, self._cluster.host
+        if failed and isinstance(error, (Unauthorized, ConfigError)):
+            self._stopping.because(outcome.message, unreachable=host)
+        elif failed and error.may_pass and self._silent():
+            self._stopping.because(f"{host} cannot be reached any more: {error}", unreachable=host)
+        elif failed and isinstance(error, Forbidden) and error.by_authorizer:
+            self._stopping.because(f"the permission was withdrawn: {outcome.message}")
+        elif isinstance(error, NotFound) and await self._crd_deleted():
+            self._report.objects.gone += 1
+            return False
+        elif failed:
+            self._fail(meta, outcome.reason, outcome.message)
+            return False
+        if outcome.slow_down:
+            self._limiter.slow_down()
+        what = again(f"write {meta.key}", attempt, outcome.attempts, error.said)
+        await self._stopping.sleep(self._jitter(outcome.wait), what)
+        if self._stopping.final:
+            self._report.objects.gone += 1
+            return False
+        if self._stopping:
+            self._fail(meta, "Interrupted", f"its last try ended with: {error}")
+            return False
+        self._report.requests.retried += 1
+        return True
+
+    def _count_try(self, tries: Attempts, error: KubeError) -> int:
+        answered = self._last_write if concerns_all_objects(error) else self._last_answer
+        return tries.failed(error, self._clock(), answered)
+
+    def _silent(self) -> bool:
+        """Whether nothing was answered for as long as the server is waited for: it is not one object's trouble."""
+        return self._clock() - self._last_answer >= max(self._patience_s, _SILENCE)
+
+    def _fail(self, meta: Meta, reason: str, message: str) -> None:
+        self._report.fail(ObjectFailure(meta.namespace, meta.name, reason, message))
+
+    def _count(self, decision: ObjectDecision, *, changed: bool) -> None:
+        counts = self._report.objects
+        counts.rewritten += changed
+        counts.current += not changed
+        counts.translated += decision.translated > 0
+        counts.stripped += bool(decision.stripped)
+        counts.remaining += decision.remaining > 0
+        for owner in decision.stripped:
+            self._report.stripped_owners[owner] = self._report.stripped_owners.get(owner, 0) + 1
+        for entry in decision.entries:
+            if entry.api_version in self._rules.hazards:
+                hazard = entry.manager, entry.api_version
+                self._report.hazards[hazard] = self._report.hazards.get(hazard, 0) + 1
+        for owner in decision.not_carried:
+            self._report.kept_owners[owner] = self._report.kept_owners.get(owner, 0) + 1
+
+    async def _read(self, meta: Meta, *, whole: bool) -> tuple[Meta, dict[str, Any] | None]:
+        self._report.requests.read += 1
+        reply = await self._cluster.get(self._resource, meta.name, meta.namespace or None, metadata_only=not whole)
+        self._last_answer = self._clock()
+        found = reply.decode(object_decoder).metadata
+        if found.uid != meta.uid:
+            raise _Gone
+        return found, reply.decode(whole_object_decoder) if whole else None
+
+    async def _carry_out(self, meta: Meta, decision: ObjectDecision) -> bool:
+        """Send a decision's requests; whether they changed what is stored, in a dry run whether they may."""
+        if decision.refusal:
+            raise _NotDone(decision.reason, decision.refusal)
+        if not decision.steps:
+            return False
+        now = await self._write(meta, decision)
+        if self._dry_run:
+            # Where the server cannot even parse the list that is stored, it empties it whatever it is sent, and takes
+            # the next write as it is: the repair, which a dry run cannot show.
+            if not corrupt(meta.managed_fields):
+                _check_shown(now, decision.entries, _WOULD_BE_LOST)
+            return True
+        if not same_ownership(decision.entries, now.managed_fields):
+            now = await self._repair(now, decision.entries, before=meta.managed_fields)
+        return now.resource_version != meta.resource_version
+
+    async def _write(self, meta: Meta, decision: ObjectDecision) -> Meta:
+        """Send a decision's requests; return what the last one left.
+
+        An identity apply is validated before the server puts defaults in, every other write after that. So a rule that
+        reads a new default refuses the apply of each object that lacks it (422). A patch gets through, and owns the
+        default; the check of its answer takes that off again.
+        """
+        now, entries, refused = meta, decision.entries, False
+        for step in decision.steps[:-1]:
+            try:
+                now = await self._send(now, step, entries)
+            except Invalid:
+                refused = True
+            except ServerError as error:
+                # The default is stored already (another writer, or a run that was killed between the two), and the
+                # entries' old version does not declare it: nothing is left to persist, the patch alone will do.
+                if not cannot_convert(error):
+                    raise
+        last, rehearse = decision.steps[-1], decision.rehearse
+        if last is WriteStep.IDENTITY_APPLY:
+            try:
+                return await self._send(now, last, entries)
+            except Invalid:
+                last, rehearse = (
+                    WriteStep.COMBINED_PATCH,
+                    any(each.api_version != self._rules.storage for each in entries),
+                )
+        elif refused and not entries:
+            last = WriteStep.EMPTY_PATCH  # the apply would have begun to track the object, and has not
+        if rehearse:
+            # The server would empty managedFields if it cannot convert one of the entries that ride along.
+            _check_shown(await self._send(now, last, entries, rehearsal=True), entries, _RIDES_ALONG)
+        return await self._send(now, last, entries)
+
+    async def _send(
+        self, meta: Meta, step: WriteStep, entries: Sequence[ManagedFieldsEntry], *, rehearsal: bool = False
+    ) -> Meta:
+        patch_type = PatchType.MERGE
+        if step is WriteStep.COMBINED_PATCH:
+            body = combined_patch(meta.resource_version, entries)
+        elif step is WriteStep.EMPTY_PATCH:
+            body = empty_patch(meta.resource_version)
+        else:
+            patch_type = PatchType.APPLY
+            body = identity_apply(self._rules.storage, self._kind, meta)
+        async with self._limiter:
+            self._report.requests.write += 1
+            reply = await self._cluster.patch(
+                self._resource,
+                meta.name,
+                body,
+                meta.namespace or None,
+                patch_type=patch_type,
+                params=self._params | {"dryRun": "All"} if rehearsal else self._params,
+                metadata_only=True,
+            )
+        self._last_answer = self._last_write = self._clock()
+        self._limiter.succeeded()
+        return reply.decode(object_decoder).metadata
+
+    async def _repair(
+        self, after: Meta, meant: Sequence[ManagedFieldsEntry], *, before: Sequence[ManagedFieldsEntry]
+    ) -> Meta:
+        """Give an object the owners that it was meant to have after the server gave it others.
+
+        Up to Kubernetes 1.36 a server that cannot convert an entry empties the list, from then on it leaves the list as
+        it was ``before`` the write.
+        """
+        if any(entry.manager == FIELD_MANAGER for entry in after.managed_fields):
+            # A default that the CRD alone did not tell of: from now on apply first.
+            self._rules = replace(self._rules, new_defaults=self._rules.new_defaults or (".",))
+        return await self._restore(after, meant, before)
+
+    async def _restore(
+        self, after: Meta, meant: Sequence[ManagedFieldsEntry], before: Sequence[ManagedFieldsEntry]
+    ) -> Meta:
+        """Send the meant list until the server shows it.
+
+        An error must not end in deciding anew from a list that already lost its owners, so every one is met here.
+        """
+        now, entries = after, _restored(meant, after.managed_fields)
+        tries, attempt, first = Attempts(self._patience_s), 1, True
+        while attempt <= ATTEMPTS:
+            try:
+                if not first or any(entry.api_version != self._rules.storage for entry in entries):
+                    now, live = await self._read(now, whole=True)
+                    # What others wrote since is remembered from try to try: the next write may lose it again.
+                    entries = _restored(entries, now.managed_fields)
+                    entries = await self._moved(now, live or {}, entries)
+                    if not now.managed_fields and (attempt > ATTEMPTS // 2 or size_of(live or {}) >= LARGE):
+                        entries = without_times(entries)  # emptied again: perhaps etcd finds the object too large
+                first = False
+                now = await self._send(now, WriteStep.COMBINED_PATCH, entries)
+            except KubeError as error:
+                first, attempt = False, attempt + bool(self._stopping)  # then it is not waited any more
+                number = self._count_try(tries, error)
+                outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=number)
+                if outcome.action is ErrorAction.GONE:
+                    raise _Gone from error
+                if outcome.action is ErrorAction.FAIL:
+                    raise _not_restored(before, now, f" ({outcome.message})") from error
+                what = again(f"restore the owners of {now.key}", number, outcome.attempts, error.said)
+                await self._stopping.sleep(self._jitter(outcome.wait), what)
+                continue
+            attempt += 1
+            if same_ownership(entries, now.managed_fields):
+                self._report.objects.repaired += 1
+                return now
+        raise _not_restored(before, now)
+
+    async def _moved(
+        self, meta: Meta, live: dict[str, Any], entries: tuple[ManagedFieldsEntry, ...]
+    ) -> tuple[ManagedFieldsEntry, ...]:
+        """Decide a list that is to be restored, as any other one.
+
+        A client of an older version may have written since. Riding along as it is, its entry would have the server
+        empty the list anew wherever the object now has a field (a default, say) that the older version lacks.
+        """
+        meant = msgspec.structs.replace(meta, managed_fields=entries)
+        try:
+            [translation] = await self._translator.translate([(meant, live)])
+        except ConverterDown:
+            return entries
+        decision = self._decide(meant, live, translation)
+        return entries if decision.refusal else decision.entries
+
+
+def _check_shown(shown: Meta, meant: Sequence[ManagedFieldsEntry], why: str) -> None:
+    """Make sure that a dry run gave an object the owners that it is meant to have.
+
+    An entry of ours is no harm: a real write's is taken off at once.
+    """
+    if not same_ownership(meant, [entry for entry in shown.managed_fields if entry.manager != FIELD_MANAGER]):
+        raise _NotDone("OwnershipWouldBeLost", why)
+
+
+def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
+    """Whether an object that was written without a legible answer shows what a lossy write leaves.
+
+    That is no owner at all, or one in our name; or, where somebody applied since, the entry that the server makes then
+    for all that nobody owns any more.
+    """
+    managers = {entry.manager for entry in found}
+    begun = _BEFORE_FIRST_APPLY in managers and all(entry.manager != _BEFORE_FIRST_APPLY for entry in meant)
+    return bool(meant and (not found or begun)) or FIELD_MANAGER in managers
+
+
+def _not_restored(before: Sequence[ManagedFieldsEntry], now: Meta, said: str = "") -> _NotDone:
+    """Say what an object's owners are now that could not be given what they were meant to have."""
+    if before and same_ownership(readable(before), readable(now.managed_fields)):
+        return _NotDone("OwnershipNotTranslated", f"{_LEFT}{said}")
+    return _NotDone(OWNERS_LOST, f"{_LOST}{said}")
+
+
+class _Gone(Exception):
+    """The object was deleted and made anew under its name."""
+
+
+def _restored(
+    meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]
+) -> tuple[ManagedFieldsEntry, ...]:
+    """The owners meant, and those that wrote since."""
+    since = (entry for entry in readable(found) if entry.manager not in (FIELD_MANAGER, _BEFORE_FIRST_APPLY))
+    return merge((*meant, *since))
+
+
+_TOO_DEEP = (
+    "its managedFields are nested too deeply to be read here; nothing was written. Make the object flatter, or delete "
+    "it, then run again"
+)
+_RIDES_ALONG = (
+    "it has managedFields entries of another version that are to be kept, and the API server cannot convert one of "
+    "them: any write would lose its field owners, so nothing was written. With a conversion webhook, see that it is "
+    "healthy and run again; without one, run with --managed-fields translate and --scope not-storage"
+)
+
+_WOULD_BE_LOST = (
+    "a dry run shows that the API server would store it with other managedFields than it is given, so field owners "
+    "would be lost. Look at the API server's log for 'failed to update managedFields'; reset or repair the object's "
+    "managedFields before it is migrated"
+)
+
+_LEFT = (
+    "the API server stored it, but left its managedFields as they were, as it does from Kubernetes 1.37 on where it "
+    "cannot convert one of them: no owner is lost. With a conversion webhook, see that it is healthy, then run again"
+)
+
+_LOST = (
+    "the API server stored it with other managedFields than it was given, and again when they were restored: its field "
+    "owners are lost in part. Each manager's next apply may need --force-conflicts; look at the API server's log for "
+    "'failed to update managedFields' before running again"
+)

@@ -1,1 +1,0 @@
-"""Who owns which field of an object, and what becomes of that at another version."""

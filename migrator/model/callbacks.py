@@ -1,0 +1,166 @@
+"""What an embedder gives to a run (an ``Observer``, converters), and what happens where that raises.
+
+An error of the embedder's own code ends the run as a request to stop does: writes in flight end, the report says what
+remains, nothing is pruned. Then it is raised, as one exception with the reports so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from restow.crds import Crd
+from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
+from restow.migrator.model.report import CrdReport
+
+__all__ = [
+    "CallbackFailed",
+    "Callbacks",
+    "MigrationRefused",
+    "Moment",
+    "Observer",
+    "Silent",
+]
+
+
+class Moment(StrEnum):
+    """Where the migration of a CRD is.
+
+    - ``settling``: waiting until the last change of the CRD is long enough ago (``report.settle_s``).
+    - ``lagging``: waiting for an API server that has not seen that change; ``report.lagging`` says which.
+    - ``native``: the cluster's own migration is at work, and is waited for.
+    - ``writing``: a pass begins; its counts grow in the report.
+    - ``pruning``: all objects are done.
+    - ``ended``: with this CRD.
+    """
+
+    SETTLING = "settling"
+    LAGGING = "lagging"
+    NATIVE = "native"
+    WRITING = "writing"
+    PRUNING = "pruning"
+    ENDED = "ended"
+
+
+class Observer(Protocol):
+    """Is told of every moment, in the run's own event loop; must not block. The report is the run's: read only."""
+
+    def at(self, moment: Moment, report: CrdReport) -> None:
+        """Take note."""
+        ...
+
+
+class Silent:
+    """Observes nothing."""
+
+    def at(self, moment: Moment, report: CrdReport) -> None:
+        """Do nothing."""
+
+
+class CallbackFailed(Exception):
+    """Code that was given to a run raised an error, which is this one's cause; the message names it, not its text.
+
+    Attributes:
+        reports: of the CRDs that were done or begun; of the last one ``unfinished`` says what is left, unless it was
+            done already.
+    """
+
+    def __init__(self, message: str, reports: tuple[CrdReport, ...] = ()) -> None:
+        super().__init__(message)
+        self.reports = reports
+
+
+class Callbacks:
+    """Calls what an embedder gave; the first error is kept, and its giver is not called again.
+
+    Attributes:
+        failure: the first error.
+
+    Args:
+        observer: told of moments.
+        converters: gives the converter for a CRD, or None for its own webhook.
+        end: ends the run in order, for this reason.
+    """
+
+    def __init__(
+        self, observer: Observer, converters: Callable[[Crd], Converter | None], end: Callable[[str], None]
+    ) -> None:
+        self._observer = observer
+        self._converters = converters
+        self._end = end
+        self.failure: CallbackFailed | None = None
+
+    def at(self, moment: Moment, report: CrdReport) -> None:
+        """Tell the observer of a moment."""
+        if self.failure is not None:
+            return
+        try:
+            self._observer.at(moment, report)
+        except Exception as error:  # noqa: BLE001 - foreign code
+            self._end(self.fail(self._observer, "at", error))
+
+    def converter(self, crd: Crd) -> Converter | None:
+        """Return the converter for a CRD.
+
+        Raises:
+            Refused: what gives it refuses, or fails.
+        """
+        try:
+            chosen = self._converters(crd)
+        except MigrationRefused:
+            raise
+        except Exception as error:
+            raise MigrationRefused(self.fail(self._converters, "", error)) from error
+        return None if chosen is None else _CheckedConverter(chosen, self)
+
+    def fail(self, giver: object, method: str, error: Exception) -> str:
+        """Keep an error, unless there is one; return what to say of it."""
+        if self.failure is None:
+            # The text of a foreign exception may hold values of objects; it is in the cause.
+            self.failure = CallbackFailed(f"{_name(giver, method)} raised {type(error).__name__}")
+            self.failure.__cause__ = error
+        return str(self.failure)
+
+    def check(self, *reports: CrdReport) -> None:
+        """Raise the error, with these reports, if there is one."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            failure.reports = reports
+            raise failure from failure.__cause__
+
+
+class _CheckedConverter:
+    """A converter whose errors, and answers that are none, stop the run as one that is down does."""
+
+    def __init__(self, converter: Converter, callbacks: Callbacks) -> None:
+        self._converter = converter
+        self._callbacks = callbacks
+
+    async def convert(self, objects: Sequence[Json], api_version: str) -> Sequence[Answer]:
+        try:
+            answers = await self._converter.convert(objects, api_version)
+            _check(objects, answers)
+        except ConverterDown:
+            raise
+        except Exception as error:
+            raise ConverterDown(self._callbacks.fail(self._converter, "convert", error)) from error
+        return answers
+
+
+def _check(objects: Sequence[Json], answers: Any) -> None:
+    if not isinstance(answers, Sequence) or len(answers) != len(objects):
+        raise TypeError(f"{len(objects)} objects were given, and as many answers have to come back in a sequence")
+    for answer in answers:
+        if not isinstance(answer, dict | Unconverted):
+            raise TypeError(f"an answer is an object or Unconverted, not {type(answer).__name__}")
+
+
+def _name(giver: object, method: str) -> str:
+    owner = giver if hasattr(giver, "__qualname__") else type(giver)
+    name = f"{owner.__module__}.{getattr(owner, '__qualname__', '')}"
+    return f"{name}.{method}" if method else name
+
+
+class MigrationRefused(Exception):
+    """A migration was not begun; the message says why and what to do."""

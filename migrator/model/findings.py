@@ -1,0 +1,171 @@
+"""What was found before a migration: one sentence each, with the object or CRD, what would happen, and what to do.
+
+Holds names and reasons, never a value of an object.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from restow.migrator.model.report import ObjectFailure
+
+__all__ = [
+    "PlanCheck",
+    "PlanFinding",
+    "PlanFindings",
+    "of_failure",
+]
+
+
+MOST_EACH = 100
+"""Findings of one check that are told one by one; beyond that only counted, so that memory stays bounded."""
+
+
+class PlanCheck(StrEnum):
+    """What was looked at.
+
+    - ``permissions``: what this user may do.
+    - ``objects``: objects that a migration could not finish.
+    - ``owners``: managers of whose fields not all can be carried over.
+    - ``fields``: fields that a rewrite would prune.
+    - ``webhook``: whether the conversion webhook answers, and what.
+    - ``rehearsal``: writes that could not be tried.
+    - ``native``: the cluster's own migration.
+    """
+
+    PERMISSIONS = "permissions"
+    OBJECTS = "objects"
+    OWNERS = "owners"
+    FIELDS = "fields"
+    WEBHOOK = "webhook"
+    REHEARSAL = "rehearsal"
+    NATIVE = "native"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFinding:
+    """One sentence.
+
+    Attributes:
+        check: what was looked at.
+        message: the sentence.
+        fails: whether objects would fail for it; otherwise it is a warning.
+        namespace, name: of the object, where it is about one.
+        reason: the word for it in a migration's report.
+    """
+
+    check: PlanCheck
+    message: str
+    fails: bool = False
+    namespace: str = ""
+    name: str = ""
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one element of ``findings`` in ``restow plan -o json``."""
+        return {
+            "check": self.check.value,
+            "severity": "error" if self.fails else "warning",
+            "namespace": self.namespace,
+            "name": self.name,
+            "reason": self.reason,
+            "message": self.message,
+        }
+
+
+@dataclass(slots=True)
+class PlanFindings:
+    """Findings in the order in which they were made, and how many more there are of each check."""
+
+    listed: list[PlanFinding] = field(default_factory=list)
+    counts: Counter[tuple[PlanCheck, bool]] = field(default_factory=Counter)
+
+    def add(self, finding: PlanFinding) -> None:
+        """Count a finding, and keep it while there is room for its like."""
+        like = finding.check, finding.fails
+        self.counts[like] += 1
+        if self.counts[like] <= MOST_EACH:
+            self.listed.append(finding)
+
+    @property
+    def fail(self) -> bool:
+        """Whether objects would fail."""
+        return any(fails for _check, fails in self.counts)
+
+    def more(self) -> dict[PlanCheck, int]:
+        """How many findings of each check are not listed."""
+        found: Counter[PlanCheck] = Counter()
+        for (check, _fails), count in self.counts.items():
+            found[check] += max(0, count - MOST_EACH)
+        return {check: count for check, count in found.items() if count}
+
+
+def of_failure(failure: ObjectFailure) -> PlanFinding:
+    """Return what a write that failed in a rehearsal means for a migration."""
+    where, said = failure.where, failure.message.rstrip(".")
+    check = PlanCheck.REHEARSAL
+    if _NO_DRY_RUN in said:
+        message = (
+            f"the write of {where} cannot be tried: {said}, so whether it would be admitted is not known. Set that "
+            "webhook's sideEffects to None or NoneOnDryRun if that is so, or expect it to be asked by the migration"
+        )
+    elif failure.reason in _PASSING:
+        message = f"the write of {where} could not be tried ({failure.reason}): {said}. Plan again"
+    else:
+        check = PlanCheck.OBJECTS
+        message = f"{where} would fail ({failure.reason}): {said}{_advice(failure)}"
+    return PlanFinding(
+        check=check,
+        message=message,
+        fails=check is PlanCheck.OBJECTS,
+        namespace=failure.namespace,
+        name=failure.name,
+        reason=failure.reason,
+    )
+
+
+def _advice(failure: ObjectFailure) -> str:
+    """What to do about it, where the message does not say so itself."""
+    said = failure.message
+    if failure.reason in _ADVISED:
+        return ""
+    if any(text in said for text in _BROKEN_WEBHOOK):
+        return ". See that this webhook runs and that its certificate fits its caBundle, then plan again"
+    if any(text in said for text in _POLICIES):
+        return (
+            ". Have that policy or webhook admit updates that change nothing (and the user of the migration), or mend "
+            "the object, then plan again"
+        )
+    if failure.reason == "Invalid":
+        return ". The API server takes no write of it as it is: mend the object, or the schema, then plan again"
+    if failure.reason == "CannotConvert":
+        return ". Mend the object, or what converts it, then plan again"
+    if failure.reason in ("RequestEntityTooLarge", "413"):
+        return ". It is larger than the API server takes: make it smaller, then plan again"
+    return ". Mend what the message names, then plan again"
+
+
+_NO_DRY_RUN = "does not support dry run"
+_BROKEN_WEBHOOK = ("failed calling webhook", "failed to call webhook")
+_POLICIES = (
+    "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
+    "admission webhook",
+    "denied the request",
+    "denied request",
+)
+_ADVISED = ("OwnershipWouldBeLost", "OwnershipLost", "OwnershipNotTranslated", "TooLarge", "NotFound")
+_PASSING = (
+    "Conflict",
+    "Interrupted",
+    "TooManyRequests",
+    "StorageInitializing",
+    "ServiceUnavailable",
+    "Timeout",
+    "Unreachable",
+    "TimedOut",
+    "BadReply",
+)

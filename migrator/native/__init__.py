@@ -1,1 +1,0 @@
-"""The cluster's own StorageVersionMigration, as an engine of a migration."""

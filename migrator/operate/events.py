@@ -1,0 +1,131 @@
+"""Kubernetes Events on a CRD: what a person finds with ``kubectl describe crd``, and how often.
+
+A level-triggered reconciler comes by again and again. What it finds as before is said once an hour, which is how long
+an API server keeps an Event by default; and of whatever goes on, a CRD gets a bounded number of Events. Best effort: an
+Event that cannot be written is logged, and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from restow.kube.cluster import Cluster
+from restow.kube.events import event_body, write_event
+from restow.kube.resources import CRDS
+from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
+
+__all__ = ["EventLimiter", "Events", "event_of"]
+
+
+_SAID_FOR_S = 3600.0  # kube-apiserver --event-ttl
+_BURST = 25  # as client-go's spam filter
+_REFILL_S = 300.0
+
+_REASONS = {
+    MigrationEvent.STARTED: ("Normal", "MigrationStarted"),
+    MigrationEvent.FINISHED: ("Normal", "MigrationFinished"),
+    MigrationEvent.STOPPED: ("Normal", "MigrationStopped"),
+    MigrationEvent.FAILED: ("Warning", "MigrationFailed"),
+    MigrationEvent.REFUSED: ("Warning", "MigrationRefused"),
+}
+
+
+def event_of(details: MigrationDetails, controller: str, instance: str) -> dict[str, Any] | None:
+    """Return an Event of events.k8s.io/v1 on the CRD; None for what no Event is written of.
+
+    Args:
+        details: what happened.
+        controller: who reports, a qualified name (``example.com/operator``).
+        instance: this process.
+    """
+    said = _REASONS.get(details.happening)
+    if said is None or not details.uid:
+        return None
+    return event_body(
+        regarding={
+            "apiVersion": CRDS.api_version,
+            "kind": "CustomResourceDefinition",
+            "name": details.crd,
+            "uid": details.uid,
+        },
+        type=said[0],
+        reason=said[1],
+        action="Migrate",
+        note=details.message,
+        at=details.at,
+        controller=controller,
+        instance=instance,
+    )
+
+
+@dataclass(slots=True)
+class _Said:
+    """What was said of one CRD: when of each happening and sentence, and how much more may be."""
+
+    last: dict[MigrationEvent, tuple[str, datetime]] = field(default_factory=dict)
+    left: float = _BURST
+    counted: datetime | None = None
+
+
+class EventLimiter:
+    """Remembers what was said of each CRD."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, _Said] = {}
+
+    def worth_saying(self, details: MigrationDetails) -> bool:
+        """Take note of what happened; return whether to write an Event of it."""
+        if details.happening is MigrationEvent.FORGOTTEN:
+            self._said.pop(details.crd, None)
+            return False
+        if details.happening not in _REASONS or not details.uid:
+            return False
+        said = self._said.setdefault(details.crd, _Said())
+        if self._repeats(said, details) or not _affords(said, details.at):
+            return False
+        if details.happening is MigrationEvent.FINISHED:
+            said.last.clear()  # whatever comes now is news
+        said.last[details.happening] = (details.message, details.at)
+        return True
+
+    def _repeats(self, said: _Said, details: MigrationDetails) -> bool:
+        message, at = said.last.get(details.happening, ("", details.at))
+        return message == details.message and (details.at - at).total_seconds() < _SAID_FOR_S
+
+
+def _affords(said: _Said, at: datetime) -> bool:
+    if said.counted is not None:
+        said.left = min(_BURST, said.left + max(0.0, (at - said.counted).total_seconds()) / _REFILL_S)
+    said.counted = at
+    if said.left < 1:
+        return False
+    said.left -= 1
+    return True
+
+
+class Events:
+    """A hook that writes Events: started, finished with counts, stopped, failed and refused with the reason.
+
+    Needs ``create`` on ``events`` of ``events.k8s.io`` in the namespace ``default``.
+
+    Args:
+        cluster: where.
+        controller: who reports, a qualified name.
+        instance: this process; the host's name (a pod's own) by default.
+    """
+
+    def __init__(self, cluster: Cluster, controller: str = "restow.dev/migrator", instance: str = "") -> None:
+        self._cluster = cluster
+        self._controller = controller
+        self._instance = instance or socket.gethostname()
+        self._announcements = EventLimiter()
+
+    async def __call__(self, details: MigrationDetails) -> None:
+        """Write an Event of what happened, if it is news."""
+        news = self._announcements.worth_saying(details)
+        body = event_of(details, self._controller, self._instance)
+        if body is not None and news:
+            await write_event(self._cluster, body)

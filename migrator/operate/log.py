@@ -1,0 +1,63 @@
+"""Structured logs of a migration: one line for each thing that happened, its numbers as fields of the record."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+
+from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
+
+__all__ = ["log_details"]
+
+
+_log = logging.getLogger(__name__)
+
+_LEVELS = {
+    MigrationEvent.IDLE: logging.DEBUG,
+    MigrationEvent.SETTLING: logging.DEBUG,
+    MigrationEvent.FAILED: logging.WARNING,
+    MigrationEvent.REFUSED: logging.WARNING,
+}
+
+
+def log_details(details: MigrationDetails) -> None:
+    """A hook that logs: what needs attention as warnings, what finds nothing to do for debugging only.
+
+    The record has an attribute ``migration``, a flat dict that a JSON formatter can write out.
+    """
+    level = _LEVELS.get(details.happening, logging.INFO)
+    if not _log.isEnabledFor(level):
+        return
+    fields = {
+        "crd": details.crd,
+        "happening": details.happening.value,
+        "due": [phase.value for phase in details.due],
+        "storageVersion": details.storage_version,
+        "storedVersions": list(details.stored_versions),
+        "pruned": details.pruned,
+        "objects": dict(details.objects),
+        "requests": dict(details.requests),
+        "remaining": details.remaining,
+        "failures": details.failures,
+        "failed": [asdict(each) for each in details.failed],
+        "durationSeconds": round(details.duration_s, 3),
+    }
+    _log.log(
+        level,
+        "%s: %s: %s%s",
+        details.crd,
+        details.happening,
+        details.message,
+        _again(details),
+        extra={"migration": fields},
+    )
+
+
+def _again(details: MigrationDetails) -> str:
+    """Say when it is looked at again; a run that was stopped goes on in another process, or never."""
+    after = details.requeue_after
+    if after is None or details.happening is MigrationEvent.STOPPED:
+        return ""
+    if after <= 0:
+        return "; looking again at once"
+    return f"; again in {after:.0f} s" if after >= 1 else f"; again in {after:.1f} s"

@@ -1,0 +1,125 @@
+"""Prometheus metrics of a migration. Needs the extra ``restow[operator]``; nothing else imports this module.
+
+Series of a CRD that is gone, or no target any more, are taken off.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from restow.kube.leaderelection import ElectionEvent
+from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
+
+__all__ = ["MigrationMetrics"]
+
+
+_BUCKETS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0)
+_ENDS = (MigrationEvent.FINISHED, MigrationEvent.FAILED, MigrationEvent.STOPPED)
+_OUTCOMES = ("rewritten", "current", "translated", "stripped", "gone", "failed", "repaired")
+
+
+class MigrationMetrics:
+    """A hook that counts, in a registry; make one for each registry, and give it to any number of migrators.
+
+    ====================================================  ==================================================
+    ``restow_migrator_runs_total{crd,result}``            finished, failed, stopped or refused
+    ``restow_migrator_objects_total{crd,outcome}``        rewritten, current, stripped, …; grows during a run
+    ``restow_migrator_requests_total{crd,kind}``          list, read, write, retried, review; grows during a run
+    ``restow_migrator_prunes_total{crd}``                 times that storedVersions was trimmed
+    ``restow_migrator_run_duration_seconds{crd}``         of runs that looked at objects
+    ``restow_migrator_due{crd}``                          1 while something is due
+    ``restow_migrator_objects_remaining{crd}``            not finished yet in the run under way, or in the last one
+    ``restow_migrator_stored_versions{crd}``              how many names status.storedVersions holds
+    ``restow_migrator_last_success_timestamp_seconds``    (by crd) when a run last finished, in Unix time
+    ``restow_migrator_leading{lease}``                    1 while this process leads; see ``elected``
+    ====================================================  ==================================================
+    """
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"restow_migrator_{name}", text, ("crd",), registry=registry)
+
+        # Of the run under way, by CRD: what of it was counted already.
+        self._counted: dict[str, dict[tuple[Counter, str], int]] = {}
+        self._runs = counter("runs_total", "Migrations of a CRD, by how they ended.", "result")
+        self._objects = counter("objects_total", "Objects, by what a run did with them.", "outcome")
+        self._requests = counter("requests_total", "Requests about objects.", "kind")
+        self._prunes = counter("prunes_total", "Times that status.storedVersions was trimmed.")
+        self._due = gauge("due", "Whether something is due.")
+        self._remaining = gauge("objects_remaining", "Objects that the run under way, or the last one, did not finish.")
+        self._stored = gauge("stored_versions", "How many versions status.storedVersions names.")
+        self._success = gauge("last_success_timestamp_seconds", "When a run last finished, in Unix time.")
+        self._leading = Gauge("restow_migrator_leading", "Whether this process leads.", ("lease",), registry=registry)
+        self._duration = Histogram(
+            "restow_migrator_run_duration_seconds",
+            "How long runs took.",
+            ("crd",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+
+    def __call__(self, details: MigrationDetails) -> None:
+        """Count what happened."""
+        crd, happening = details.crd, details.happening
+        if happening is MigrationEvent.FORGOTTEN:
+            self._forget(crd)
+            return
+        if happening in (*_ENDS, MigrationEvent.REFUSED):
+            self._runs.labels(crd, happening.value).inc()
+        if not details.uid:
+            return  # it could not even be read, so nothing is known of it
+        self._due.labels(crd).set(bool(details.due) and happening is not MigrationEvent.FINISHED)
+        if details.stored_versions:
+            self._stored.labels(crd).set(len(details.stored_versions))
+        if happening in (*_ENDS, MigrationEvent.PROGRESS, MigrationEvent.IDLE):
+            self._remaining.labels(crd).set(details.remaining)
+        if happening is MigrationEvent.STARTED:
+            self._counted.pop(crd, None)
+        if happening in (*_ENDS, MigrationEvent.PROGRESS):
+            self._count(details)
+        if happening in _ENDS:
+            self._counted.pop(crd, None)
+            self._ended(details)
+
+    def elected(self, details: ElectionEvent) -> None:
+        """Take note of a change of leadership: the ``election_hook`` of a migrator."""
+        self._leading.labels(details.lease).set(details.leading)
+
+    def _count(self, details: MigrationDetails) -> None:
+        """Count what was done since the last look at this run.
+
+        The numbers of a run begin again with another pass, some of them. A counter keeps what it counted before.
+        """
+        crd = details.crd
+        before = self._counted.setdefault(crd, {})
+        told = [(self._objects, outcome, details.objects.get(outcome, 0)) for outcome in _OUTCOMES]
+        told += [(self._requests, kind, count) for kind, count in details.requests.items()]
+        for counter, label, count in told:
+            known = before.get((counter, label), 0)
+            counter.labels(crd, label).inc(max(0, count - known))
+            before[counter, label] = max(count, known)
+
+    def _ended(self, details: MigrationDetails) -> None:
+        crd = details.crd
+        self._prunes.labels(crd).inc(details.pruned)
+        self._duration.labels(crd).observe(details.duration_s)
+        if details.happening is MigrationEvent.FINISHED:
+            self._success.labels(crd).set(details.at.timestamp())
+
+    def _forget(self, crd: str) -> None:
+        self._counted.pop(crd, None)
+        for metric in (
+            self._runs,
+            self._objects,
+            self._requests,
+            self._prunes,
+            self._due,
+            self._remaining,
+            self._stored,
+            self._success,
+            self._duration,
+        ):
+            metric.remove_by_labels({"crd": crd})

@@ -1,0 +1,425 @@
+"""The migrator as a part of any operator: it looks at CRDs as they change, and starts exactly what is due.
+
+``Migrator.reconcile`` is one look at one CRD. It reads the CRD and nothing else unless something is due, and says when
+to look again. A complete run leaves a proof, and only what it does not cover is due (``due_phases``): so a reconciler
+with nothing to do reads no object. ``Migrator.run_forever`` watches the CRDs and does so for each that changes, in one
+process at a time.
+
+What it remembers between two looks (``Memory``) may be lost: proofs are on the CRDs too, and a reconciler that forgets
+to wait looks once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from restow.crds import Crd, CrdError
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.cluster import Cluster
+from restow.kube.controller import Controller, ControllerEvent, ReconcileResult
+from restow.kube.errors import ApiError, Conflict, KubeError, NotFound, describe_failure
+from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
+from restow.kube.resources import CRDS
+from restow.kube.retry import Backoff, RetryingCluster
+from restow.kube.watch import Key
+from restow.migrator.decide.proof import ANNOTATION, extended, touches_managed_fields, what_is_proved
+from restow.migrator.engine.crdaccess import ReadCrd, annotate, read_crd
+from restow.migrator.engine.passes import Converters, own_webhook
+from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused
+from restow.migrator.model.options import Options, Phase
+from restow.migrator.model.report import CrdReport
+from restow.migrator.model.watermark import FirstSeen, remaining_settle_time
+from restow.migrator.operate.events import Events
+from restow.migrator.operate.hooks import Hook, Hooks, MigrationEvent, RunHooks, finding, outcome
+from restow.migrator.operate.log import log_details
+from restow.migrator.operate.targets import Targets, choice
+from restow.migrator.run.run import Migration
+
+__all__ = ["Memory", "Migrator", "due_phases"]
+
+
+def due_phases(crd: Crd, options: Options, remembered: str = "") -> tuple[Phase, ...]:
+    """Return the phases that are due, in the order in which they happen; none where nothing has to be done.
+
+    Args:
+        crd: the CRD as it is.
+        options: what is asked for.
+        remembered: the proof of this process's own last run, which it may have had no right to leave on the CRD.
+    """
+    proven = what_is_proved(crd, remembered)
+    due = {
+        Phase.STORAGE: options.does(Phase.STORAGE) and bool(proven.doubt),
+        Phase.MANAGED_FIELDS: touches_managed_fields(options) and not proven.managed_fields_done(options),
+        Phase.PRUNE: options.prunes and crd.stored_versions != (crd.storage.name,),
+    }
+    return tuple(phase for phase, is_due in due.items() if is_due)
+
+
+State = tuple[str, int]
+"""A CRD's uid and generation."""
+
+
+@dataclass(slots=True)
+class _Remembered:
+    proof: str = ""
+    failures: int = 0
+    failed: State | None = None
+    until: float = 0.0
+
+
+@dataclass(slots=True)
+class Memory:
+    """By name of the CRD; times are seconds of a monotonic clock.
+
+    A CRD whose run failed is left alone for a while, whoever writes its status or annotations meanwhile. A change of
+    its spec ends that: it may be what was missing.
+    """
+
+    backoff: Backoff
+    _crds: dict[str, _Remembered] = field(default_factory=dict)
+
+    def proof(self, name: str) -> str:
+        """Return the proof of this process's own last run; empty where there is none."""
+        return self._crds[name].proof if name in self._crds else ""
+
+    def finished(self, name: str, proof: str) -> None:
+        """Remember a run that finished."""
+        self._crds[name] = _Remembered(proof=proof)
+
+    def calm(self, name: str) -> None:
+        """Forget failures: nothing is due, or not for a reason that is one."""
+        known = self._crds.get(name)
+        self._crds[name] = _Remembered(proof=known.proof if known is not None else "")
+
+    def failed(self, crd: Crd, now: float, chance: float, at_least: float = 0.0) -> float:
+        """Count a failure; return the seconds until the next try."""
+        known = self._crds.setdefault(crd.name, _Remembered())
+        delay = max(at_least, self._count(known, chance))
+        known.failed = (crd.uid, crd.generation)
+        known.until = now + delay
+        return delay
+
+    def refused(self, name: str, chance: float, at_least: float = 0.0) -> float:
+        """Count a look that came to nothing but cost nothing; return the seconds until the next one."""
+        return max(at_least, self._count(self._crds.setdefault(name, _Remembered()), chance))
+
+    def failures(self, name: str) -> int:
+        """How many times in a row it failed or was refused."""
+        return self._crds[name].failures if name in self._crds else 0
+
+    def wait(self, crd: Crd, now: float) -> float:
+        """Return the seconds for which a CRD, as it is, is still left alone."""
+        known = self._crds.get(crd.name)
+        if known is None or known.failed != (crd.uid, crd.generation):
+            return 0.0
+        return max(0.0, known.until - now)
+
+    def forget(self, name: str) -> bool:
+        """Forget a CRD; return whether anything was known of it."""
+        return self._crds.pop(name, None) is not None
+
+    def _count(self, known: _Remembered, chance: float) -> float:
+        known.failures += 1
+        return self.backoff.delay(known.failures, chance)
+
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF = Backoff(first=5.0, most=600.0)
+_LOOK_S = 5.0
+_NEVER = ReconcileResult()
+
+
+def _ignore(_details: object) -> None:
+    pass
+
+
+class Migrator:
+    """Keeps CRDs migrated.
+
+    Args:
+        cluster: the API server.
+        targets: which CRDs: their names, options by name, or a function of the CRD (``in_group``, ``labelled``).
+        options: what is asked for, where the targets do not say otherwise; see ``Options.skip`` for its phases. By
+            default everything, resuming what another process began.
+        hooks: told of what happens, in this order; by default it is logged, and Events are written.
+        converters: what converts objects of CRDs with strategy Webhook, by CRD; by default each CRD's own webhook.
+        workers: how many CRDs are migrated at once by ``run_forever``; ``options.rate`` holds for each.
+        lease: the Lease by which one of several processes is elected; None where the embedder has elected it already.
+            Operators with targets of their own need leases of their own.
+        lease_namespace: its namespace; by default the cluster's (a pod's own).
+        identity: this process, among those that stand for election.
+        timing: of the election.
+        grace: seconds that writes in flight get when ``run_forever`` is cancelled or leadership is lost; shorter than
+            what ``timing`` leaves between its deadline and its duration.
+        progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
+        backoff: delays after failures and refusals.
+        controller_hook, election_hook: told of the watch and of the election, for readiness; must not block.
+        clock: its ``monotonic``, ``now`` and ``sleep``.
+        chance: spreads waits; give a seeded one to make a run repeatable.
+
+    Raises:
+        ValueError: no targets, or options that cannot finish a CRD (a dry run, a part of the objects).
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        targets: Targets,
+        options: Options | None = None,
+        *,
+        hooks: Sequence[Hook] | None = None,
+        converters: Converters = own_webhook,
+        workers: int = 1,
+        lease: str | None = "restow-migrator",
+        lease_namespace: str | None = None,
+        identity: str | None = None,
+        timing: LeaseTiming | None = None,
+        grace: float = 4.0,
+        progress_s: float = 10.0,
+        backoff: Backoff = _BACKOFF,
+        controller_hook: Callable[[ControllerEvent], None] = _ignore,
+        election_hook: Callable[[ElectionEvent], None] = _ignore,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._cluster = cluster
+        # What it looks at is tried again for a moment only: it is looked at again anyway, without keeping a worker.
+        self._looking = RetryingCluster(cluster, patience_s=_LOOK_S)
+        self._choice = choice(targets, options or Options(resume=True))
+        self._hooks = Hooks((log_details, Events(cluster)) if hooks is None else hooks, clock, progress_s)
+        self._converters = converters
+        self._workers = workers
+        self._lease = lease
+        self._lease_namespace = lease_namespace
+        self._identity = identity or unique_identity()
+        self._timing = timing or LeaseTiming()
+        self._grace = grace
+        self._controller_hook = controller_hook
+        self._election_hook = election_hook
+        self._clock = clock
+        self._chance = chance or random.Random()
+        self._memory = Memory(backoff)
+        self._first_seen = FirstSeen()
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def run_forever(self) -> None:
+        """Watch the CRDs and reconcile the targets, while this process leads; until cancelled.
+
+        On cancellation no object is begun any more, writes in flight are finished within ``grace``, and then the lease
+        is released, so that another process goes on at once. When leadership is lost it is the same, before another
+        process can lead; this one then stands for election again. Signals are the embedder's business.
+
+        Raises:
+            KubeError: CRDs cannot be watched: RBAC (403), credentials (401).
+        """
+        if self._lease is None:
+            await self._lead()
+            return
+        elector = LeaderElector(
+            self._cluster,
+            self._lease,
+            self._lease_namespace,
+            identity=self._identity,
+            timing=self._timing,
+            hook=self._election_hook,
+            clock=self._clock,
+            chance=self._chance.random,
+        )
+        await elector.run(self._lead)
+
+    async def _lead(self) -> None:
+        """Reconcile until cancelled; then end the runs under way by ``stop``, long before they are cancelled."""
+        stop = asyncio.Event()
+
+        async def reconcile(key: Key) -> ReconcileResult:
+            return await self.reconcile(key.name, stop=stop)
+
+        controller = Controller(
+            self._cluster,
+            CRDS,
+            reconcile,
+            name="migrator",
+            workers=self._workers,
+            grace=self._grace,
+            hook=self._controller_hook,
+            clock=self._clock,
+            chance=self._chance.random,
+        )
+        # Not in a TaskGroup, which would keep a second cancellation to itself. It is awaited to its end all the same.
+        running = asyncio.ensure_future(controller.run())
+        cancelled: asyncio.CancelledError | None = None
+        while not running.done():
+            try:
+                await asyncio.wait((running,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                stop.set()
+                running.cancel()  # it drains; the second time, when others may lead, it ends at once
+        if cancelled is not None:
+            raise cancelled from (None if running.cancelled() else running.exception())
+        await running
+
+    async def reconcile(self, crd_name: str, *, stop: asyncio.Event | None = None) -> ReconcileResult:
+        """Look at one CRD, and do what is due; safe to call at any time, and as often as one likes.
+
+        Nothing due costs one read of the CRD, or none if its name is no target's. Whatever goes wrong is told to the
+        hooks, and tried again later: no error of the API server leaves this.
+
+        Args:
+            crd_name: ``<plural>.<group>``.
+            stop: when set, no new object is begun, writes in flight are finished, and this returns. Cancelling it
+                instead cuts them off, which loses nothing either, but tells nobody what remains.
+
+        Returns:
+            When to look again without an event: ``requeue_after`` in seconds, or None.
+        """
+        if self._choice.excludes(crd_name):
+            return _NEVER
+        async with self._turns[crd_name]:
+            try:
+                return await self._reconcile(crd_name, stop or asyncio.Event())
+            except (KubeError, CrdError, MigrationRefused) as error:
+                return await self._unread(crd_name, error)
+
+    async def _reconcile(self, name: str, stop: asyncio.Event) -> ReconcileResult:
+        read = await self._read(name)
+        options = self._choice.options_of(read.crd) if read is not None else None
+        if read is None or options is None:
+            return await self._forget(name)
+        crd = read.crd
+        due = due_phases(crd, options, self._memory.proof(name))
+        if not due:
+            self._memory.calm(name)
+            await self._extend_proof(crd)
+            await self._hooks.tell(MigrationEvent.IDLE, crd, message="nothing is due")
+            return _NEVER
+        if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
+            return ReconcileResult(wait)
+        if (wait := self._settling(read, options, due)) > 0:
+            await self._hooks.tell(MigrationEvent.SETTLING, crd, due=due, message=_SETTLING, requeue_after=wait)
+            return ReconcileResult(wait)
+        return await self._run(crd, options, due, stop)
+
+    async def _read(self, name: str) -> ReadCrd | None:
+        """Read the CRD; None if there is none."""
+        try:
+            return await read_crd(self._looking, name)
+        except MigrationRefused as error:
+            if isinstance(error.__cause__, NotFound):
+                return None
+            raise
+
+    def _settling(self, read: ReadCrd, options: Options, due: tuple[Phase, ...]) -> float:
+        if Phase.STORAGE not in due:
+            return 0.0
+        return remaining_settle_time(
+            read.crd,
+            settle_s=options.settle_s,
+            server_now=read.server_now,
+            seen_for_s=self._first_seen.seen_for(read.crd, self._clock.monotonic()),
+        )
+
+    async def _run(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> ReconcileResult:
+        report = await self._migrate(crd, options, due, stop)
+        name, chance = crd.name, self._chance.random()
+        after: float | None
+        if report.refused:
+            after = self._memory.refused(name, chance)
+            happening, message = MigrationEvent.REFUSED, report.refused
+        elif report.complete and _as_asked(report, options):
+            after = await self._remember(crd, options, report.proof)
+            happening, message = MigrationEvent.FINISHED, finding(report)
+        elif stop.is_set():
+            after = 0.0
+            happening, message = MigrationEvent.STOPPED, outcome(report)
+        else:
+            after = self._memory.failed(crd, self._clock.monotonic(), chance)
+            happening, message = MigrationEvent.FAILED, outcome(report)
+        failures = self._memory.failures(name)
+        await self._hooks.tell(happening, crd, report, due=due, message=message, failures=failures, requeue_after=after)
+        return ReconcileResult(after)
+
+    async def _migrate(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> CrdReport:
+        """Run the migration, and tell of it meanwhile."""
+        run = RunHooks(crd, due)
+        migration = Migration(
+            self._cluster,
+            options,
+            observer=run,
+            stop=stop,
+            converters=self._converters,
+            clock=self._clock.monotonic,
+            chance=self._chance,
+            first_seen=self._first_seen,
+        )
+        error: KubeError | None = None
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._hooks.follow(run, self._memory.failures(crd.name)))
+            try:
+                return await migration.migrate(crd.name)
+            except CallbackFailed as broken:
+                cause = broken.__cause__
+                _log.error("%s: %s: %s", crd.name, broken, describe_failure(cause) if cause is not None else "")
+                return broken.reports[-1]
+            except KubeError as caught:
+                error = caught  # raised below, out of the group that would wrap it
+            finally:
+                run.end()
+        raise error
+
+    async def _remember(self, start: Crd, options: Options, proof: str) -> float | None:
+        """Take note of what a run proved, if nothing is due by it; return when to look again."""
+        read = await self._read(start.name)
+        if read is None or not proof or due_phases(read.crd, options, proof):
+            return 0.0  # it changed meanwhile, or a run of another process failed, so something may be due
+        await self._leave(read.crd, proof)
+        return None
+
+    async def _extend_proof(self, crd: Crd) -> None:
+        """Write the proof down for the CRD's present generation: one that is two changes old proves nothing."""
+        proof = extended(what_is_proved(crd, self._memory.proof(crd.name)))
+        if proof is not None:
+            await self._leave(crd, proof.encode())
+
+    async def _leave(self, crd: Crd, proof: str) -> None:
+        """Leave a proof on the CRD; without the right to, remember it.
+
+        One that stands on the CRD is not remembered: a restore of etcd takes it away with what it speaks of.
+        """
+        said = ""
+        try:
+            said = await annotate(self._looking, crd, {ANNOTATION: proof}, unchanged=True)
+        except Conflict:
+            _log.debug("%s was written at the same moment: its event comes, and with it the next look", crd.name)
+        self._memory.finished(crd.name, proof if said else "")
+        if said:
+            _log.warning("the proof could not be left on %s (%s): the next process looks again", crd.name, said)
+
+    async def _unread(self, name: str, error: Exception) -> ReconcileResult:
+        """The CRD could not be read, or is none that can be understood."""
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        after = self._memory.refused(name, self._chance.random(), at_least=asked or 0.0)
+        said = describe_failure(error) if isinstance(error, KubeError) else str(error)
+        happening = MigrationEvent.FAILED if isinstance(error, KubeError) else MigrationEvent.REFUSED
+        failures = self._memory.failures(name)
+        await self._hooks.tell(happening, name, message=said, failures=failures, requeue_after=after)
+        return ReconcileResult(after)
+
+    async def _forget(self, name: str) -> ReconcileResult:
+        if self._memory.forget(name):
+            await self._hooks.tell(MigrationEvent.FORGOTTEN, name, message="it is gone, or no target any more")
+        return _NEVER
+
+
+def _as_asked(report: CrdReport, options: Options) -> bool:
+    """Whether a complete run also pruned, where that was asked for."""
+    return not options.prunes or report.stored_after == (report.storage_version,)
+
+
+_SETTLING = "the CRD changed a moment ago, and an API server may not know yet"

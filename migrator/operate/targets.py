@@ -1,0 +1,106 @@
+"""Which CRDs a reconciler takes care of, and with which options each. Pure.
+
+An operator names its own CRDs, one by one or with options each, or says by a function of the CRD which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from restow.crds import Crd
+from restow.migrator.model.options import Options
+
+__all__ = [
+    "Choice",
+    "Targets",
+    "choice",
+    "in_group",
+    "labelled",
+]
+
+
+Targets: TypeAlias = Iterable[str] | Mapping[str, Options] | Callable[[Crd], Options | bool | None]
+"""Names (``<plural>.<group>``), options by name, or a function that gives a CRD's options, or whether it is one."""
+
+
+def in_group(group: str) -> Callable[[Crd], bool]:
+    """Return targets: the CRDs of an API group, and of its subgroups (``example.com``: ``infra.example.com`` too)."""
+    return lambda crd: crd.group == group or crd.group.endswith(f".{group}")
+
+
+def labelled(key: str, value: str | None = None) -> Callable[[Crd], bool]:
+    """Return targets: the CRDs with a label, of any value unless one is given."""
+
+    def has(crd: Crd) -> bool:
+        labels = crd.document["metadata"].get("labels") or {}
+        return key in labels and value in (None, labels[key])
+
+    return has
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a ``Targets`` means; made by ``choice``.
+
+    Attributes:
+        names: the only names that can be targets, or None where the CRD has to be seen.
+        options_of: the options for a CRD, or None if it is no target.
+    """
+
+    names: frozenset[str] | None
+    options_of: Callable[[Crd], Options | None]
+
+    def excludes(self, name: str) -> bool:
+        """Whether a CRD of this name is no target, whatever it holds."""
+        return self.names is not None and name not in self.names
+
+
+def choice(targets: Targets, default: Options) -> Choice:
+    """Return what is meant by targets.
+
+    Raises:
+        ValueError: there are none, a name is no CRD's, or options look at a part of a CRD's objects only.
+    """
+    _check(default)
+    if callable(targets):
+        choose = targets
+        return Choice(None, lambda crd: _options(choose(crd), default))
+    if isinstance(targets, str):
+        msg = f"targets are several names, a mapping or a function: write [{targets!r}]"
+        raise ValueError(msg)  # noqa: TRY004 - a string is an iterable of names by its type
+    by_name = dict(targets) if isinstance(targets, Mapping) else dict.fromkeys(targets, default)
+    for name, options in by_name.items():
+        if "." not in name:
+            msg = f"{name!r} is no name of a CRD: give <plural>.<group> (kubectl get crds)"
+            raise ValueError(msg)
+        _check(options)
+    if not by_name:
+        msg = "a migrator without targets has nothing to do: name CRDs, or give a function that chooses them"
+        raise ValueError(msg)
+    return Choice(frozenset(by_name), lambda crd: by_name.get(crd.name))
+
+
+def _options(chosen: Options | bool | None, default: Options) -> Options | None:
+    if isinstance(chosen, Options):
+        _check(chosen)
+        return chosen
+    return default if chosen else None
+
+
+def _check(options: Options) -> None:
+    """A reconciler is done when a CRD is; a run that cannot finish one would begin again for ever."""
+    unfit = {
+        "namespace or selector": options.partial,
+        "shard": options.shard is not None,
+        "dry_run": options.dry_run,
+        "ignore_mark": options.ignore_mark,
+    }
+    for name, given in unfit.items():
+        if given:
+            msg = (
+                f"a reconciler finishes CRDs, and knows by a mark that it did, so its options cannot have {name}: use "
+            )
+            msg += "Migration for such a run"
+            raise ValueError(msg)

@@ -1,0 +1,1 @@
+"""Who owns which field of an object, and what becomes of that at another version. Pure."""

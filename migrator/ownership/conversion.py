@@ -1,0 +1,406 @@
+"""Carry what one managedFields entry owns through a conversion: what becomes of the owned part is what is owned.
+
+For an entry of another version, under strategy Webhook (`docs/migrating.md`, *Through a conversion webhook*), ``carry``
+converts the owned part alone:
+
+1. the live object, converted to the entry's version, is cut down to the part that the entry owns;
+2. that part alone is converted to the storage version. Its fields that the live object has, too, are owned there;
+3. where fields came out that the entry does not name, the part is converted once more without what is owned in it.
+   What comes out all the same is no image of anything owned: typed converters make up empty values;
+4. where fields that the entry names did not come out, the new part is converted back. What does not show then was not
+   carried over.
+
+A conversion may put a field where a field of another manager says (a discriminated union), or make one of two. The
+part that an entry owns, converted alone, then comes out without it. For that, ``leave_one_out`` converts the whole
+object:
+
+1. the whole object at the entry's version is converted to the storage version twice: as it is, and without the lost
+   fields. The lost fields own what differs. They do not own what only moved: the place of a field may depend on
+   another field, but its value is still there in the object without that one;
+2. the way back is the proof: the live object, without what differs, is converted to the entry's version. The lost
+   fields that do not change by that are not carried over.
+
+Several owners of one field each get what differs: without it, it is gone for all. What a conversion wrote into labels
+or annotations is left out on both ways, since it may bring back what was left out.
+
+Conversions are asked for by generators: they yield what is to be converted and are sent the answers, so that the
+caller can send those of many entries together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from restow.crds import Schema
+from restow.crds.fieldpath import FieldSet, Path, from_paths, union, without
+from restow.crds.typed import Members, owned
+from restow.migrator.model.converter import Answer, Json, Unconverted
+from restow.migrator.ownership.projection import Projection, leave_out, project
+from restow.migrator.ownership.reconcile import Unknown
+
+__all__ = [
+    "METADATA",
+    "NOBODYS",
+    "Conversion",
+    "ConvertedEntry",
+    "Lacking",
+    "Live",
+    "Steps",
+    "VersionConverter",
+    "body_of",
+    "convert_entry",
+    "leave_one_out",
+    "members_of",
+    "same",
+    "shows",
+    "texts_of",
+]
+
+
+_T = TypeVar("_T")
+
+METADATA = "f:metadata"
+"""The part of a set that needs no conversion: labels, finalizers and the like are the same in every version."""
+
+NOBODYS = frozenset({"apiVersion", "kind", "metadata"})
+"""The parts of an object that are not converted field by field."""
+
+
+class Conversion(NamedTuple):
+    """An object, and the version (``group/version``) that it is wanted at."""
+
+    obj: Json
+    api_version: str
+
+
+Steps: TypeAlias = Generator[list[Conversion], Sequence[Answer], _T]
+"""A piece of work that asks for conversions, batch by batch, and is sent the answers in the same order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedEntry:
+    """What became of one entry.
+
+    Attributes:
+        fields: what it owns at the storage version (metadata not among it).
+        complete: everything that it owns of the object is among it.
+        failure: why that could not be found out, or empty.
+        lost: what is not among it, by its path at the entry's version.
+    """
+
+    fields: FieldSet = field(default_factory=dict)
+    complete: bool = True
+    failure: str = ""
+    lost: Members = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionConverter:
+    """From where to where: versions (``group/version``) and their schemas."""
+
+    source: str
+    target: str
+    old: Schema | Unknown
+    new: Schema
+
+
+class Live:
+    """The live object at the storage version, and what there is to own of it."""
+
+    def __init__(self, obj: Json, schema: Schema) -> None:
+        self.obj = obj
+        self.body = body_of(obj)
+        self.members = members_of(self.body, schema)
+
+    @functools.cached_property
+    def spots(self) -> frozenset[Path]:
+        """Where something is owned, or anything within."""
+        return frozenset(path[:length] for path in self.members for length in range(1, len(path) + 1))
+
+
+class _NoAnswer(Exception):
+    """The converter neither converted a part nor refused it."""
+
+
+def convert_entry(fields: FieldSet, whole: Json, live: Live, passage: VersionConverter) -> Steps[ConvertedEntry]:
+    """Find out what one entry owns at the storage version.
+
+    Args:
+        fields: what it owns at its version.
+        whole: the live object at that version.
+        live: the live object.
+        passage: the two versions.
+    """
+    mine = project(without(fields, METADATA), body_of(whole), passage.old)
+    places = _places(mine, live, passage)
+    if not mine.owned:
+        return ConvertedEntry(from_paths(places))
+    try:
+        images = yield from _images(fields, whole, mine, live, passage)
+        if images is None:
+            return ConvertedEntry(complete=False, lost=mine.owned)
+        carried = images | places
+        lost = yield from _lost(fields, mine, carried, live, passage)
+    except _NoAnswer as no:
+        return ConvertedEntry(complete=False, failure=str(no))
+    return ConvertedEntry(from_paths(carried), complete=not lost, lost=lost)
+
+
+def _ask(obj: Json, api_version: str) -> Steps[Json | None]:
+    """Ask for one object; None where it is refused."""
+    [answer] = yield [Conversion(obj, api_version)]
+    if isinstance(answer, Unconverted):
+        if answer.refused:
+            return None
+        raise _NoAnswer(answer.message)
+    return answer
+
+
+def _images(
+    fields: FieldSet, whole: Json, mine: Projection, live: Live, passage: VersionConverter
+) -> Steps[set[Path] | None]:
+    """Steps 2 and 3: what becomes of the part; None where it is refused."""
+    image = yield from _ask(_shown(whole, fields, mine.part), passage.target)
+    if image is None:
+        return None
+    members = members_of(body_of(image), passage.new)
+    said = {text for value in mine.owned.values() for text in texts_of(value)}
+
+    def is_image(path: Path, value: Any) -> bool:
+        """An empty value in the place of another one is none, nor is another value that says nothing of the part."""
+        if path in mine.owned or same(value, live.members[path]):
+            return shows(members, path, live.members[path])
+        return shows(members, path, live.members[path]) and not said.isdisjoint(texts_of(value))
+
+    found = {path for path, value in members.items() if path in live.members and is_image(path, value)}
+    if found <= mine.owned.keys():
+        return found
+    bare = yield from _ask(_shown(whole, {}, mine.bare), passage.target)
+    if bare is None:
+        return found
+    old = {} if isinstance(passage.old, Unknown) else members_of(body_of(whole), passage.old)
+    return found - _made_up(members, members_of(body_of(bare), passage.new), mine.owned, old, live.members)
+
+
+def _lost(
+    fields: FieldSet, mine: Projection, carried: set[Path], live: Live, passage: VersionConverter
+) -> Steps[Members]:
+    """Step 4: what of the part is nowhere in what was carried over."""
+    missing = {path: value for path, value in mine.owned.items() if path not in carried}
+    if not missing or not carried:
+        return missing
+    part = project(from_paths(carried), live.body, passage.new).part
+    back = yield from _ask(_shown(live.obj, fields, part), passage.source)
+    shown = {} if back is None else project(without(fields, METADATA), body_of(back), passage.old).owned
+    return {path: value for path, value in missing.items() if not shows(shown, path, value)}
+
+
+def _shown(obj: Json, fields: FieldSet, part: Json) -> Json:
+    """A part of an object, with the labels and annotations that are owned with it: they may mean a field elsewhere."""
+    metadata = obj.get("metadata") or {}
+    shown = {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}
+    for key in ("labels", "annotations"):
+        names = fields.get(METADATA, {}).get(f"f:{key}", {})
+        texts = {name: text for name, text in (metadata.get(key) or {}).items() if f"f:{name}" in names}
+        shown |= {key: texts} if texts else {}
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": shown, **part}
+
+
+def body_of(obj: Json) -> Json:
+    """Return an object without the fields that no manager can own (apiVersion, kind and most of metadata)."""
+    return {key: value for key, value in obj.items() if key not in NOBODYS}
+
+
+def members_of(body: Json, schema: Schema) -> Members:
+    """What there is to own; a list that is empty among it, which an entry may name all the same."""
+    return owned(body, schema, empty_lists=True)
+
+
+def _places(mine: Projection, live: Live, passage: VersionConverter) -> set[Path]:
+    """Objects that are owned as places only, as far as they have the same place in the storage version."""
+    if not mine.places:
+        return set()
+    there = project(from_paths(mine.places), live.body, passage.new)
+    return (there.places | {path for path, value in there.owned.items() if value == {}}) & live.spots
+
+
+def _made_up(members: Members, bare: Members, mine: Members, old: Members, live: Members) -> set[Path]:
+    """What comes out without anything owned going in, and is not the same as something owned.
+
+    A list item comes out with its keys alone, and an owned value can be just the empty one that is made up: that is
+    owned if it is so at this path or, where the old version has nothing there, by having moved: the live object has it,
+    and something owned of that value is no longer where it was.
+    """
+    moved = {text for path, value in mine.items() if path not in members for text in texts_of(value)}
+
+    def is_owned(path: Path, value: Any) -> bool:
+        if path in mine or path in old:
+            return path in mine
+        return same(value, live.get(path)) and not moved.isdisjoint(texts_of(value))
+
+    unmoved = {path for path, value in members.items() if path in bare and same(value, bare[path])}
+    return {path for path in unmoved if not is_owned(path, members[path])}
+
+
+def shows(shown: Members, path: Path, value: Any) -> bool:
+    """Whether a field is there with a value, or with one that stands in its place; but none that says nothing."""
+    return path in shown and (any(text for _, text in texts_of(shown[path])) or same(shown[path], value))
+
+
+def texts_of(value: Any) -> Iterator[tuple[bool, Any]]:
+    """The scalars of a value; true and 1 are two."""
+    if isinstance(value, dict):
+        for child in value.values():
+            yield from texts_of(child)
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts_of(item)
+    else:
+        yield isinstance(value, bool), value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same; true and 1 are not."""
+    return bool(one == other) and list(texts_of(one)) == list(texts_of(other))
+
+
+_STATUS = "f:status"
+
+
+class Lacking(NamedTuple):
+    """An entry that was not carried over whole: what it owns at its version, and what became of it so far."""
+
+    fields: FieldSet
+    carried: ConvertedEntry
+
+
+class _LostFields(NamedTuple):
+    """What an entry's lost fields say at the storage version."""
+
+    lacking: Lacking
+    paths: frozenset[Path]
+
+
+def leave_one_out(
+    entries: Sequence[Lacking], whole: Json, live: Live, passage: VersionConverter
+) -> Steps[list[ConvertedEntry]]:
+    """Find out what entries of one version own at the storage version in addition, by their lost fields.
+
+    Args:
+        entries: those that lost fields.
+        whole: the live object at their version.
+        live: the live object.
+        passage: the two versions.
+    """
+    stated = _stated(whole, live.obj)
+    body = body_of(stated)
+    rests = [leave_out(from_paths(each.carried.lost), body, passage.old) for each in entries]
+    asked = [stated, *(_with_body(stated, rest) for rest in rests)]
+    image, *images = yield [Conversion(obj, passage.target) for obj in asked]
+    results = [_unanswered(each.carried, answer) for each, answer in zip(entries, images, strict=True)]
+    if isinstance(image, Unconverted):
+        return [_unanswered(each.carried, image) for each in entries]
+    found: dict[int, _LostFields] = {}
+    for number, (each, rest, answer) in enumerate(zip(entries, rests, images, strict=True)):
+        if not isinstance(answer, Unconverted):
+            paths = _differing(each.carried.lost, rest, body_of(image), body_of(answer), live, passage)
+            if paths:
+                found[number] = _LostFields(each, frozenset(paths))
+    if found:
+        proven = yield from _proven(list(found.values()), whole, live, passage)
+        for number, carried in zip(found, proven, strict=True):
+            results[number] = carried
+    return results
+
+
+def _differing(
+    lost: Members, rest: Json, image: Json, without_it: Json, live: Live, passage: VersionConverter
+) -> set[Path]:
+    """What the object has at the storage version by lost fields: it is missing, or another value, without them."""
+    members, others = members_of(image, passage.new), members_of(without_it, passage.new)
+    said = {text for value in lost.values() for text in texts_of(value)}
+    there, here = Counter(_words(image)), Counter(_words(rest))
+    status = {path[0] == _STATUS for path in lost}
+
+    def moved(value: Any) -> bool:
+        texts = set(texts_of(value))
+        return bool(texts) and texts.isdisjoint(said) and all(there[text] <= here[text] for text in texts)
+
+    return {
+        path
+        for path, value in members.items()
+        if path in live.members
+        and (path[0] == _STATUS) in status
+        and shows(members, path, live.members[path])
+        and not (path in others and same(others[path], value))
+        and not moved(value)
+    }
+
+
+def _proven(
+    found: Sequence[_LostFields], whole: Json, live: Live, passage: VersionConverter
+) -> Steps[list[ConvertedEntry]]:
+    """Keep, of the lost fields that say something, those that are not said any more without that."""
+    stated = _stated(live.obj, whole)
+    base = [] if stated["metadata"] == live.obj["metadata"] else [stated]
+    asked = [_with_body(stated, leave_out(from_paths(each.paths), live.body, passage.new)) for each in found]
+    answers = yield [Conversion(obj, passage.source) for obj in (*base, *asked)]
+    before: Answer = answers[0] if base else whole
+    results = []
+    for each, after in zip(found, answers[len(base) :], strict=True):
+        carried = each.lacking.carried
+        if isinstance(before, Unconverted) or isinstance(after, Unconverted):
+            no = before if isinstance(before, Unconverted) else after
+            results.append(_unanswered(carried, no))
+            continue
+        fields = without(each.lacking.fields, METADATA)
+        shown, left = (project(fields, body_of(obj), passage.old).owned for obj in (before, after))
+        lost = {
+            path: value
+            for path, value in carried.lost.items()
+            if path not in shown or (path in left and same(left[path], shown[path]))
+        }
+        if len(lost) < len(carried.lost):
+            gained = union(carried.fields, from_paths(each.paths))
+            carried = replace(carried, fields=gained, complete=not lost, lost=lost)
+        results.append(carried)
+    return results
+
+
+def _stated(obj: Json, other: Json) -> Json:
+    """An object with the labels and annotations that it has in the other version, too."""
+    metadata, theirs = obj.get("metadata") or {}, other.get("metadata") or {}
+    stated = {key: value for key, value in metadata.items() if key not in ("labels", "annotations")}
+    for key in ("labels", "annotations"):
+        known = theirs.get(key) or {}
+        texts = {name: text for name, text in (metadata.get(key) or {}).items() if known.get(name) == text}
+        stated |= {key: texts} if texts else {}
+    return obj | {"metadata": stated}
+
+
+def _with_body(obj: Json, body: Json) -> Json:
+    return {key: value for key, value in obj.items() if key in NOBODYS} | body
+
+
+def _words(value: Any) -> Iterator[tuple[bool, Any]]:
+    """The scalars of a value, and the names in it: a list's key can be a name in the other version."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield False, name
+            yield from _words(child)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _words(item)
+    else:
+        yield from texts_of(value)
+
+
+def _unanswered(carried: ConvertedEntry, answer: Answer) -> ConvertedEntry:
+    """Leave it at what was carried over; an answer that was not given may be given another time."""
+    if isinstance(answer, Unconverted) and not answer.refused:
+        return replace(carried, complete=False, failure=answer.message)
+    return carried

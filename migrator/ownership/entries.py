@@ -1,0 +1,212 @@
+"""managedFields entries: their identity on the server, merging and comparing them, and keeping their size.
+
+The server keeps one entry per identity (manager, operation, subresource, and apiVersion for Update only) and, where a
+request names one twice, silently keeps the last: so entries that become identical are merged before they are sent.
+
+An object that etcd refuses as too large the API server stores all the same, without any of its managedFields, unless
+the write is a server-side apply (``finishRequest`` of its ``handlers``, on "request is too large"). The answer says
+nothing of that, and a dry run does not reach etcd. So the list of a large object is sent in no more bytes than it had:
+an entry's time is the one part of it that no ownership rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from restow.crds import fieldpath
+
+__all__ = [
+    "ETCD_TAKES",
+    "FIELD_MANAGER",
+    "LARGE",
+    "Identity",
+    "ManagedFieldsEntry",
+    "corrupt",
+    "fitted",
+    "growth",
+    "identity",
+    "left_behind",
+    "merge",
+    "readable",
+    "same_ownership",
+    "seed",
+    "size_of",
+    "without_times",
+]
+
+
+FIELD_MANAGER = "restow-migrator"
+"""Of writes to objects. Not what an API server makes of restow's User-Agent: an embedder may write under that name."""
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_LEAVE = {FIELD_MANAGER, _BEFORE_FIRST_APPLY}
+
+Identity = tuple[str, str, str, str]
+
+_OPERATIONS = ("Apply", "Update")
+_NOTHING = msgspec.Raw(b"{}")
+
+
+class ManagedFieldsEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One ``metadata.managedFields`` entry; ``fields`` stays undecoded, it is most of an object's metadata.
+
+    Absent time and subresource are left out when encoded: a merge patch would take a null for a deletion.
+    """
+
+    manager: str = ""
+    operation: str = ""
+    api_version: str = msgspec.field(name="apiVersion", default="")
+    time: str = ""
+    fields_type: str = msgspec.field(name="fieldsType", default="")
+    fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=_NOTHING)
+    subresource: str = ""
+
+
+def identity(entry: ManagedFieldsEntry) -> Identity:
+    """Return what makes an entry one and the same for the server."""
+    version = entry.api_version if entry.operation == "Update" else ""
+    return (entry.manager, entry.operation, entry.subresource, version)
+
+
+def corrupt(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
+    """Return the places of entries that the API server cannot read; one of them costs all others at the next write.
+
+    API servers write no such entries; a restored or edited etcd may hold them. Source: ``decodeManagedFields`` of
+    apimachinery's ``managedfields``.
+    """
+    return frozenset(place for place, entry in enumerate(entries) if not _is_readable(entry))
+
+
+def _is_readable(entry: ManagedFieldsEntry) -> bool:
+    told = entry.operation in _OPERATIONS and entry.fields_type == "FieldsV1" and entry.api_version
+    return bool(told) and fieldpath.is_readable(entry.fields)
+
+
+def readable(entries: Sequence[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
+    """Return the entries that the API server can read."""
+    unreadable = corrupt(entries)
+    return tuple(entry for place, entry in enumerate(entries) if place not in unreadable)
+
+
+def merge(entries: Iterable[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
+    """Merge entries of one identity: the union of their field sets, the newest time; the first one's place.
+
+    RFC 3339 times in UTC, as the server writes them, compare as text.
+    """
+    merged: dict[Identity, ManagedFieldsEntry] = {}
+    for entry in entries:
+        key = identity(entry)
+        earlier = merged.get(key)
+        merged[key] = entry if earlier is None else _merge_two(earlier, entry)
+    return tuple(merged.values())
+
+
+def _merge_two(one: ManagedFieldsEntry, other: ManagedFieldsEntry) -> ManagedFieldsEntry:
+    return msgspec.structs.replace(
+        one,
+        api_version=other.api_version,
+        time=max(one.time, other.time),
+        fields=fieldpath.encode(fieldpath.union(fieldpath.decode(one.fields), fieldpath.decode(other.fields))),
+    )
+
+
+def left_behind(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
+    """Return the places of entries that a run left which ended before it could take them off again.
+
+    A write that persisted a default leaves one in restow's name. On an object that nobody tracked, an apply of nothing
+    leaves ``before-first-apply`` alone; wherever somebody applied something, there is an entry beside it.
+    """
+    if all(entry.manager not in _LEAVE for entry in entries):
+        return frozenset()
+    ours = frozenset(
+        place
+        for place, entry in enumerate(entries)
+        if entry.manager == FIELD_MANAGER and entry.operation == "Update" and not entry.subresource
+    )
+    others = {entry.manager for place, entry in enumerate(entries) if place not in ours}
+    return frozenset(range(len(entries))) if others == {_BEFORE_FIRST_APPLY} else ours
+
+
+def same_ownership(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
+    """Whether both lists give every manager the same fields at the same version. Order and times do not count."""
+    if len(meant) != len(found):
+        return False
+    by_identity = {identity(entry): entry for entry in found}
+    for entry in meant:
+        other = by_identity.get(identity(entry))
+        if other is None or other.api_version != entry.api_version or not fieldpath.equal(entry.fields, other.fields):
+            return False
+    return True
+
+
+def seed(like: ManagedFieldsEntry, api_version: str) -> ManagedFieldsEntry:
+    """Return the entry to leave where all others had to go.
+
+    Without any entry the next server-side apply would put everything under ``before-first-apply``, and no manager
+    could remove one of its fields again (Kubernetes issue 99003). The seed names ``metadata.name`` only; the manager's
+    next apply replaces it.
+    """
+    return msgspec.structs.replace(
+        like,
+        operation=like.operation if like.operation in _OPERATIONS else "Update",
+        api_version=api_version,
+        fields_type="FieldsV1",
+        fields=fieldpath.encode(fieldpath.METADATA_NAME),
+    )
+
+
+LARGE = 1 << 20
+"""Bytes from which an object is large: two thirds of what etcd takes unless configured otherwise. A list of a smaller
+object would have to grow by half a MiB to lose it."""
+
+ETCD_TAKES = 1_572_864 - 2048
+"""Bytes of an object that etcd takes unless configured otherwise (``--max-request-bytes``), its key and the rest of the
+request left out."""
+
+_TIME = len('"time":"",')
+
+
+def size_of(obj: Mapping[str, Any]) -> int:
+    """Return how many bytes an object takes, as the server stores it."""
+    return len(_encoder.encode(obj))
+
+
+def growth(before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry]) -> int:
+    """Return by how many bytes one list is longer than another, as the server stores them."""
+    return _weight(after) - _weight(before)
+
+
+def fitted(
+    before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry], room: int = 0
+) -> tuple[ManagedFieldsEntry, ...]:
+    """Return a list without as many of its times, the oldest first, as it takes to be no longer than another.
+
+    Args:
+        before: the list that is stored.
+        after: the list to send.
+        room: by how many bytes it may be longer; less than none where the rest of the object grows.
+    """
+    over = growth(before, after) - room
+    fitting = list(after)
+    for place in sorted(range(len(after)), key=lambda place: after[place].time):
+        if over <= 0:
+            break
+        if time := after[place].time:
+            fitting[place] = msgspec.structs.replace(after[place], time="")
+            over -= len(time) + _TIME
+    return tuple(fitting)
+
+
+def without_times(entries: Sequence[ManagedFieldsEntry]) -> tuple[ManagedFieldsEntry, ...]:
+    """Return a list in the fewest bytes that keep every owner."""
+    return tuple(msgspec.structs.replace(entry, time="") for entry in entries)
+
+
+def _weight(entries: Sequence[ManagedFieldsEntry]) -> int:
+    return sum(len(_encoder.encode(entry)) + 1 for entry in entries)
+
+
+_encoder = msgspec.json.Encoder()

@@ -1,0 +1,205 @@
+"""The part of an object that a field set owns, and the rest of it, as objects that a converter can be sent.
+
+List items are shown with their keys, also where the keys are not owned: an item without them is none
+(structured-merge-diff's ``ExtractItems`` with key fields). What the set names and the object does not have is left out;
+nothing is made up. Parts are shared with the object and never changed. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from restow.crds import ANY, Schema
+from restow.crds.fieldpath import FieldSet, Path, is_leaf, keys_of, normal
+from restow.crds.typed import Items, Members
+from restow.migrator.ownership.reconcile import Unknown, was_whole
+
+__all__ = ["Projection", "leave_out", "project"]
+
+
+_ABSENT: Any = object()
+
+
+@dataclass(slots=True)
+class Projection:
+    """What a set owns of an object.
+
+    Attributes:
+        part: the owned part of the object.
+        bare: the same without what is owned: its objects, and its list items with nothing but their keys.
+        owned: the owned values, by path; those of list items are their keys, of keys of a map their names.
+        places: objects that are owned as a place, whatever stands in them; those of which nothing else is owned are
+            among the owned values, too, as empty ones.
+    """
+
+    part: dict[str, Any] = field(default_factory=dict)
+    bare: dict[str, Any] = field(default_factory=dict)
+    owned: Members = field(default_factory=dict)
+    places: set[Path] = field(default_factory=set)
+
+
+class _Both(NamedTuple):
+    """A value as it stands in the part, and in the bare part."""
+
+    part: Any
+    bare: Any = _ABSENT
+
+
+def project(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> Projection:
+    """Return what a set owns of an object.
+
+    Args:
+        fields: the set.
+        value: the object (without what no set names: apiVersion, kind).
+        schema: that of the version that set and object are of, or what can be told of it.
+    """
+    found = Projection()
+    both = _of_object(fields, value, schema, (), found)
+    if both is not None:
+        found.part, found.bare = both
+    return found
+
+
+def _of(node: FieldSet, value: Any, schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
+    if is_leaf(node):
+        return _of_leaf(value, schema, path, found)
+    if isinstance(value, dict):
+        return _of_object(node, value, schema, path, found)
+    if isinstance(value, list):
+        return _of_list(node, value, schema, path, found)
+    return None
+
+
+def _of_leaf(value: Any, schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
+    if not value or not isinstance(value, dict | list) or was_whole(schema, value):
+        found.owned[path] = value
+        return _Both(value)
+    if isinstance(value, dict):
+        found.owned[path] = {}
+        found.places.add(path)
+        return _Both({}, {})
+    return None
+
+
+def _of_object(
+    node: FieldSet, value: dict[str, Any], schema: Schema | Unknown, path: Path, found: Projection
+) -> _Both | None:
+    both = _Both({}, {})
+    for key, child in node.items():
+        name = key[2:]
+        if key.startswith("f:") and name in value:
+            below = _of(child, value[name], _below(schema, key), (*path, key), found)
+            if below is not None:
+                if (is_leaf(child) or "." in child) and _is_key(schema, name):
+                    found.places.discard((*path, key))
+                    found.owned.setdefault((*path, key), {"": name})
+                both.part[name] = below.part
+                if below.bare is not _ABSENT:
+                    both.bare[name] = below.bare
+    if "." in node:
+        found.places.add(path)
+    return both if both.part or "." in node else None
+
+
+def _of_list(node: FieldSet, value: list[Any], schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
+    items = Items(value, None if isinstance(schema, Unknown) else schema)
+    shown: dict[int, _Both] = {}
+    for key, child in node.items():
+        position = _position(key, items, schema)
+        if position is not None:
+            both = _of_item(key, child, value[position], _below(schema, key), (*path, normal(key)), found)
+            if both is not None:
+                shown[position] = both
+    if not shown:
+        return None
+    in_order = [shown[position] for position in sorted(shown)]
+    bare = [both.bare for both in in_order if both.bare is not _ABSENT]
+    return _Both([both.part for both in in_order], bare or _ABSENT)
+
+
+def _of_item(
+    key: str, node: FieldSet, item: Any, schema: Schema | Unknown, path: Path, found: Projection
+) -> _Both | None:
+    # Nothing but whole items are owned without a field below; in a version that is not known any more, too.
+    whole = isinstance(schema, Unknown) or was_whole(schema, item)
+    if not isinstance(item, dict) or (is_leaf(node) and whole):
+        found.owned[path] = item
+        return _Both(item)
+    names = keys_of(key)
+    keys = {name: item[name] for name in names if name in item}
+    below = _of_object(node, item, schema, path, found)
+    if "." in node or is_leaf(node):
+        found.places.discard(path)
+        found.owned[path] = names
+    elif below is None:
+        return None
+    return _Both(keys, keys) if below is None else _Both(keys | below.part, keys | below.bare)
+
+
+def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> dict[str, Any]:
+    """Return the rest of an object, without what a set owns of it.
+
+    An item of a list keeps its keys where anything else of it stays, or where the set does not own the item itself. An
+    object that is owned as a place goes if nothing is left in it.
+
+    Args:
+        fields: the set.
+        value: the object (without what no set names: apiVersion, kind).
+        schema: that of the version that set and object are of, or what can be told of it.
+    """
+    return _object_without(fields, value, schema)
+
+
+def _without(node: FieldSet, value: Any, schema: Schema | Unknown) -> Any:
+    """The rest of a value, or that it goes as a whole."""
+    if not value or not isinstance(value, dict | list) or (is_leaf(node) and was_whole(schema, value)):
+        return _ABSENT
+    if isinstance(value, dict):
+        return _object_without(node, value, schema) or (_ABSENT if is_leaf(node) or "." in node else {})
+    return value if is_leaf(node) else _list_without(node, value, schema) or _ABSENT
+
+
+def _object_without(
+    node: FieldSet, value: dict[str, Any], schema: Schema | Unknown, keep: Collection[str] = ()
+) -> dict[str, Any]:
+    rest = dict(value)
+    for key, child in node.items():
+        name = key[2:]
+        if key.startswith("f:") and name in rest and name not in keep:
+            rest[name] = _without(child, rest[name], _below(schema, key))
+    return {name: child for name, child in rest.items() if child is not _ABSENT}
+
+
+def _list_without(node: FieldSet, value: list[Any], schema: Schema | Unknown) -> list[Any]:
+    items = Items(value, None if isinstance(schema, Unknown) else schema)
+    rest = list(value)
+    for key, child in node.items():
+        position = _position(key, items, schema)
+        if position is not None and rest[position] is not _ABSENT:
+            rest[position] = _item_without(key, child, rest[position], _below(schema, key))
+    return [item for item in rest if item is not _ABSENT]
+
+
+def _item_without(key: str, node: FieldSet, item: Any, schema: Schema | Unknown) -> Any:
+    names = keys_of(key)
+    if not isinstance(item, dict) or (is_leaf(node) and was_whole(schema, item)):
+        return _ABSENT
+    rest = _object_without(node, item, schema, names)
+    is_owned = is_leaf(node) or "." in node
+    return _ABSENT if is_owned and rest.keys() <= names.keys() else rest
+
+
+def _below(schema: Schema | Unknown, key: str) -> Schema | Unknown:
+    return schema.below(key) or ANY
+
+
+def _is_key(schema: Schema | Unknown, name: str) -> bool:
+    """Whether an object's field is a key of a map: then it is owned by itself, whatever is owned in it."""
+    return isinstance(schema, Schema) and not schema.is_declared(name)
+
+
+def _position(key: str, items: Items, schema: Schema | Unknown) -> int | None:
+    position = items.find(key)
+    return items.find_loosely(key) if position is None and isinstance(schema, Unknown) else position

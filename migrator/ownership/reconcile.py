@@ -1,0 +1,172 @@
+"""Reconcile a field set with another schema, where two versions differ in what can be owned.
+
+Under strategy None the fields of two versions have the same paths and values, but a list that is atomic in one version
+may be keyed in the other (all of Cluster API's CRDs changed ``.status.conditions`` so). Ownership of the whole list
+then means ownership of each of its items, and the other way round. The live object says which items there are.
+structured-merge-diff has the same step as ``ReconcileFieldSetWithSchema``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from restow.crds import Schema
+from restow.crds.fieldpath import FieldSet, from_paths, is_leaf, keys_of, normal, union
+from restow.crds.typed import Items, children, owned
+
+__all__ = [
+    "Unknown",
+    "misfit",
+    "reconcile_with_schema",
+    "was_whole",
+    "whole_owners",
+]
+
+
+_ABSENT: Any = object()
+
+
+def reconcile_with_schema(fields: FieldSet, old: Schema | Unknown, new: Schema, live: Any) -> FieldSet:
+    """Return the set that owns under ``new`` what ``fields`` owns under ``old``.
+
+    Args:
+        fields: a set, or the node of one.
+        old: the schema that the set was made under, or what can be told of one that is not known any more.
+        new: the schema to own under.
+        live: the object's value here, as served at the new version.
+    """
+    carried: FieldSet = {}
+    items = Items(live, new if isinstance(old, Unknown) else old)
+    for key, node in fields.items():
+        if key == ".":
+            carried[key] = {}
+        elif key.startswith("f:"):
+            value = live.get(key[2:], _ABSENT) if isinstance(live, dict) else _ABSENT
+            below = _node(node, old.below(key), new.below(key), value)
+            carried[key] = below if new.is_declared(key[2:]) or not is_leaf(node) else _member(below)
+        else:
+            name, below = _item(key, node, old, new, items)
+            carried[name] = union(carried[name], below) if name in carried else below
+    return carried
+
+
+def misfit(value: Any, schema: Schema, path: str = "") -> str:
+    """Return the first place whose value is of a type that the schema does not admit, or an empty string.
+
+    The API server cannot tell the owners of such an object: any write empties its managedFields (before 1.37).
+    """
+    if not _is_admitted(value, schema):
+        return path
+    found = (
+        misfit(child, below, path + _place(step, schema))
+        for step, child, below in children(value, schema)
+        if below is not None
+    )
+    return next(filter(None, found), "")
+
+
+def _is_admitted(value: Any, schema: Schema) -> bool:
+    match value:
+        case dict():
+            return schema.admits_map
+        case list():
+            return schema.admits_list
+        case bool():
+            return "boolean" in schema.scalars
+        case str():
+            return "string" in schema.scalars
+        case _:
+            return value is None or "number" in schema.scalars
+
+
+def _place(step: str | int, schema: Schema) -> str:
+    """Return the end of a path; it does not have the key of a map, which is the user's."""
+    if isinstance(step, int):
+        return "[]"
+    return f".{step}" if schema.is_declared(step) else "{}"
+
+
+def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:
+    if new is None or old is None:
+        return node  # a field that one of the versions does not know: there is nothing to own otherwise
+    if new.is_whole(None if live is _ABSENT else live):
+        return {}
+    if is_leaf(node) and live is not _ABSENT and was_whole(old, live):
+        everything = from_paths(owned(live, new, empty_lists=True))
+        return old.left_to(everything) if isinstance(old, Unknown) else everything
+    return reconcile_with_schema(node, old, new, live)
+
+
+def _item(key: str, node: FieldSet, old: Schema | Unknown, new: Schema, live: Items) -> tuple[str, FieldSet]:
+    """An owned list item; its element is respelt where the list's keys differ between the versions."""
+    if new.admits_map or new.below(key) is None:  # where any type may stand, a list is atomic
+        return key, node
+    position = live.find(key)
+    value = _ABSENT if position is None else live[position]
+    below = _node(node, old.below(key), new.below(key), value)
+    if is_leaf(node):
+        below = _member(below)
+    if position is None or keys_of(key).keys() == set(new.list_keys):
+        return key, below
+    return new.element(value) or key, below
+
+
+def _member(node: FieldSet) -> FieldSet:
+    """The node of a path that is a member itself, whatever is below."""
+    return node | {".": {}} if node else node
+
+
+def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
+    """Whether a set of an unknown version has a leaf that may stand for the whole of a list that is granular now.
+
+    Also whether it names a list's items by other keys than the list has now.
+    """
+    listed = new.admits_list and not new.admits_map
+    for key, node in fields.items():
+        if listed and key != "." and keys_of(key).keys() != set(new.list_keys):
+            return True
+        below = new.field(key[2:]) if key.startswith("f:") else new.items if listed else None
+        if key == "." or below is None or below.is_whole():
+            continue
+        if is_leaf(node):
+            if below.admits_list and not below.admits_map and was_whole(old.below(key)):
+                return True
+        elif whole_owners(node, old.below(key), below):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Stands for the schema of a version that is no longer in the CRD.
+
+    What it was can be told in part: where any manager of that version owns something *below* a list or map, that one
+    was granular.
+
+    Attributes:
+        owned: the union of what all managers of the version own here.
+        others: the union of what all other entries own here, of whatever version, where a leaf may stand for an empty
+            keyed list. That is so in an Update entry only: an apply of an empty keyed list owns nothing. The leaf then
+            stands for the items that no other entry owns.
+    """
+
+    owned: FieldSet
+    others: FieldSet = field(default_factory=dict)
+
+    def below(self, name: str) -> Unknown:
+        """What is known of the child at this path element."""
+        return Unknown(self.owned.get(name, {}), self.others.get(name, {}))
+
+    def left_to(self, items: FieldSet) -> FieldSet:
+        """Return the items, by their path elements, that no other entry owns."""
+        taken = {normal(name) for name in self.others}
+        return {name: node for name, node in items.items() if normal(name) not in taken}
+
+
+def was_whole(schema: Schema | Unknown, value: Any = None) -> bool:
+    """Whether what is owned at this very place is the whole value there."""
+    if isinstance(schema, Unknown):
+        # Of objects, an empty one is owned just so far more often than one that was atomic.
+        return is_leaf(schema.owned) and not isinstance(value, dict)
+    return schema.is_whole(value)

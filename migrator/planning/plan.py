@@ -1,0 +1,291 @@
+"""The plan of one CRD's migration: what it would do, would cost and would fail at, as values and as JSON.
+
+The cost (requests, conversions, and a time) is estimated from writes that were tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from restow.crds import Crd
+from restow.migrator.decide.decision import WriteStep
+from restow.migrator.engine.lostfields import LostFields
+from restow.migrator.model.findings import PlanFindings
+from restow.migrator.model.options import Phase
+from restow.migrator.model.report import Requests
+from restow.migrator.planning.strippreview import StripPrediction
+
+__all__ = [
+    "Cost",
+    "Measured",
+    "MigrationPlan",
+    "ride_along",
+    "server_conversions",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What was measured on the way; durations in seconds.
+
+    Attributes:
+        writes, write_s: dry-run writes, and how long they took together, at ``concurrency``.
+        conversions, conversion_s: conversions through the converter, in batches as a migration sends them.
+        list_s: how long all LISTs took, one after the other.
+        concurrency: writes in flight at most.
+    """
+
+    writes: int = 0
+    write_s: float = 0.0
+    conversions: int = 0
+    conversion_s: float = 0.0
+    list_s: float = 0.0
+    concurrency: int = 0
+
+    @property
+    def writes_per_s(self) -> float | None:
+        """The measured rate; None where nothing was measured."""
+        return self.writes / self.write_s if self.writes and self.write_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a migration will cost.
+
+    Attributes:
+        objects: objects to be written.
+        lists, reads, writes: requests; ``writes`` with the second write where one is not enough.
+        rehearsals: dry-run writes before those that take entries of other versions along.
+        conversions: through the converter, for translation, at most.
+        server_conversions: by the API server, through the CRD's webhook, at most.
+        measured: from what the time is estimated.
+    """
+
+    objects: int = 0
+    lists: int = 0
+    reads: int = 0
+    writes: int = 0
+    rehearsals: int = 0
+    conversions: int = 0
+    server_conversions: int = 0
+    measured: Measured = Measured()
+
+    @property
+    def seconds(self) -> float | None:
+        """The estimated time, or None where nothing was measured to estimate it from.
+
+        Writes go on while the lists are read and pages are converted, so the slower of the two counts. Settling
+        and pruning come on top.
+        """
+        rate = self.measured.writes_per_s
+        if rate is None or (self.conversions and not self.measured.conversions):
+            return None
+        converting = 0.0
+        if self.conversions:
+            converting = self.conversions * self.measured.conversion_s / self.measured.conversions
+        return max(self.measured.list_s + converting, (self.writes + self.rehearsals) / rate)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return ``cost`` of ``restow plan -o json``; numbers that were measured are in ``estimate``."""
+        rate, seconds = self.measured.writes_per_s, self.seconds
+        estimate = None
+        if rate is not None and seconds is not None:
+            estimate = {
+                "seconds": round(seconds, 1),
+                "writesPerSecond": round(rate, 1),
+                "measuredWrites": self.measured.writes,
+                "concurrency": self.measured.concurrency,
+            }
+        return {
+            "objects": self.objects,
+            "lists": self.lists,
+            "reads": self.reads,
+            "writes": self.writes,
+            "rehearsals": self.rehearsals,
+            "conversions": {"translation": self.conversions, "apiServer": self.server_conversions},
+            "estimate": estimate,
+        }
+
+
+def server_conversions(crd: Crd, *, listed: int, writes: int, applies: int, rehearsals: int, riding_along: int) -> int:
+    """Return how many conversions the API server asks of a CRD's webhook in a migration, at most if nobody else writes.
+
+    Each object that it lists is converted (one ConversionReview each). A write converts what it finds stored, an
+    apply once more, and what was stored is converted for the watch cache of every other served version. All of this
+    was counted on a kube-apiserver 1.36.3.
+
+    Args:
+        crd: the CRD.
+        listed: objects in the lists.
+        writes: writes, rehearsals not among them.
+        applies: server-side applies among these.
+        rehearsals: dry runs of writes.
+        riding_along: conversions of entries that stay, see ``ride_along``.
+    """
+    if crd.strategy == "None":
+        return 0
+    others = len(crd.served) - 1
+    return listed + writes * (1 + others) + applies + rehearsals + riding_along
+
+
+def ride_along(versions: int, entries: int) -> int:
+    """Return the conversions that entries of other versions cost each write of their object.
+
+    Args:
+        versions: how many other versions they are of.
+        entries: how many there are.
+    """
+    return 4 * versions + 2 * entries
+
+
+@dataclass(slots=True, kw_only=True)
+class MigrationPlan:
+    """What was found of one CRD.
+
+    Attributes:
+        refused: why it cannot be migrated as it is, or empty.
+        unfinished: why not all objects could be looked at, or empty.
+        unreachable: what was out of reach for too long, where that is why; or empty.
+        objects: how many objects there are (in the asked-for part).
+        steps: objects by the requests that each needs, e.g. ``{("combined-patch",): 12, (): 3}``.
+        entries: managedFields entries of other versions, by (apiVersion, policy).
+        owners: objects by (manager, apiVersion) of such entries.
+        stripped: entries that would be stripped, by (manager, apiVersion), as far as the objects were tried.
+        remaining: objects that would keep entries of other versions.
+        blocked: objects that cannot be written without losing an owner.
+        reads: objects that have to be read whole.
+        translations: entries that would be sent through the converter.
+        conversions: how many conversions that takes at most.
+        in_process: they take place in this process, and not in the CRD's webhook.
+        riding_along: conversions that entries of other versions cost which stay on objects to be written.
+        rehearsals: objects whose write is tried as a dry run first, since such entries ride along.
+        new_defaults: paths of defaults that a write would persist: two writes an object.
+        hazards: entries that would stay and may cost their objects all owners, by (manager, apiVersion).
+        lost: fields that would be pruned for good (strategy None).
+        findings: what stands in the way, and what else should be known.
+        predicted: what could not be carried over of the entries that were converted.
+        tried: objects whose writes were tried as dry runs.
+        measured: how long that took, and the lists.
+        reencode: whether every object is to be written, since storedVersions names another version.
+        prune: whether storedVersions would be pruned, provided that every object gets through.
+    """
+
+    crd: Crd
+    refused: str = ""
+    unfinished: str = ""
+    unreachable: str = ""
+    completed: bool = False
+    objects: int = 0
+    steps: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    entries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    owners: Counter[tuple[str, str]] = field(default_factory=Counter)
+    stripped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    remaining: int = 0
+    blocked: int = 0
+    reads: int = 0
+    translations: int = 0
+    conversions: int = 0
+    in_process: bool = False
+    riding_along: int = 0
+    rehearsals: int = 0
+    new_defaults: tuple[str, ...] = ()
+    hazards: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lost: LostFields = field(default_factory=LostFields)
+    findings: PlanFindings = field(default_factory=PlanFindings)
+    predicted: StripPrediction = field(default_factory=StripPrediction)
+    tried: int = 0
+    measured: Measured = field(default_factory=Measured)
+    reencode: bool = False
+    prune: bool = False
+    requests: Requests = field(default_factory=Requests)
+
+    @property
+    def lost_fields(self) -> Counter[str]:
+        """Objects by field that would be pruned for good."""
+        return self.lost.objects
+
+    @property
+    def warnings(self) -> list[str]:
+        """What should be known, though no object would fail for it."""
+        return [finding.message for finding in self.findings.listed if not finding.fails]
+
+    @property
+    def cost(self) -> Cost:
+        """What the migration would cost."""
+        written = sum(count for steps, count in self.steps.items() if steps)
+        writes = self.writes
+        return Cost(
+            objects=written,
+            lists=self.requests.list,
+            reads=self.reads,
+            writes=writes,
+            rehearsals=self.rehearsals,
+            conversions=self.conversions,
+            server_conversions=server_conversions(
+                self.crd,
+                listed=self.objects,
+                writes=writes,
+                applies=sum(count for steps, count in self.steps.items() if WriteStep.IDENTITY_APPLY in steps),
+                rehearsals=self.rehearsals,
+                riding_along=self.riding_along,
+            ),
+            measured=self.measured,
+        )
+
+    @property
+    def writes(self) -> int:
+        """Write requests that a migration would send, retries and dry-run rehearsals not counted."""
+        return sum(len(steps) * count for steps, count in self.steps.items())
+
+    @property
+    def due(self) -> tuple[Phase, ...]:
+        """The phases with work to do."""
+        due = []
+        if self.reencode and self.objects:
+            due.append(Phase.STORAGE)
+        if self.entries and any("combined-patch" in steps for steps in self.steps):
+            due.append(Phase.MANAGED_FIELDS)
+        if self.prune:
+            due.append(Phase.PRUNE)
+        return tuple(due)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return one element of ``crds`` in ``restow plan -o json``."""
+        crd = self.crd
+        return {
+            "name": crd.name,
+            "storageVersion": crd.storage.name,
+            "servedVersions": list(crd.served),
+            "storedVersions": list(crd.stored_versions),
+            "strategy": crd.strategy,
+            "refused": self.refused,
+            "unfinished": self.unfinished,
+            "unreachable": self.unreachable,
+            "due": [phase.value for phase in self.due],
+            "objects": self.objects,
+            "requests": {"list": self.requests.list, "read": self.reads, "write": self.writes},
+            "steps": [{"requests": list(steps), "objects": count} for steps, count in sorted(self.steps.items())],
+            "entries": [
+                {"apiVersion": version, "treatment": policy, "entries": count}
+                for (version, policy), count in sorted(self.entries.items())
+            ],
+            "owners": [
+                {"manager": manager, "apiVersion": version, "objects": count}
+                for (manager, version), count in sorted(self.owners.items())
+            ],
+            "stripped": [
+                {"manager": manager, "apiVersion": version, "entries": count}
+                for (manager, version), count in sorted(self.stripped.items())
+            ],
+            "remaining": self.remaining,
+            "blocked": self.blocked,
+            "conversions": {"entries": self.translations, "atMost": self.conversions},
+            "newDefaults": list(self.new_defaults),
+            "lostFields": [{"path": path, "objects": count} for path, count in sorted(self.lost_fields.items())],
+            "findings": [finding.to_json() for finding in self.findings.listed],
+            "moreFindings": {check.value: count for check, count in sorted(self.findings.more().items())},
+            "rehearsed": self.tried,
+            "cost": self.cost.to_json(),
+        }

@@ -1,0 +1,273 @@
+"""May a version be unserved, may it be removed: the question before each step of a version's end.
+
+A version may be removed once five things hold:
+
+- Nothing is stored at it. The API server refuses the removal while storedVersions names it, but believes whatever
+  stands there; so restow asks for a proof of its own (``proof``). What is stored at a removed version cannot be read
+  any more, and one such object ends every LIST of the kind.
+- No API server could store something at it, by lagging behind the CRD (``apiservers``).
+- No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
+- No ownerReference of any object names it, or the garbage collector does not find the owner (``dependents``). This
+  holds for unserving too.
+- The CRD did not change while all this was looked at.
+
+Objects and API servers are looked at afresh, each time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.migrator.decide.proof import ANNOTATION, failed_prune, what_is_proved
+from restow.migrator.engine.apiservers import ApiServers
+from restow.migrator.engine.crdaccess import read_crd
+from restow.migrator.engine.lister import ListFailed
+from restow.migrator.engine.listfailure import explain_list_failure
+from restow.migrator.engine.native import left_behind, without_condition
+from restow.migrator.engine.passes import scan
+from restow.migrator.engine.preflight import refusal
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.planning.ownerreferences import (
+    OwnerVersion,
+    VersionReferences,
+    against,
+    find_owner_references,
+    not_looked_at,
+)
+from restow.migrator.planning.strippreview import StripCheck
+
+__all__ = ["Readiness", "judge", "ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The answer for one version.
+
+    Attributes:
+        crd: name of the CRD.
+        version: the version that is to go.
+        against_unserving, against_removal: sentences, each a reason why not; empty means that it is safe.
+        notes: sentences about what cannot be seen from here.
+        objects: objects that were looked at.
+        owners: objects with entries at the version, by manager.
+        dependents: objects of any resource with ownerReferences at the version; None if none was looked for.
+        would_strip: entries of it that a migration would strip once it is unserved, by manager, as far as was tried.
+        tried: on how many objects that was tried.
+    """
+
+    crd: str
+    version: str
+    against_unserving: tuple[str, ...]
+    against_removal: tuple[str, ...]
+    notes: tuple[str, ...]
+    objects: int
+    owners: dict[str, int] = field(default_factory=dict)
+    dependents: VersionReferences | None = None
+    would_strip: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether the version may be removed now."""
+        return not self.against_removal
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of ``restow ready -o json``."""
+        return {
+            "name": self.crd,
+            "version": self.version,
+            "mayBeUnserved": not self.against_unserving,
+            "mayBeRemoved": not self.against_removal,
+            "againstUnserving": list(self.against_unserving),
+            "againstRemoval": list(self.against_removal),
+            "notes": list(self.notes),
+            "objects": self.objects,
+            "owners": [{"manager": name, "objects": count} for name, count in sorted(self.owners.items())],
+            "dependents": [each.to_json() for each in self.dependents.found] if self.dependents else None,
+            "notLookedAt": [each.to_json() for each in self.dependents.not_looked_at] if self.dependents else None,
+            "wouldStrip": [{"manager": name, "entries": count} for name, count in sorted(self.would_strip.items())],
+            "tried": self.tried,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What the API servers know of a CRD: reasons against a removal, and notes about servers that were not seen."""
+
+    against: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+_ALL_SEEN = Servers()
+
+
+def judge(
+    crd: Crd,
+    version: str,
+    *,
+    objects: int,
+    owners: dict[str, int],
+    dependents: VersionReferences | None,
+    servers: Servers = _ALL_SEEN,
+) -> Readiness:
+    """Judge from what a look found.
+
+    Args:
+        crd: as read before the look.
+        version: the version that is to go.
+        objects: how many objects of the CRD were looked at.
+        owners: those with entries at the version, by manager.
+        dependents: objects of any resource that name it in ownerReferences; None if none was looked for.
+        servers: what the API servers know of the CRD.
+    """
+    unserving: list[str] = []
+    removal: list[str] = []
+    notes: list[str] = []
+    found = crd.version(version)
+    others = [name for name in crd.served if name != version]
+    if version == crd.storage.name:
+        because = f"{version} is the storage version: make another version the storage version first, then migrate"
+        unserving.append(because)
+        removal.append(because)
+    if not others:
+        because = f"no other version is served: without {version} the objects could not be reached at all"
+        unserving.append(because)
+        removal.append(because)
+    if version in crd.stored_versions and version != crd.storage.name:
+        removal.append(
+            f"status.storedVersions names {version}: objects may be stored at it; run restow migrate {crd.name}"
+        )
+    elif found is not None and not found.storage and (doubt := what_is_proved(crd).doubt):
+        removal.append(f"{doubt}, so objects may be stored at {version}; run restow migrate {crd.name}")
+    removal += servers.against
+    notes += servers.unseen
+    if owners:
+        total = sum(owners.values())
+        who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
+        first = f"unserve {version}, so that nobody writes them anew, then " if version in crd.served else ""
+        removal.append(
+            f"{total} managedFields entries are at {version}, of {who}: once it is gone, server-side apply of these "
+            f"objects would fail; {first}run restow migrate {crd.name}"
+        )
+        if crd.strategy != "None":
+            notes.append(
+                "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
+                f"converting {version} until none is left, also after the version has left {crd.name}"
+            )
+    if dependents is None:
+        notes.append(
+            f"restow has not looked here for objects with ownerReferences at {crd.group}/{version}, which need it "
+            f"served: run restow ready {crd.name} --drop {version} before it is unserved or removed"
+        )
+    else:
+        if because := against(crd, version, dependents):
+            unserving.append(because)
+            removal.append(because)
+        if note := not_looked_at(crd, version, dependents):
+            notes.append(note)
+    if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, settled=not removal)):
+        notes.append(note)
+    if found is None:
+        notes.append(f"{version} is not among the versions of {crd.name} any more")
+    elif found.served:
+        notes.append(
+            f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
+            "until it is unserved, and will be refused from then on. Check the API server's audit log or its metric "
+            "apiserver_requested_deprecated_apis. restow cannot see other references by this version, in fields of "
+            "custom resources or in files"
+        )
+    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, dependents)
+
+
+def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
+    """Say whether conversion is called for once the version is gone."""
+    left = [each.name for each in crd.versions if each.name not in (version, crd.storage.name)]
+    if left:
+        return (
+            f"without {version} conversion is still called for, since {crd.storage.name} is not the only version left "
+            f"(there is {', '.join(left)}): keep the conversion webhook"
+        )
+    if not settled:
+        return ""
+    return (
+        f"without {version} only {crd.storage.name} is left and nothing calls for conversion: set "
+        "spec.conversion.strategy to None in the same change, and the conversion webhook may go after it"
+    )
+
+
+async def ready(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = ()) -> Readiness:
+    """Look at all objects of a CRD, at who names them as owners and at the API servers, and judge.
+
+    Args:
+        cluster: the API server at hand.
+        crd: the CRD as just read.
+        version: the version that is to go.
+        api_servers: ``https://host:port`` of further API servers of the cluster.
+
+    Raises:
+        Refused: the objects cannot be listed as the CRD is, or there is no such version.
+        ListFailed: a page could not be read.
+        KubeError: the API server cannot be reached.
+    """
+    left = await left_behind(cluster, crd) if crd.storage_migrating else ""
+    if why := refusal(without_condition(crd) if left else crd):
+        raise MigrationRefused(why)
+    check = StripCheck(cluster, crd, version)
+    try:
+        found = await _count(cluster, crd, version, check)
+    except ListFailed as failure:
+        raise await explain_list_failure(cluster, crd, failure) from failure
+    losses = await check.losses()
+    owner = OwnerVersion(f"{crd.group}/{version}", crd.kind)
+    dependents = (await find_owner_references(cluster, [owner]))[owner]
+    servers = await _look_at_servers(cluster, crd, api_servers)
+    named = version in crd.stored_versions or found.owners or dependents.found
+    if crd.version(version) is None and not named:
+        names = ", ".join(each.name for each in crd.versions)
+        msg = (
+            f"{crd.name} has no version {version}, and no managedFields entry or ownerReference names it: its versions "
+            f"are {names}"
+        )
+        raise MigrationRefused(msg)
+    answer = judge(crd, version, objects=found.objects, owners=found.owners, dependents=dependents, servers=servers)
+    notes = (*answer.notes, *filter(None, [losses.note, left]))
+    return replace(answer, notes=notes, would_strip=losses.owners, tried=losses.tried)
+
+
+async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> Servers:
+    """Look at the API servers, and then once more at the CRD: what it was judged by must still be so."""
+    against = []
+    async with ApiServers(cluster, urls) as servers:
+        if behind := await servers.behind(crd):
+            against.append(f"{behind}; ask again once it follows")
+        unseen = tuple(servers.unseen)
+    now = (await read_crd(cluster, crd.name)).crd
+    if _judged_by(now) != _judged_by(crd):
+        against.append(f"{crd.name} was changed while its objects were looked at; ask again")
+    return Servers(tuple(against), unseen)
+
+
+def _judged_by(crd: Crd) -> tuple[object, ...]:
+    return crd.uid, crd.generation, crd.stored_versions, crd.annotations.get(ANNOTATION), failed_prune(crd)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadinessFacts:
+    objects: int
+    owners: dict[str, int]
+
+
+async def _count(cluster: Cluster, crd: Crd, version: str, check: StripCheck) -> _ReadinessFacts:
+    api_version = f"{crd.group}/{version}"
+    owners: Counter[str] = Counter()
+    objects = 0
+    async for meta in scan(cluster, crd):
+        objects += 1
+        check.offer(meta)
+        owners.update({entry.manager for entry in meta.managed_fields if entry.api_version == api_version})
+    return _ReadinessFacts(objects, dict(owners))

@@ -1,0 +1,234 @@
+"""What a migration would strip, and whose: predicted by converting the entries of a few objects.
+
+For ``restow ready``, whose user waits for the answer, ``StripCheck`` tries a few objects only, of every combination of
+managers and from as many namespaces as possible. What keeps it from trying them is part of the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import KubeError
+from restow.kube.resources import qualified_name
+from restow.kube.retry import with_retries
+from restow.migrator.decide.decision import decide
+from restow.migrator.decide.policies import entry_policies
+from restow.migrator.engine.passes import LONGEST_WAIT, Environment, open_converter
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.engine.translator import Translator
+from restow.migrator.engine.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
+from restow.migrator.model.converter import ConverterDown, Json
+from restow.migrator.model.findings import PlanCheck, PlanFinding
+from restow.migrator.model.options import Options
+from restow.migrator.model.report import CrdReport
+from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.ownership.translation import Translation, supposed
+from restow.migrator.planning.sample import Sample, detached
+
+__all__ = ["MOST", "Losses", "StripCheck", "StripPrediction"]
+
+
+@dataclass(slots=True)
+class StripPrediction:
+    """What became of entries that were converted for a plan; owners are (manager, apiVersion).
+
+    Attributes:
+        objects: how many objects' entries were converted.
+        stripped: entries that would be stripped or cut, since not all that they own can be carried over, by owner.
+        kept: entries that stay for that reason, since their version is served, by owner.
+        affected: objects on which that is so, by owner.
+        examples: one of them, by owner.
+        remaining: objects that keep entries, which only converting them could tell.
+        failed: objects that cannot be translated at all.
+    """
+
+    objects: int = 0
+    stripped: Counter[tuple[str, str]] = field(default_factory=Counter)
+    kept: Counter[tuple[str, str]] = field(default_factory=Counter)
+    affected: Counter[tuple[str, str]] = field(default_factory=Counter)
+    examples: dict[tuple[str, str], str] = field(default_factory=dict)
+    remaining: int = 0
+    failed: int = 0
+
+    def see(self, meta: Meta, live: Json, translation: Translation, rules: EntryPolicies) -> None:
+        """Count what became of one object; what would be stripped without any conversion is no business of this.
+
+        Raises:
+            msgspec.MsgspecError: an entry's field set is no JSON object.
+        """
+        self.objects += 1
+        supposition, _conversions = supposed(meta.managed_fields, rules)
+        thought = decide(meta.managed_fields, rules, live, supposition)
+        found = decide(meta.managed_fields, rules, live, translation)
+        self.failed += bool(found.refusal)
+        stripped, kept = Counter(found.stripped) - Counter(thought.stripped), Counter(found.not_carried)
+        self.stripped += stripped
+        self.kept += kept
+        self.remaining += found.remaining > 0 and not thought.remaining
+        where = qualified_name(meta.namespace, meta.name)
+        for owner in stripped | kept:
+            self.affected[owner] += 1
+            self.examples.setdefault(owner, where)
+
+    def findings(self, crd: Crd) -> Iterator[PlanFinding]:
+        """Yield a sentence for every owner that loses something."""
+        storage = crd.storage.name
+        for owner, entries in sorted((self.stripped | self.kept).items()):
+            manager, api_version = owner
+            version, count = api_version.rpartition("/")[2], self.affected[owner]
+            objects = f"{count} objects, {self.examples[owner]} for one," if count > 1 else self.examples[owner]
+            its = f"its {entries} entries at {version}" if entries > 1 else f"its entry at {version}"
+            then = f"a migration would strip the rest from {its}"
+            if owner in self.kept:
+                then = f"{its} would stay while {version} is served; a migration once {version} is not served "
+                then += "would strip the rest from it" if entries == 1 else "would strip the rest from them"
+            message = (
+                f"not all that {manager} owns at {version} of {objects} can be carried over to {storage}: {then}, and "
+                f"those fields would have no owner. Have {manager} write these objects at {storage} first, then plan "
+                "again"
+            )
+            yield PlanFinding(check=PlanCheck.OWNERS, message=message, reason="NotCarriedOver")
+
+
+MOST = 50
+"""Objects that are tried."""
+
+_READERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What a migration would strip of a version once it is unserved.
+
+    Attributes:
+        owners: entries that would be stripped or cut, by manager.
+        tried: objects whose entries were converted.
+        note: a sentence about it; empty where nothing has to be converted.
+    """
+
+    owners: dict[str, int] = field(default_factory=dict)
+    tried: int = 0
+    note: str = ""
+
+
+class StripCheck:
+    """Picks some of the objects with entries at a version, and finds out what becomes of those entries.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD.
+        version: the version that is to be unserved, or is no more.
+    """
+
+    def __init__(self, cluster: Cluster, crd: Crd, version: str) -> None:
+        self._cluster = cluster
+        self._crd = crd
+        self._version = version
+        self._api_version = f"{crd.group}/{version}"
+        self._converts = crd.strategy != "None" and version != crd.storage.name
+        self._sample = Sample[Meta](MOST, detached)
+        self._objects = 0
+
+    def offer(self, meta: Meta) -> None:
+        """Take an object into account that has been listed."""
+        mine = [entry for entry in meta.managed_fields if entry.api_version == self._api_version]
+        if mine and self._converts:
+            self._objects += 1
+            shape = frozenset((entry.manager, entry.operation, entry.subresource) for entry in mine)
+            self._sample.offer(shape, meta.namespace, meta.uid, meta)
+
+    async def losses(self) -> Losses:
+        """Convert the entries of the picked objects, through the CRD's own webhook; nothing is stored."""
+        if not self._objects:
+            return Losses()
+        try:
+            found = await self._foretell(self._sample.items)
+        except (ConverterDown, KubeError) as error:
+            return self._unknown(str(error).rstrip("."))
+        if found.objects and found.failed == found.objects:
+            return self._unknown(f"none of the {found.objects} objects tried can be converted, restow plan says why")
+        owners = {name: count for (name, at), count in found.stripped.items() if at == self._api_version}
+        return Losses(owners, found.objects - found.failed, self._note(owners, found) if found.objects else "")
+
+    async def _foretell(self, picked: Sequence[Meta]) -> StripPrediction:
+        options = Options()
+        rules = entry_policies(_without_serving(self._crd, self._version), options)
+        environment = Environment(
+            self._cluster, RunStop(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT, longest_patience_s=0.0
+        )
+        report = CrdReport(name=self._crd.name)
+        found = StripPrediction()
+        objects = await self._read(picked)
+        async with open_converter(None, environment, self._crd, options, report.requests) as converter:
+            translations = await Translator(converter, rules, report).translate(objects)
+        for (meta, live), translation in zip(objects, translations, strict=True):
+            try:
+                found.see(meta, live, translation, rules)
+            except msgspec.MsgspecError:
+                found.failed += 1
+        return found
+
+    async def _read(self, picked: Sequence[Meta]) -> list[tuple[Meta, Json]]:
+        """Read the picked objects whole; those that are gone are left out.
+
+        They are listed by name: whoever may look through all objects needs no right besides.
+        """
+        resource = self._crd.resource_at(self._crd.storage.name)
+        found: dict[str, tuple[Meta, Json]] = {}
+
+        async def read(todo: Iterator[Meta]) -> None:
+            for meta in todo:
+                params = {"fieldSelector": f"metadata.name={meta.name}"}
+                reply = await with_retries(self._cluster).list_page(resource, meta.namespace or None, params=params)
+                for item in reply.decode(whole_page_decoder).items or ():
+                    found[meta.uid] = object_decoder.decode(item).metadata, whole_object_decoder.decode(item)
+
+        todo = iter(picked)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(_READERS, len(picked))):
+                    group.create_task(read(todo))
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [found[meta.uid] for meta in picked if meta.uid in found]
+
+    def _unknown(self, why: str) -> Losses:
+        return Losses(note=_UNKNOWN.format(version=self._version, storage=self._crd.storage.name, why=why))
+
+    def _note(self, owners: dict[str, int], found: StripPrediction) -> str:
+        version, storage = self._version, self._crd.storage.name
+        tried = f"{found.objects} of {self._objects}" if found.objects < self._objects else f"all {self._objects}"
+        basis = f"tried on {tried} objects with such entries"
+        if found.failed:
+            basis += f", {found.failed} of which cannot be converted; restow plan names them"
+        if not owners:
+            return f"all that managers own at {version} can be carried over to {storage} ({basis})"
+        who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
+        example = next(found.examples[name, self._api_version] for name in sorted(owners))
+        then = f"once {version} is not served, restow migrate" if version in self._crd.served else "restow migrate"
+        return (
+            f"{then} would strip entries at {version} of {who}, {example} for one, as far as what they own cannot be "
+            f"carried over to {storage} ({basis}): those fields would have no owner. Have these managers write "
+            f"these objects at {storage} first"
+        )
+
+
+def _without_serving(crd: Crd, version: str) -> Crd:
+    """The CRD once a version is unserved."""
+    versions = tuple(replace(each, served=each.served and each.name != version) for each in crd.versions)
+    return replace(crd, versions=versions, served=tuple(name for name in crd.served if name != version))
+
+
+_UNKNOWN = (
+    "whether all that managers own at {version} can be carried over to {storage} could not be found out: {why}. What "
+    "cannot be is stripped by a migration once {version} is not served"
+)

@@ -1,0 +1,1 @@
+"""The migration of CRDs: begin, pass, prove, prune, mark."""

@@ -1,0 +1,230 @@
+"""The engine ``native``: the cluster's own migration first, then a pass that proves it and does what it left.
+
+Its success is not believed, nor its prune, which comes after a failure too. What proves an object is its
+resourceVersion: one newer than that which the migration began with was written since, at the storage version. So the
+pass after it writes only what is not, or has managedFields entries to translate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from restow.crds import Crd
+from restow.kube.errors import Conflict, KubeError, OutcomeUnknown
+from restow.migrator.engine.crdaccess import ReadCrd, patch_stored_versions, read_crd
+from restow.migrator.engine.lister import ListFailed, list_objects
+from restow.migrator.engine.native import (
+    NativeApi,
+    NativeMigration,
+    NativeState,
+    NativeStuck,
+    active,
+    find_native,
+    left_behind,
+    native_name,
+    without_condition,
+)
+from restow.migrator.engine.passes import Environment, page_size
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.model.options import Engine, Options
+from restow.migrator.model.report import CrdReport
+from restow.migrator.ownership.policy import EntryPolicies
+
+__all__ = ["NativeRun", "beside_native"]
+
+
+_ATTEMPTS = 10
+
+
+async def beside_native(
+    environment: Environment, read: ReadCrd, options: Options, report: CrdReport, waiting: Callable[[], None]
+) -> ReadCrd:
+    """Decide what a condition StorageMigrating of the CRD means for a run; return the CRD to go on with.
+
+    It is waited for (``auto``), followed later (our own, ``native``), or left to be refused. A StorageVersionMigration
+    that was deleted while it ran leaves the condition for good, as does one whose API is not served any more: that is
+    a warning, and no reason to wait.
+
+    Raises:
+        NativeStuck: it was waited for and does not end, or the run was asked to end before.
+        KubeError: the API server cannot be reached.
+    """
+    crd, cluster = read.crd, environment.cluster
+    if warning := await left_behind(cluster, crd):
+        again = await read_crd(cluster, crd.name)
+        if not again.crd.storage_migrating:
+            return again
+        report.warnings.append(warning)
+        return replace(again, crd=without_condition(again.crd))
+    try:
+        api = await find_native(cluster)
+    except MigrationRefused:
+        return read
+    running = active(api.migrations, crd) if api is not None else ()
+    if api is None or not running:
+        return await read_crd(cluster, crd.name)
+    if options.engine is Engine.NATIVE and all(each.name == native_name(crd, options.settle_s) for each in running):
+        return replace(read, crd=without_condition(read.crd))
+    if options.engine is not Engine.AUTO:
+        return read
+    waiting()
+    for each in running:
+        await api.follow(
+            each.name, stop=environment.stop, clock=environment.clock, patience_s=options.native_patience_s
+        )
+    names = ", ".join(each.name for each in running)
+    if environment.stop:
+        msg = f"{environment.stop.why} while the StorageVersionMigration {names} was waited for; run again to go on"
+        raise NativeStuck(msg)
+    report.warnings.append(f"the cluster's StorageVersionMigration {names} was at work, and was waited for")
+    return await read_crd(cluster, crd.name)
+
+
+class NativeRun:
+    """The cluster's own migration of one CRD, within one pass.
+
+    Args:
+        environment: the API server, the clock and the end of the run.
+        crd: the CRD as read before, when it had settled.
+        rules: the policies of the pass.
+        options: what is asked for.
+        report: where warnings and requests are told.
+    """
+
+    def __init__(
+        self, environment: Environment, crd: Crd, rules: EntryPolicies, options: Options, report: CrdReport
+    ) -> None:
+        self._environment = environment
+        self._crd = crd
+        self._rules = rules
+        self._options = options
+        self._report = report
+        self._name = native_name(crd, options.settle_s)
+        self._api: NativeApi | None = None
+        self._ended: NativeMigration | None = None
+
+    async def store_again(self) -> str:
+        """Make the migration and wait for it; return the resourceVersion after which objects were written since.
+
+        That is empty where there was none: the pass then writes every object itself.
+
+        Raises:
+            Refused: the API is not served, a right is missing, or another such migration is at work.
+            NativeStuck: it does not end.
+            KubeError: the API server cannot be reached.
+        """
+        api = await find_native(self._environment.cluster)
+        if api is None:
+            raise MigrationRefused(_NOT_SERVED)
+        if others := [each.name for each in active(api.migrations, self._crd) if each.name != self._name]:
+            msg = (
+                f"the StorageVersionMigration {', '.join(others)} of {self._crd.name} is at work or about to be. Wait "
+                "for it to end, then run again, or use the engine auto"
+            )
+            raise MigrationRefused(msg)
+        if blocked := self._owning(api) or await self._blocked():
+            self._report.warnings.append(blocked)
+            return ""
+        self._api = api
+        made = await api.make(self._crd, self._options.settle_s)
+        ended = await api.follow(
+            made.name,
+            stop=self._environment.stop,
+            clock=self._environment.clock,
+            patience_s=self._options.native_patience_s,
+        )
+        if ended is None:
+            self._report.warnings.append(self._gone())
+            return ""
+        self._ended = ended
+        if ended.state is NativeState.FAILED:
+            await self._put_back()
+            self._report.warnings.append(
+                f"the StorageVersionMigration {ended.name} failed ({ended.message}); every object was looked at, and "
+                "restow wrote what it had left"
+            )
+        return ended.resource_version
+
+    async def end(self) -> None:
+        """After the pass: take away a migration that has served, or what it pruned though objects are left."""
+        if self._ended is None or self._api is None:
+            return
+        if not self._report.complete:
+            await self._put_back()
+        elif said := await self._api.delete(self._ended.name):
+            self._report.warnings.append(f"StorageVersionMigration {self._ended.name} could not be deleted ({said})")
+
+    def _gone(self) -> str:
+        if self._environment.stop:
+            return f"the StorageVersionMigration {self._name} goes on by itself; run again to follow it"
+        return f"the StorageVersionMigration {self._name} was deleted before it ended; restow wrote every object itself"
+
+    def _owning(self, api: NativeApi) -> str:
+        """Say what the cluster's own migration would come to own, or nothing."""
+        defaults = self._rules.new_defaults
+        if not (api.patches and defaults):
+            return ""
+        return (
+            f"the engine native was not used: the cluster's own migration would own the new defaults of "
+            f"{self._crd.name} ({', '.join(defaults)}), and their owners would conflict with it; restow wrote every "
+            "object itself"
+        )
+
+    async def _blocked(self) -> str:
+        """Say why the cluster's own migration would never end, or nothing.
+
+        Up to Kubernetes 1.36 it applies an object's identity, which answers 500 where a managedFields entry is of a
+        version that has left the CRD, and it repeats a 500 for ever. A controller may be older than its API server.
+        """
+        crd, rules = self._crd, self._rules
+        count = 0
+        try:
+            async for page in list_objects(
+                self._environment.cluster,
+                crd.resource_at(crd.storage.name),
+                page_size=page_size(self._options, crd, rules),
+                requests=self._report.requests,
+                stop=self._environment.stop,
+                jitter=self._environment.jitter,
+                patience_s=self._options.patience_s,
+            ):
+                for meta, _live in page.items:
+                    count += any(entry.api_version not in rules.present for entry in meta.managed_fields)
+        except ListFailed as failure:
+            return f"the engine native was not used: {failure}"
+        if not count:
+            return ""
+        return (
+            f"the engine native was not used: {count} objects of {crd.name} have managedFields entries of versions "
+            "that have left it, over which the cluster's own migration never ends; restow wrote every object itself"
+        )
+
+    async def _put_back(self) -> None:
+        """Give storedVersions back what the cluster's own migration took away, unproven as it is."""
+        start = self._crd
+        conflicts = 0
+        while conflicts < _ATTEMPTS:
+            try:
+                now = (await read_crd(self._environment.cluster, start.name)).crd
+                taken = [each for each in start.stored_versions if each not in now.stored_versions]
+                taken = [each for each in taken if now.version(each)]  # of no other one can anything be stored
+                if now.uid != start.uid or not taken:
+                    return
+                await patch_stored_versions(self._environment.cluster, now, (*taken, *now.stored_versions))
+            except Conflict as conflict:
+                conflicts += not isinstance(conflict, OutcomeUnknown)
+            except (KubeError, MigrationRefused) as error:
+                self._report.warnings.append(
+                    f"{', '.join(start.stored_versions)} could not be put back into status.storedVersions of "
+                    f"{start.name} ({error}): do not remove a version until a run has succeeded"
+                )
+                return
+            else:
+                return
+
+
+_NOT_SERVED = (
+    "the cluster serves no StorageVersionMigrations (storagemigration.k8s.io, off by default up to Kubernetes 1.36: "
+    "feature gate StorageVersionMigrator and --runtime-config). Use the engine direct"
+)

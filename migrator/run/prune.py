@@ -1,0 +1,187 @@
+"""The end of a pass: judge, prune ``status.storedVersions``, and leave the proof.
+
+Everything here is decided on a fresh read of the CRD and written with its resourceVersion as precondition, so that it
+is judged again whenever the CRD was written in between.
+"""
+
+from __future__ import annotations
+
+from restow.crds import Crd, CrdError
+from restow.kube.cluster import Cluster
+from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
+from restow.migrator.decide.proof import ANNOTATION, Proof, extended, proof_of_run, what_is_proved
+from restow.migrator.decide.prune import PruneVerdict, may_prune
+from restow.migrator.engine.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
+from restow.migrator.engine.passes import unfinished
+from restow.migrator.engine.stop import RunStop
+from restow.migrator.model import watermark as resuming
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.model.options import Engine, Options, Phase
+from restow.migrator.model.report import CrdReport
+from restow.migrator.run.sharding import ShardRun
+
+__all__ = ["Conclusion"]
+
+
+_ATTEMPTS = 10
+
+
+class Conclusion:
+    """What follows from a pass that ended.
+
+    Args:
+        cluster: the API server.
+        options: of the run.
+        stop: once raised, nothing is pruned any more: another process may lead by then.
+        report: what the pass did; its end is added.
+    """
+
+    def __init__(self, cluster: Cluster, options: Options, stop: RunStop, report: CrdReport) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._stopping = stop
+        self._report = report
+        self._unanswered = False
+
+    async def of(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
+        """Prune and leave the proof, if both are justified; what came of it is in the report.
+
+        Args:
+            start: the CRD as it was read before the objects were listed.
+            watching: what a watch has seen of it since.
+            share: the shard's share, or None for all objects.
+        """
+        report = self._report
+        if (why := self._nothing_proved()) is not None:
+            report.pruned_reason = why
+            return PruneVerdict(prune=False)
+        try:
+            if share is not None:
+                verdict = await share.record(watching)
+                if not verdict.prune:
+                    report.pruned_reason = verdict.reason
+                    return verdict
+            return await self._prune(start, watching, share)
+        except (KubeError, MigrationRefused, CrdError) as error:
+            if isinstance(error.__cause__, NotFound):  # of a refusal to read the CRD
+                report.pruned_reason = report.unfinished = DELETED.format(name=start.name)
+                return PruneVerdict(prune=False)
+            said = error.said if isinstance(error, KubeError) else str(error)
+            report.unreachable = self._cluster.host if isinstance(error, KubeError) and error.out_of_reach else ""
+            if report.pruned:
+                report.unfinished = f"the proof could not be left on {start.name}: {said}. Run again to leave it"
+                return PruneVerdict(prune=False)
+            report.pruned_reason = f"status.storedVersions could not be pruned: {said}"
+            report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
+            return PruneVerdict(prune=False)
+
+    async def extend(self, crd: Crd) -> None:
+        """Write the proof down for the generation that the CRD has now, for which it still holds."""
+        proof = extended(what_is_proved(crd))
+        if proof is None:
+            return
+        self._report.proof = proof.encode()
+        try:
+            await annotate(self._cluster, crd, {ANNOTATION: proof.encode()}, unchanged=True)
+        except Conflict:
+            return  # it holds as it is, until the next change
+
+    def _nothing_proved(self) -> str | None:
+        """The reason why the pass proves nothing about all objects, or None."""
+        report, options = self._report, self._options
+        if report.objects.failed:
+            return f"{report.objects.failed} objects failed"
+        if report.unfinished:
+            return report.unfinished
+        if options.dry_run:
+            return "dry run"
+        if options.partial:
+            return "only a part of the objects was looked at (--namespace or --selector)"
+        return None
+
+    async def _prune(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
+        """Judge on a fresh read, as often as the CRD is written in between."""
+        report = self._report
+        conflicts = 0
+        while conflicts < _ATTEMPTS:
+            now = (await read_crd(self._cluster, start.name)).crd
+            await watching.reach(now.generation)
+            if self._stopping:  # whoever leads now prunes
+                report.pruned_reason = report.unfinished = unfinished(report, self._stopping)
+                report.unreachable = self._stopping.unreachable
+                return PruneVerdict(prune=False)
+            verdict = may_prune(start, now, watching.generations)
+            if verdict.prune and share is not None:
+                verdict = share.judge(now, watching.generations, report)
+            if not verdict.prune:
+                report.pruned_reason = verdict.reason
+                return verdict
+            try:
+                now = await self._trim(start, now)
+                proof = proof_of_run(start, now, self._options)
+                await self._leave(now, proof)
+            except Conflict as conflict:
+                # One that is doubtful is judged on the next read: carried out, it shows there.
+                conflicts += not isinstance(conflict, OutcomeUnknown)
+                continue
+            report.stored_after = now.stored_versions
+            if share is not None:
+                await share.close()
+            return verdict
+        reason = f"{start.name} was written by others each time its status.storedVersions was about to be pruned"
+        report.pruned_reason = reason
+        return PruneVerdict(prune=False, reason=reason, again=True)
+
+    async def _trim(self, start: Crd, now: Crd) -> Crd:
+        """Set storedVersions to the storage version, where that is asked for; return the CRD after it."""
+        report, exact = self._report, (start.storage.name,)
+        if not self._options.does(Phase.PRUNE):
+            report.pruned_reason = "the prune phase is switched off"
+        elif not self._options.does(Phase.STORAGE):
+            report.pruned_reason = "the storage phase is switched off"
+        elif now.stored_versions != exact:
+            try:
+                now = await patch_stored_versions(self._cluster, now, exact)
+            except OutcomeUnknown:
+                self._unanswered = True
+                raise
+            report.pruned = True
+            report.pruned_reason = "every object is stored at the storage version"
+        elif self._unanswered:
+            report.pruned, report.pruned_reason = True, "every object is stored at the storage version"
+        elif not report.pruned:
+            report.pruned = start.stored_versions != exact and self._options.engine is Engine.NATIVE
+            report.pruned_reason = _pruned_by_others(start, ours=report.pruned)
+        return now
+
+    async def _leave(self, now: Crd, proof: Proof | None) -> None:
+        """Leave the proof in place of the watermark, which has done its service.
+
+        There is none on a CRD of one version where there was nothing to do: a run over all CRDs would mark each.
+
+        Raises:
+            Conflict: the CRD was written meanwhile: judge again.
+        """
+        if proof is None:
+            return
+        report = self._report
+        report.proof = proof.encode()
+        annotations: dict[str, str | None] = {}
+        if len(now.versions) > 1 or report.objects.rewritten or ANNOTATION in now.annotations:
+            annotations[ANNOTATION] = proof.encode()
+        if proof.objects and resuming.ANNOTATION in now.annotations:
+            annotations[resuming.ANNOTATION] = None
+        if said := await annotate(self._cluster, now, annotations, unchanged=True):
+            report.warnings.append(
+                f"the proof could not be left on {now.name} ({said}); restow ready cannot say yes without it, and the "
+                "next run looks at all objects"
+            )
+
+
+def _pruned_by_others(start: Crd, *, ours: bool) -> str:
+    """Say why there was nothing to prune any more."""
+    if ours:
+        return "the cluster's own migration pruned, and every object was seen to be stored at the storage version"
+    if start.stored_versions != (start.storage.name,):
+        return "status.storedVersions was pruned by another run meanwhile; every object is at the storage version"
+    return "status.storedVersions names only the storage version already"

@@ -1,0 +1,246 @@
+"""One migration of one CRD by several processes: their records in a ConfigMap, and one shard's share in the work.
+
+Every shard reads and writes the ConfigMap by compare-and-swap. Which records count is decided by
+``restow.migrator.decide.shards``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from restow.kube.resources import CONFIG_MAPS, CRDS
+from restow.kube.retry import with_retries
+from restow.migrator.decide.proof import run_key
+from restow.migrator.decide.prune import Generations, PruneVerdict, may_prune
+from restow.migrator.decide.shards import Record, decode_records, encode_records, standing
+from restow.migrator.engine.crdaccess import CrdWatch, read_crd
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.model.options import Options, Phase, Shard
+from restow.migrator.model.report import CrdReport, ShardReport
+
+__all__ = ["Ledger", "ShardRun", "ledger_name"]
+
+
+_ATTEMPTS = 50  # every 409 means that another shard got on (there are not many), or that an answer was lost
+_LONGEST_NAME = 253
+
+
+def ledger_name(crd: Crd) -> str:
+    """The ConfigMap's name; a CRD's name may be as long as a name can be."""
+    name = f"restow-shards.{crd.name}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"restow-shards.{hashlib.sha256(crd.name.encode()).hexdigest()[:32]}"
+
+
+class Ledger:
+    """The ConfigMap of one CRD."""
+
+    def __init__(self, cluster: Cluster, crd: Crd) -> None:
+        self._cluster = with_retries(cluster)
+        self._crd = crd
+        self._name = ledger_name(crd)
+        self._namespace = cluster.default_namespace
+        self._document: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        return CONFIG_MAPS.describe(self._namespace, self._name)
+
+    async def open(self) -> tuple[Record, ...]:
+        """Read the records, and make sure that one more can be written, before any work is done for it.
+
+        Raises:
+            Refused: a right is missing, or the namespace.
+            KubeError: the API server cannot be reached.
+        """
+        try:
+            await self._read()
+            if self._document is None:
+                await self._write((), {})
+            await self._write(self._records(), {"dryRun": "All"})
+        except (Forbidden, NotFound) as error:
+            msg = (
+                f"shards leave their records in {self}, and that cannot be done: {error.message}. Grant get, create "
+                "and update of configmaps there, or choose another namespace by the context"
+            )
+            raise MigrationRefused(msg) from error
+        except Conflict:
+            await self._read()  # another shard is writing: so can we
+        return self._records()
+
+    async def read(self) -> tuple[Record, ...]:
+        """Return the records of this CRD (of its uid) as they are now."""
+        await self._read()
+        return self._records()
+
+    async def add(self, record: Record) -> tuple[Record, ...]:
+        """Leave a record in place of the shard's last one; return all that there are then.
+
+        Raises:
+            KubeError: it could not be left; it may have been, where no answer came for as long as is waited.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            kept = (each for each in self._records() if (each.index, each.count) != (record.index, record.count))
+            try:
+                await self._write((*kept, record), {})
+                break
+            except Conflict:
+                if attempt == _ATTEMPTS:
+                    raise
+                await self._read()
+        return self._records()
+
+    async def clear(self) -> None:
+        """Take the records away once all parts are done and pruned: the next migration begins with none.
+
+        Best effort: where it does not work, the next one's first shard is told of records that are out of date.
+        """
+        with contextlib.suppress(KubeError):
+            await self._read()
+            if self._records():
+                await self._write((), {})
+
+    async def _read(self) -> None:
+        try:
+            reply = await self._cluster.get(CONFIG_MAPS, self._name, self._namespace)
+        except NotFound as error:
+            if not error.names(CONFIG_MAPS.plural, self._name):
+                raise
+            self._document = None
+        else:
+            self._document = reply.json()
+
+    async def _write(self, records: tuple[Record, ...], params: Mapping[str, str]) -> None:
+        """Create the ConfigMap, or replace the one read last; a Conflict if it is not that any more."""
+        data = encode_records(records)
+        if self._document is None:
+            new = {
+                "apiVersion": CONFIG_MAPS.api_version,
+                "kind": "ConfigMap",
+                "metadata": {"name": self._name, "namespace": self._namespace, "ownerReferences": [self._owner()]},
+                "data": data,
+            }
+            body = msgspec.json.encode(new)
+            reply = await self._cluster.create(CONFIG_MAPS, body, self._namespace, params=params)
+        else:
+            metadata = self._document["metadata"] | {"ownerReferences": [self._owner()]}
+            changed = self._document | {"metadata": metadata, "data": data}
+            body = msgspec.json.encode(changed)
+            reply = await self._cluster.replace(CONFIG_MAPS, self._name, body, self._namespace, params=params)
+        if not params:
+            self._document = reply.json()
+
+    def _records(self) -> tuple[Record, ...]:
+        data = (self._document or {}).get("data") or {}
+        return tuple(record for record in decode_records(data) if record.uid == self._crd.uid)
+
+    def _owner(self) -> dict[str, str]:
+        """The CRD: once it is deleted, so are the records of it."""
+        return {
+            "apiVersion": CRDS.api_version,
+            "kind": "CustomResourceDefinition",
+            "name": self._crd.name,
+            "uid": self._crd.uid,
+        }
+
+
+class ShardRun:
+    """The share of one process in one pass. Made by ``of``."""
+
+    def __init__(
+        self, cluster: Cluster, start: Crd, options: Options, shard: Shard, ledger: Ledger, records: tuple[Record, ...]
+    ) -> None:
+        self._cluster = cluster
+        self._start = start
+        self._options = options
+        self._shard = shard
+        self._ledger = ledger
+        self._records = records
+        self._mark = run_key(start, options)
+        self._done_before = False
+
+    @classmethod
+    async def of(cls, cluster: Cluster, start: Crd, options: Options) -> ShardRun | None:
+        """Open the records; None for a run that does all objects, or proves nothing about them.
+
+        Raises:
+            Refused: the records cannot be read, or none can be left.
+            KubeError: the API server cannot be reached.
+        """
+        if options.shard is None or options.dry_run or not options.does(Phase.STORAGE):
+            return None
+        ledger = Ledger(cluster, start)
+        return cls(cluster, start, options, options.shard, ledger, await ledger.open())
+
+    def done_before(self, crd: Crd) -> bool:
+        """Whether the part was done by an earlier process, and nothing happened to the CRD since."""
+        if self._options.ignore_mark:
+            return False
+        seen = Generations()
+        seen.add(crd)
+        found = standing(self._records, self._shard.count, crd, self._mark, seen)
+        self._done_before = self._shard.index in found.complete
+        return self._done_before
+
+    async def record(self, watching: CrdWatch) -> PruneVerdict:
+        """Leave the record that the part is done, if that is proven as a prune would have to be.
+
+        Raises:
+            Refused, CrdError, KubeError: the CRD cannot be read, or the record cannot be left.
+        """
+        if self._done_before:
+            return PruneVerdict(prune=True)
+        start = self._start
+        now = (await read_crd(self._cluster, start.name)).crd
+        await watching.reach(now.generation)
+        verdict = may_prune(start, now, watching.generations)
+        if not verdict.prune:
+            return verdict
+        if run_key(now, self._options) != self._mark:
+            return PruneVerdict(prune=False, reason=f"the versions of {now.name} changed during the run", again=True)
+        record = Record(
+            index=self._shard.index,
+            count=self._shard.count,
+            uid=start.uid,
+            storage=start.storage.name,
+            mark=self._mark,
+            first=start.generation,
+            last=now.generation,
+            stored=start.stored_versions,
+        )
+        self._records = await self._ledger.add(record)
+        return verdict
+
+    async def close(self) -> None:
+        """Take all records away: every part is done, and that is marked on the CRD."""
+        await self._ledger.clear()
+
+    def judge(self, now: Crd, seen: Generations, report: CrdReport) -> PruneVerdict:
+        """Whether all shards together are done, the CRD being as it was just read."""
+        shard = self._shard
+        found = standing(self._records, shard.count, now, run_key(now, self._options), seen)
+        report.shard = ShardReport(
+            index=shard.index,
+            count=shard.count,
+            done_before=self._done_before,
+            complete=found.complete,
+            outdated=found.outdated,
+            missing=found.missing,
+        )
+        if found.all_complete:
+            return PruneVerdict(prune=True)
+        if shard.index not in found.complete:
+            reason = f"{now.name} changed after shard {shard} had left its record"
+            return PruneVerdict(prune=False, reason=reason, again=True)
+        if not found.missing:
+            # Nobody comes after this one, so somebody has to hear of it.
+            report.unfinished = f"{found.reason}, so its objects may be stored at another version: run that shard again"
+        return PruneVerdict(prune=False, reason=found.reason)

@@ -1,1 +1,0 @@
-"""One migration of one CRD by several processes."""

@@ -1,0 +1,196 @@
+"""Manifests on disk: which files are meant, what they hold byte for byte, and writing one as a whole or not at all.
+
+``documents_of`` is the one way by which a command reads YAML: as kubectl reads it, and with a bound on what aliases may
+stand for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from restow.cli.exits import InputError
+from restow.conversion.manifests import NotYaml, YamlDocument, objects_of, read
+from restow.kube.resources import qualified_name
+
+__all__ = [
+    "Found",
+    "ManifestSource",
+    "Unreadable",
+    "documents_of",
+    "found_in",
+    "read_text",
+    "sources_of",
+    "write_text",
+]
+
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_STDIN = Path("-")
+
+
+class Unreadable(Exception):
+    """A file is no text, or cannot be read; the message is what follows its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestSource:
+    """A manifest. ``named`` tells one that was given from one that was found in a folder."""
+
+    path: Path
+    named: bool
+
+    @property
+    def is_stdin(self) -> bool:
+        """Whether it is standard input."""
+        return self.path == _STDIN
+
+    def __str__(self) -> str:
+        return "stdin" if self.is_stdin else str(self.path)
+
+
+def sources_of(paths: Iterable[Path], *, recursive: bool) -> list[ManifestSource]:
+    """Return the manifests that paths mean, each once, those of a folder by name.
+
+    Raises:
+        click.UsageError: no path was given, or standard input twice.
+        InputError: a folder holds no manifest.
+    """
+    given = list(paths)
+    if not given:
+        msg = "say which manifests: -f FILE, -f FOLDER, or -f - for stdin"
+        raise click.UsageError(msg)
+    if given.count(_STDIN) > 1:
+        msg = "-f - can be given once"
+        raise click.UsageError(msg)
+    found: dict[Path, ManifestSource] = {}
+    for path in given:
+        if path == _STDIN or not path.is_dir():
+            found[path] = ManifestSource(path, named=True)
+            continue
+        inside = sorted(each for each in (path.rglob("*") if recursive else path.glob("*")) if _is_manifest(each))
+        if not inside:
+            hint = "" if recursive else " (-R looks into the folders in it too)"
+            raise InputError(f"{path} holds no manifest, no *.yaml, *.yml or *.json{hint}")
+        for each in inside:
+            found.setdefault(each, ManifestSource(each, named=False))
+    return list(found.values())
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.suffix in _SUFFIXES and path.is_file()
+
+
+def read_text(source: ManifestSource) -> str:
+    """Return the text of a manifest with its line breaks and byte order mark as they are.
+
+    Raises:
+        Unreadable: the file cannot be read.
+    """
+    try:
+        content = sys.stdin.buffer.read() if source.is_stdin else source.path.read_bytes()
+        return content.decode()
+    except OSError as error:
+        raise Unreadable(error.strerror or "it cannot be read") from error
+    except UnicodeDecodeError as error:
+        raise Unreadable("it is no UTF-8 text") from error
+
+
+def documents_of(path: Path) -> list[YamlDocument]:
+    """Return the documents of a file (``-`` is stdin) whose data can be used.
+
+    Raises:
+        InputError: it is anything else.
+    """
+    source = ManifestSource(path, named=True)
+    try:
+        documents = read(read_text(source).removeprefix("\ufeff"))
+    except Unreadable as error:
+        raise InputError(f"{source} cannot be read as YAML ({error})") from error
+    except NotYaml as error:
+        raise InputError(f"{source} cannot be read as YAML (line {error.line}: {error.problem})") from error
+    for document in documents:
+        if document.problem:
+            raise InputError(f"{source} cannot be read as YAML ({document.problem})")
+    return documents
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file's content at once: whoever reads it sees the old text or the new one, never half of it.
+
+    Links are followed, the file's mode is kept (and its owner, where that is allowed).
+
+    Raises:
+        InputError: the input cannot be used.
+    """
+    path = path.resolve()
+    try:
+        mode = path.stat()
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            draft.chmod(mode.st_mode & 0o7777)
+            with contextlib.suppress(OSError):
+                os.chown(draft, mode.st_uid, mode.st_gid)
+            draft.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object, and where it stands."""
+
+    source: ManifestSource
+    line: int
+    pointer: str
+    value: dict[str, Any]
+
+    @property
+    def title(self) -> str:
+        """How messages name the object: kind, namespace and name."""
+        metadata = self.value.get("metadata")
+        names = metadata if isinstance(metadata, dict) else {}
+        name = qualified_name(names.get("namespace"), names.get("name"))
+        return f"{self.value.get('kind')} {name or 'without a name'}"
+
+    @property
+    def where(self) -> str:
+        """How messages name the place."""
+        return f"{self.source}:{self.line}" + (f" ({self.pointer})" if self.pointer else "")
+
+
+def found_in(sources: Iterable[ManifestSource]) -> Iterator[Found]:
+    """Yield the objects of manifests, those in lists too.
+
+    Raises:
+        InputError: it is no manifest.
+    """
+    for source in sources:
+        try:
+            documents = read(read_text(source))
+        except NotYaml as error:
+            raise InputError(f"{source}:{error.line}: no YAML: {error.problem}") from error
+        except Unreadable as error:
+            raise InputError(f"{source}: {error}") from error
+        for document in documents:
+            if document.problem:
+                raise InputError(f"{source}: the document has what JSON cannot say ({document.problem})")
+            for pointer, value in objects_of(document.data):
+                yield Found(source, document.line, pointer, value)

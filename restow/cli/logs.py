@@ -1,0 +1,128 @@
+"""The log of a process: a line on stderr for each record, with time, level and logger, as text or as JSON.
+
+Every command that logs writes this one format. Text is for people and for ``grep``:
+
+    2026-01-31T12:00:00.000Z WARNING restow.kube.watch: the watch of widgets.example.com ended
+
+JSON has the same as ``time``, ``level``, ``logger`` and ``message``, an ``exception`` with its traceback, and what the
+record has besides (``migration``, ``details``) under its name. Records hold no bodies and no credentials: whoever logs
+sees to that.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+import msgspec
+
+from restow.cli.printing import escaped
+
+__all__ = [
+    "FORMATS",
+    "LEVELS",
+    "log_to_stderr",
+    "remember",
+]
+
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+
+_KEY: Final = "restow.cli.logs."
+_OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+
+
+def remember(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Keep --log-level or --log-format for when the log is set up: a callback of click."""
+    context.meta[f"{_KEY}{parameter.name}"] = value
+
+
+def log_to_stderr(default: str = "warning") -> None:
+    """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is.
+
+    --log-level is the least level of restow's own records, else ``default``; of other packages' it is warning at least.
+    """
+    context = click.get_current_context(silent=True)
+    asked: Mapping[str, Any] = {} if context is None else context.meta
+    level = (asked.get(f"{_KEY}log_level") or default).upper()
+    handler = _Stderr()
+    handler.setFormatter(_Json() if asked.get(f"{_KEY}log_format") == "json" else _Text())
+    others = max(logging.getLevelNamesMapping()[level], logging.WARNING)
+    logging.basicConfig(level=others, handlers=[handler])
+    logging.getLogger("restow").setLevel(level)
+    # What it logs as an error it raises as well.
+    logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
+    logging.captureWarnings(capture=True)
+
+
+class _Stderr(logging.Handler):
+    """Writes to what stderr is at that moment: the live view takes its place, and puts lines above its bars."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+        except Exception:  # noqa: BLE001 - what logging asks of a handler
+            self.handleError(record)
+
+
+class _Text(logging.Formatter):
+    """One line a record; only a traceback has more."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname} {record.name}: {_escaped(_message(record))}"
+        for name, value in _details(record).items():
+            line += f" {name}={_escaped(_encoded(value))}"
+        if trace := self._trace(record):
+            line += "\n" + "\n".join(map(_escaped, trace.splitlines()))
+        return line
+
+    def _trace(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class _Json(_Text):
+    """One object a line, whatever is in it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        if trace := self._trace(record):
+            fields["exception"] = trace
+        fields |= {name: value for name, value in vars(record).items() if name not in (*_OF_EVERY_RECORD, *fields)}
+        if details := _details(record):
+            fields["details"] = details
+        return _encoded(fields)
+
+
+def _time(record: logging.LogRecord) -> str:
+    """RFC 3339, in UTC, with milliseconds."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    """The sentence; of a record with details what happened, since its message says these too."""
+    details = getattr(record, "details", None)
+    return str(details["event"]) if isinstance(details, dict) and "event" in details else record.getMessage()
+
+
+def _details(record: logging.LogRecord) -> dict[str, Any]:
+    details = getattr(record, "details", None)
+    return {name: value for name, value in details.items() if name != "event"} if isinstance(details, dict) else {}
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _escaped(text: str) -> str:
+    """A text that begins no line of its own."""
+    return escaped(text).replace("\n", "\\u000a")

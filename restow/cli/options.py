@@ -1,0 +1,394 @@
+"""The flags that subcommands share: kubectl's where kubectl has one, and those that say what a migration does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from restow.cli import completion
+from restow.cli.exits import InputError
+from restow.cli.logs import FORMATS, LEVELS, remember
+from restow.cli.session import PATIENCE
+from restow.migrator import (
+    PATIENCE_S,
+    SETTLE_S,
+    Converters,
+    Engine,
+    ManagedFields,
+    Options,
+    Phase,
+    Scope,
+    Shard,
+    own_webhook,
+    url_problem,
+)
+
+__all__ = [
+    "api_servers",
+    "checked",
+    "connection",
+    "converters",
+    "crd_names",
+    "logs",
+    "migration",
+    "migration_options",
+    "output",
+    "patience",
+    "running",
+    "settle",
+    "shard",
+    "together",
+]
+
+
+JOB_INDEX = "JOB_COMPLETION_INDEX"
+"""Which of its pods this is, as an Indexed Job sets it in each of them; from 0."""
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
+    """Return one decorator for several options, which the help shows in this order."""
+
+    def decorate(function: _F) -> _F:
+        for each in reversed(decorators):
+            function = each(function)
+        return function
+
+    return decorate
+
+
+def logs(function: _F) -> _F:
+    """--log-level and --log-format, for ``restow.cli.logs.log_to_stderr``."""
+    return together(
+        click.option(
+            "--log-level",
+            type=click.Choice(LEVELS),
+            envvar="RESTOW_LOG_LEVEL",
+            show_envvar=True,
+            expose_value=False,
+            callback=remember,
+            help="Least level that is logged; default: info of what serves, warning of others.",
+        ),
+        click.option(
+            "--log-format",
+            type=click.Choice(FORMATS),
+            envvar="RESTOW_LOG_FORMAT",
+            show_envvar=True,
+            expose_value=False,
+            callback=remember,
+            help="Lines of text, or of JSON; default: text.",
+        ),
+    )(function)
+
+
+def connection(function: _F) -> _F:
+    """--kubeconfig and --context; and the log's flags, since who talks to an API server logs."""
+    return together(
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod.",
+            shell_complete=completion.files,
+        ),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
+        logs,
+    )(function)
+
+
+def api_servers(function: _F) -> _F:
+    """--api-server, as ``api_servers``."""
+    return click.option(
+        "--api-server",
+        "api_servers",
+        multiple=True,
+        metavar="URL",
+        help="https://HOST:PORT of another API server of the cluster, to be looked at as well; repeatable.",
+    )(function)
+
+
+def _finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter("a number of seconds is wanted")
+    return value
+
+
+def settle(function: _F) -> _F:
+    """--settle."""
+    return click.option(
+        "--settle",
+        type=click.FloatRange(0),
+        callback=_finite,
+        default=SETTLE_S,
+        show_default=True,
+        envvar="RESTOW_SETTLE",
+        show_envvar=True,
+        metavar="S",
+        help="Seconds since the CRD's last change before listing. A request that began before, and is held by an "
+        "admission webhook, stores at the old version; API servers give up after 60.",
+    )(function)
+
+
+def patience(function: _F) -> _F:
+    """--patience."""
+    return click.option(
+        "--patience",
+        type=click.FloatRange(0),
+        default=PATIENCE_S,
+        show_default=True,
+        envvar=PATIENCE,
+        show_envvar=True,
+        metavar="S",
+        help="Seconds that an API server or a converter that is out of reach is waited for; then the exit code is 4.",
+    )(function)
+
+
+def output(function: _F) -> _F:
+    """-o."""
+    return click.option(
+        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the result."
+    )(function)
+
+
+def crds(function: _F) -> _F:
+    """CRD… | --all | -f FILE."""
+    return together(
+        click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds),
+        click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster."),
+        click.option(
+            "-f",
+            "--filename",
+            "files",
+            multiple=True,
+            type=click.Path(exists=True, allow_dash=True, path_type=Path),
+            metavar="FILE",
+            help="CRDs of these manifests (files, folders, or - for stdin) by name.",
+        ),
+    )(function)
+
+
+def selection(function: _F) -> _F:
+    """-n, -A, -l."""
+    return together(
+        click.option("-n", "--namespace", metavar="NAME", help="Objects of one namespace only; never prunes."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Objects of all namespaces (the default)."),
+        click.option("-l", "--selector", metavar="LABELS", help="Objects with these labels only; never prunes."),
+    )(function)
+
+
+def migration(function: _F) -> _F:
+    """What a migration does; read back by ``migration_options``."""
+    return together(
+        click.option(
+            "--managed-fields",
+            type=click.Choice([each.value for each in ManagedFields]),
+            default=ManagedFields.TRANSLATE.value,
+            show_default=True,
+            help="Move entries of other versions to the storage version, drop those of unserved versions, or keep all.",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice([each.value for each in Scope]),
+            default=Scope.NOT_STORAGE.value,
+            show_default=True,
+            help="Which managedFields entries that concerns.",
+        ),
+        click.option(
+            "--strip-served",
+            is_flag=True,
+            help="With --managed-fields strip: drop those of served versions too. Their appliers will meet conflicts.",
+        ),
+        click.option(
+            "--skip-phase",
+            "skip",
+            multiple=True,
+            type=click.Choice([each.value for each in Phase]),
+            help="Switch a phase off; repeatable.",
+        ),
+        click.option("--ignore-mark", is_flag=True, help="Write all objects although a complete run left its proof."),
+        converter,
+        selection,
+    )(function)
+
+
+def running(function: _F) -> _F:
+    """How a migration is run: --engine, --resume, and --shard or --shards (read back by ``shard``)."""
+    return together(
+        click.option(
+            "--engine",
+            type=click.Choice([each.value for each in Engine]),
+            default=Engine.DIRECT.value,
+            show_default=True,
+            help="Who stores objects again: restow, or the cluster's own StorageVersionMigration before it; auto waits "
+            "for one that is at work.",
+        ),
+        click.option(
+            "--resume",
+            is_flag=True,
+            help="Leave out objects that were written since an earlier run took its watermark.",
+        ),
+        click.option("--shard", metavar="I/N", help="Do one of N parts, from 0/N to N-1/N; the last one done prunes."),
+        click.option(
+            "--shards",
+            type=click.IntRange(1),
+            envvar="RESTOW_SHARDS",
+            show_envvar=True,
+            metavar="N",
+            help=f"The same in an Indexed Job of N completions: {JOB_INDEX} says which part.",
+        ),
+    )(function)
+
+
+def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None:
+    """Return the part to do, by the flags that ``running`` added; takes them out of ``flags``.
+
+    Raises:
+        click.UsageError: there is no such part.
+    """
+    part, count = flags.pop("shard"), flags.pop("shards")
+    try:
+        if part is not None:
+            return Shard.parse(part)
+        if count is None:
+            return None
+        index = environment.get(JOB_INDEX, "")
+        if not (index.isascii() and index.isdecimal()):
+            msg = f"--shards {count} needs {JOB_INDEX}, as an Indexed Job sets it; elsewhere give --shard I/{count}"
+            raise click.UsageError(msg)
+        return Shard(int(index), count)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def converter(function: _F) -> _F:
+    """--registry and --crd (read back by ``converters``), --conversion-url: what converts under strategy Webhook."""
+    return together(
+        click.option(
+            "--registry",
+            metavar="MODULE:ATTR",
+            help="The Registry, or Graph, to convert with in this process; default: the CRD's conversion webhook.",
+        ),
+        click.option(
+            "--crd",
+            "crd_files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="With --registry: manifest of the CRDs that a Registry is for; repeatable.",
+        ),
+        click.option(
+            "--conversion-url",
+            metavar="URL",
+            help="Another way to the CRD's conversion webhook: a forwarded port, say.",
+        ),
+    )(function)
+
+
+def converters(flags: dict[str, Any]) -> Converters:
+    """Return what is to convert under strategy Webhook; takes the flags that say so out of ``flags``.
+
+    Raises:
+        click.UsageError, InputError: the registry, or a CRD file, cannot be used.
+    """
+    registry, crd_files = flags.pop("registry"), flags.pop("crd_files")
+    if registry is None:
+        if crd_files:
+            msg = "--crd says what a --registry is for: give both"
+            raise click.UsageError(msg)
+        return own_webhook
+    from restow.cli.registries import load_converters  # costs a quarter of the start, and few need it
+
+    return load_converters(registry, crd_files)
+
+
+def migration_options(flags: dict[str, Any], **more: Any) -> Options:
+    """Make the migration's options of the flags that ``migration`` added; takes them out of ``flags``.
+
+    Raises:
+        click.UsageError: flags that contradict each other.
+    """
+    namespace, selector = flags.pop("namespace"), flags.pop("selector")
+    if flags.pop("all_namespaces") and namespace:
+        msg = "--namespace and --all-namespaces exclude each other"
+        raise click.UsageError(msg)
+    managed_fields = ManagedFields(flags.pop("managed_fields"))
+    strip_served = flags.pop("strip_served")
+    if strip_served and managed_fields is not ManagedFields.STRIP:
+        msg = "--strip-served needs --managed-fields strip"
+        raise click.UsageError(msg)
+    conversion_url = flags.pop("conversion_url")
+    if conversion_url is not None and (why := url_problem(conversion_url)):
+        msg = f"--conversion-url: {why}"
+        raise click.UsageError(msg)
+    return checked(
+        skip=frozenset(Phase(each) for each in flags.pop("skip")),
+        managed_fields=managed_fields,
+        scope=Scope(flags.pop("scope")),
+        strip_served=strip_served,
+        ignore_mark=flags.pop("ignore_mark"),
+        conversion_url=conversion_url,
+        namespace=namespace,
+        selector=selector,
+        **more,
+    )
+
+
+def checked(**options: Any) -> Options:
+    """Make the migration's options.
+
+    Raises:
+        click.UsageError: it is given what they refuse.
+    """
+    try:
+        return Options(**options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
+    """Return the names that were given, each once; None for all CRDs of the cluster.
+
+    Raises:
+        click.UsageError: none was given, or some and --all.
+        InputError: a file cannot be read, or holds no CRD.
+    """
+    if everything:
+        if names or files:
+            msg = "name CRDs or give --all, not both"
+            raise click.UsageError(msg)
+        return None
+    found = (*names, *(name for file in files for name in _names_in(file)))
+    if not found:
+        msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
+        raise click.UsageError(msg)
+    return tuple(dict.fromkeys(found))
+
+
+def _names_in(path: Path) -> list[str]:
+    """The CRDs of a manifest file, or of the YAML and JSON files of a folder."""
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json"))
+    else:
+        files = [path]
+    from restow.cli.files import documents_of  # a command that is given names reads no YAML
+
+    found = [name for file in files for document in documents_of(file) for name in _crds_of(document.data)]
+    if not found:
+        raise InputError(f"{path} holds no CustomResourceDefinition")
+    return found
+
+
+def _crds_of(document: Any) -> list[str]:
+    """The names of the CRDs in a document, which may be a list as ``kubectl get -o yaml`` gives it."""
+    if not isinstance(document, dict):
+        return []
+    if isinstance(items := document.get("items"), list):
+        return [name for item in items for name in _crds_of(item)]
+    metadata = document.get("metadata")
+    if document.get("kind") != "CustomResourceDefinition" or not isinstance(metadata, dict):
+        return []
+    return [str(metadata["name"])] if metadata.get("name") else []

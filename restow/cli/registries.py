@@ -1,0 +1,170 @@
+"""What ``--registry module:attribute`` and ``--crd FILE`` name: an author's conversions, and the CRDs they are for."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from restow.cli.exits import InputError
+from restow.cli.files import documents_of
+from restow.conversion import DefinitionError, Graph, ObjectError, Registry, RuleFailed
+from restow.crds import Crd, CrdError
+from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
+
+__all__ = [
+    "GraphConverter",
+    "graph_converters",
+    "load_converters",
+    "load_crds",
+    "load_graph",
+]
+
+
+def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
+    """Return the conversions that ``module:attribute`` names: a ``Registry``, frozen against the CRDs, or a ``Graph``.
+
+    The working directory is importable. Without CRDs only the rules themselves are checked.
+
+    Raises:
+        click.UsageError: the text is no ``module:attribute``.
+        InputError: the module cannot be imported, has no such attribute, it is neither, or it has defects (all told).
+    """
+    module_name, colon, attribute = spec.partition(":")
+    if not colon or not module_name or not attribute:
+        msg = f"--registry takes module:attribute (for instance example.conversions:registry), not {spec!r}"
+        raise click.UsageError(msg)
+    found = _attribute(_module(module_name), attribute, spec)
+    if isinstance(found, Graph):
+        return found
+    if not isinstance(found, Registry):
+        raise InputError(f"--registry {spec} is of the type {type(found).__name__}, neither a Registry nor a Graph")
+    try:
+        return found.freeze(crds)
+    except DefinitionError as error:
+        first, *defects = str(error).splitlines()
+        raise InputError(f"--registry {spec} cannot be used, {first}", defects) from error
+
+
+def load_crds(files: Iterable[Path]) -> tuple[Crd, ...]:
+    """Return the CRDs of manifests: files with any number of documents and Lists; what is no CRD is passed over.
+
+    Raises:
+        InputError: a file cannot be read, holds no CRD, or a malformed one.
+    """
+    return tuple(crd for file in files for crd in _crds(file))
+
+
+def _module(name: str) -> Any:
+    # What `python -m` does: people stand in their repository and name their own modules.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise InputError(f"--registry: there is no module {error.name} here or on PYTHONPATH") from error
+        raise InputError(f"--registry: importing {name} failed: {_what(error)}") from error
+    except Exception as error:
+        raise InputError(f"--registry: importing {name} failed: {_what(error)}") from error
+
+
+def _attribute(module: Any, path: str, spec: str) -> Any:
+    found = module
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
+            raise InputError(f"--registry {spec}: {module.__name__} has no {path}") from None
+    return found
+
+
+def _what(error: Exception) -> str:
+    """Say what an author's module raised, and where: the place nearest to the failure."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames and not isinstance(error, SyntaxError) else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _crds(file: Path) -> list[Crd]:
+    try:
+        found = [Crd.from_document(document) for each in documents_of(file) for document in _crd_documents(each.data)]
+    except CrdError as error:
+        raise InputError(f"{file}: {error}") from error
+    if not found:
+        raise InputError(f"{file} holds no CustomResourceDefinition")
+    return found
+
+
+def _crd_documents(document: Any) -> Iterator[Any]:
+    if not isinstance(document, dict):
+        return
+    if document.get("kind") == "CustomResourceDefinition":
+        yield document
+    elif isinstance(items := document.get("items"), list):
+        for item in items:
+            yield from _crd_documents(item)
+
+
+_SLICE_S = 0.01
+"""How long objects are converted before other tasks have their turn."""
+
+
+class GraphConverter:
+    """A migrator's ``Converter`` over a frozen graph: nothing leaves this process."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    async def convert(self, objects: Sequence[Json], api_version: str) -> Sequence[Answer]:
+        """Convert each object by itself; one that the rules refuse does not stop the others."""
+        loop = asyncio.get_running_loop()
+        answers: list[Answer] = []
+        pause_at = loop.time() + _SLICE_S
+        for obj in objects:
+            answers.append(self._convert(obj, api_version))
+            if loop.time() >= pause_at:
+                await asyncio.sleep(0)
+                pause_at = loop.time() + _SLICE_S
+        return answers
+
+    def _convert(self, obj: Json, api_version: str) -> Answer:
+        try:
+            return self._graph.convert(obj, api_version)
+        except ObjectError as error:
+            rule = f" ({error.rule})" if isinstance(error, RuleFailed) and error.rule not in error.reason else ""
+            return Unconverted(f"{error}{rule}")
+
+
+def load_converters(registry: str, crd_files: Sequence[Path] = ()) -> Converters:
+    """Return the converters that ``--registry module:attribute`` and ``--crd FILE`` name.
+
+    Raises:
+        click.UsageError, InputError: as ``load_graph`` and ``load_crds`` do.
+    """
+    return graph_converters(load_graph(registry, load_crds(crd_files)))
+
+
+def graph_converters(graph: Graph) -> Converters:
+    """Return the graph as converter of the kinds that it knows; other kinds are left to their own webhooks."""
+    converter = GraphConverter(graph)
+
+    def converter_for(crd: Crd) -> GraphConverter | None:
+        known = graph.kinds.get((crd.group, crd.kind))
+        if known is None:
+            return None
+        if missing := [version.name for version in crd.versions if version.name not in known.versions]:
+            msg = (
+                f"the registry converts {crd.kind}.{crd.group}, but not its version {', '.join(missing)}: it is of "
+                "another release than the CRD. Give the one that belongs to it, or leave --registry out"
+            )
+            raise MigrationRefused(msg)
+        return converter
+
+    return converter_for

@@ -1,0 +1,107 @@
+"""Runs a subcommand's coroutine: an API server at hand, SIGTERM turned into a drain, errors into one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import click
+
+from restow.cli.exits import Exit
+from restow.cli.logs import log_to_stderr
+from restow.cli.printing import echo
+from restow.crds import CrdError
+from restow.kube import connect
+from restow.kube.errors import ApiError, CredentialsExpired, KubeError, Unauthorized, Unreachable
+from restow.kube.retry import READ_PATIENCE_S, RetryingCluster
+from restow.migrator import ListFailed, MigrationRefused
+
+__all__ = ["PATIENCE", "Session", "run"]
+
+
+PATIENCE = "RESTOW_PATIENCE"
+"""Seconds that an API server which does not answer is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a subcommand works with: the cluster, which waits out what passes in a moment, and the request to stop."""
+
+    cluster: RetryingCluster
+    stop: asyncio.Event
+
+
+def run(
+    command: Callable[[Session], Awaitable[Exit]], *, kubeconfig: str | None, context: str | None, drains: bool = False
+) -> None:
+    """Run a subcommand to its end and leave the process with its exit code.
+
+    For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and it ends by itself; a second one ends it
+    at once, as the first one does any other command.
+    """
+    log_to_stderr()
+    try:
+        code = asyncio.run(_run(command, kubeconfig, context, drains=drains))
+    except (KubeError, MigrationRefused, CrdError, ListFailed) as error:
+        echo(f"restow: {sentence(error)}", err=True)
+        code = _code(error)
+    except KeyboardInterrupt:
+        code = Exit.FAILURES
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; keep the interpreter from complaining when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = Exit.FAILURES
+    raise SystemExit(int(code))
+
+
+async def _run(
+    command: Callable[[Session], Awaitable[Exit]], kubeconfig: str | None, context: str | None, *, drains: bool
+) -> Exit:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT) if drains else ():
+        loop.add_signal_handler(number, _ask_to_stop, loop, stop, number)
+    async with connect(kubeconfig, context) as cluster:
+        return await command(Session(RetryingCluster(cluster, patience_s=_patience()), stop))
+
+
+def _patience() -> float:
+    """How long a look waits for an API server, by the environment."""
+    said = os.environ.get(PATIENCE, "")
+    try:
+        return float(said) if said else READ_PATIENCE_S
+    except ValueError as error:
+        msg = f"{PATIENCE} is a number of seconds"
+        raise click.UsageError(msg) from error
+
+
+def _code(error: Exception) -> Exit:
+    """Tell what may pass, so that a Job tries again, from what is to be mended first."""
+    passes = error.out_of_reach if isinstance(error, KubeError) else isinstance(error, ListFailed) and error.unreachable
+    return Exit.OUT_OF_REACH if passes else Exit.REFUSED
+
+
+def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: signal.Signals) -> None:
+    stop.set()
+    loop.remove_signal_handler(number)
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+
+def sentence(error: Exception) -> str:
+    """Return what to tell a user of an error, in one sentence with the next step."""
+    if isinstance(error, Unauthorized):
+        return (
+            f"{error.verb} {error.target}: the API server does not accept the credentials; they are wrong or have "
+            "expired. Renew them and run again"
+        )
+    if isinstance(error, ApiError):
+        return f"the API server would not {error.verb} {error.target}: {error.message or error.status}"
+    if isinstance(error, CredentialsExpired):
+        return f"{error}. Log in, or have the plugin work again, then run again"
+    if isinstance(error, Unreachable):
+        return f"{error}. Check that it runs, and that this is the cluster you mean (--kubeconfig, --context)"
+    return str(error)

@@ -1,0 +1,1 @@
+"""What the commands that serve a webhook share: sockets, an own certificate authority, supervised tasks."""

@@ -1,0 +1,186 @@
+"""What the commands that serve the webhook have in common: their flags, their sockets, and how a process ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from restow.cli.exits import Exit, InputError
+from restow.cli.options import together
+from restow.conversion.server import Clients, Limits, WebhookServer, bind
+
+__all__ = [
+    "bound",
+    "clients",
+    "flags",
+    "limits",
+    "run_until_stopped",
+    "tell",
+]
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_MIB = 1024 * 1024
+_log = logging.getLogger(__name__)
+
+_OPTIONS = (
+    click.option("--bind", "host", default="", metavar="HOST", help="Address to listen on; default: all."),
+    click.option(
+        "--port", type=click.IntRange(0, 65535), default=9443, show_default=True, help="HTTPS, for API servers."
+    ),
+    click.option(
+        "--metrics-port",
+        type=click.IntRange(0, 65535),
+        default=8080,
+        show_default=True,
+        help="HTTP, for /livez, /readyz and /metrics.",
+    ),
+    click.option(
+        "--client-ca",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Answer admission requests only to clients with a certificate that these certificates (PEM) signed; "
+        "followed when it changes.",
+    ),
+    click.option(
+        "--client-name",
+        "client_names",
+        multiple=True,
+        metavar="CN",
+        help="With --client-ca: common name that may ask; repeatable. Default: every name that the CA signed.",
+    ),
+    click.option(
+        "--require-client-cert",
+        type=click.Choice(["admission", "all"]),
+        default="admission",
+        show_default=True,
+        help="With --client-ca: what needs a certificate. API servers show none for conversion, so all is for those "
+        "behind a proxy that does.",
+    ),
+    click.option(
+        "--max-body-mib",
+        type=click.IntRange(1),
+        default=32,
+        show_default=True,
+        metavar="MIB",
+        help="Largest ConversionReview.",
+    ),
+    click.option(
+        "--max-in-flight-mib",
+        type=click.IntRange(1),
+        default=256,
+        show_default=True,
+        metavar="MIB",
+        help="Largest sum of requests at work in a process; its memory is about four times that.",
+    ),
+    click.option(
+        "--drain-seconds",
+        type=click.FloatRange(0),
+        default=10.0,
+        show_default=True,
+        metavar="S",
+        help="How long SIGTERM leaves for endpoints to be withdrawn, still serving.",
+    ),
+    click.option(
+        "--finish-seconds",
+        type=click.FloatRange(0),
+        default=15.0,
+        show_default=True,
+        metavar="S",
+        help="How long requests in flight may take after that.",
+    ),
+)
+
+
+def flags(function: _F) -> _F:
+    """--bind, --port, --metrics-port, the flags that ``clients`` reads, and the limits that ``limits`` reads."""
+    return together(*_OPTIONS)(function)
+
+
+def clients(given: dict[str, Any]) -> Clients:
+    """Return who may ask, as the flags say.
+
+    Raises:
+        click.UsageError: the flags cannot be used.
+    """
+    every, names = given["require_client_cert"] == "all", frozenset(given["client_names"])
+    if given["client_ca"] is None:
+        if every or names:
+            msg = "--require-client-cert and --client-name need --client-ca: by it certificates are verified"
+            raise click.UsageError(msg)
+        return Clients()
+    return Clients(admission=True, conversion=every, names=names)
+
+
+def limits(given: dict[str, Any]) -> Limits:
+    """Return the limits that the flags say."""
+    return Limits(
+        body=given["max_body_mib"] * _MIB,
+        in_flight=max(given["max_in_flight_mib"], given["max_body_mib"] * 4 // 3) * _MIB,  # a share for small ones
+        drain_seconds=given["drain_seconds"],
+        finish_seconds=given["finish_seconds"],
+    )
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        InputError: the input cannot be used.
+    """
+    try:
+        return bind(host, port)
+    except OSError as error:
+        raise InputError(f"cannot listen on {host or '*'}:{port}: {error.strerror}") from error
+
+
+def tell(webhook: WebhookServer, listener: socket.socket, probes: socket.socket) -> None:
+    """Log in one line what is served where."""
+    port, probes_port = listener.getsockname()[1], probes.getsockname()[1]
+    paths = ", ".join(webhook.paths)
+    _log.info("serving %s at port %d, probes and metrics at port %d", paths, port, probes_port)
+
+
+def run_until_stopped(
+    served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], handlers: dict[signal.Signals, Callable[[], None]]
+) -> None:
+    """Run until SIGTERM or SIGINT have it drain; a second one ends the process at once."""
+    _raise_file_limit()
+
+    async def run() -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+        def ask_to_stop(number: signal.Signals) -> None:
+            stop.set()
+            loop.remove_signal_handler(number)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, ask_to_stop, number)
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
+        # The graph and all modules stay: the collector need not walk through them during a large review.
+        gc.collect()
+        gc.freeze()
+        await served(stop)
+
+    try:
+        asyncio.run(run())
+    except KeyboardInterrupt:
+        raise SystemExit(int(Exit.FAILURES)) from None
+
+
+def _raise_file_limit() -> None:
+    """Let the process open as many files as it may, as Go programs do: each connection is one."""
+    with suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

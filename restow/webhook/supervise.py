@@ -1,0 +1,91 @@
+"""Keeps running what goes on while a process serves, for as long as it lives.
+
+Serving goes on whatever happens here, and no error of this ends it. Work of a leader that ends (its CRDs are gone, a
+right is missing, a defect) releases its lease, so that another replica may try; this one stands for election again
+after a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from restow.kube import KubeError
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+from restow.kube.errors import describe_failure
+from restow.kube.retry import Backoff
+
+__all__ = ["keep_running", "run_alongside"]
+
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF: Final = Backoff(first=2.0, most=60.0)
+_LASTING: Final = 300.0  # seconds; what went well for so long did not fail at its start
+
+
+@asynccontextmanager
+async def run_alongside(*works: Coroutine[Any, Any, None]) -> AsyncIterator[tuple[asyncio.Task[None], ...]]:
+    """Run works as tasks while the block runs, then cancel them and wait for their end.
+
+    Unlike in a TaskGroup an error of one does not cancel the block: it is logged. What ``keep_running`` runs raises
+        none.
+    """
+    tasks = tuple(asyncio.create_task(_told(work)) for work in works)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _told(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a panic of a library is no Exception; serving goes on without it
+        _log.critical(
+            "%s ended for good: %s; restart this process",
+            getattr(work, "__qualname__", "a task"),
+            describe_failure(error),
+        )
+
+
+async def keep_running(
+    name: str,
+    work: Callable[[], Awaitable[None]],
+    *,
+    ended: Callable[[str], None],
+    clock: Clock = SYSTEM_CLOCK,
+    chance: Callable[[], float] = random.random,
+) -> None:
+    """Run some work, again and again, until cancelled.
+
+    Args:
+        name: of the work, for the log and for ``ended``.
+        work: does it; as a leader, it stands for election first.
+        ended: told each time that it ended; what it raised is logged.
+        clock: its ``monotonic`` and ``sleep``.
+        chance: random numbers from [0, 1).
+    """
+    failures = 0
+    while True:
+        began = clock.monotonic()
+        error: Exception | None = None
+        try:
+            await work()
+        except Exception as raised:  # noqa: BLE001 - whatever it is, it must not end the serving
+            error = raised
+        failures = 1 if clock.monotonic() - began >= _LASTING else failures + 1
+        delay = _BACKOFF.delay(failures, chance())
+        level = logging.WARNING if isinstance(error, KubeError) else logging.ERROR
+        reason = "by itself" if error is None else f"by an error: {describe_failure(error)}"
+        _log.log(level, "%s ended %s; again in %.0f s", name, reason, delay)
+        ended(name)
+        await clock.sleep(delay)

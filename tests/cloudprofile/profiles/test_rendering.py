@@ -1,0 +1,173 @@
+"""Rendering as laws, and its corners by hand."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from restow.cloudprofile.capabilities import architectures_of, definitions_of, in_form_of, synchronise
+from restow.cloudprofile.objects import by_name, expirable_versions, image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.profiles.defaults import defaulted
+from restow.cloudprofile.profiles.rendering import render
+from tests.cloudprofile.strategies import profile_specs, project_specs
+
+_PARENT = {"parent": {"kind": "CloudProfile", "name": "parent"}}
+
+
+@given(parent=profile_specs)
+def test_without_overrides_the_parent_is_rendered(parent: dict[str, Any]) -> None:
+    """A project that says nothing would be given something else than its parent."""
+    assert render(parent, _PARENT) == parent
+    assert render(parent, {**_PARENT, "kubernetes": {"versions": []}, "machineImages": []}) == parent
+
+
+@given(parent=profile_specs, project=project_specs)
+def test_the_parents_entries_come_first(parent: dict[str, Any], project: dict[str, Any]) -> None:
+    """Entries would be lost, come twice, or change their places when a project is edited."""
+    rendered = render(parent, project)
+    assert _names(kubernetes_versions(rendered)) == _names(kubernetes_versions(parent))
+    for section in ("machineImages", "machineTypes", "volumeTypes"):
+        ours, theirs = _names(parent.get(section, ())), _names(project.get(section, ()))
+        assert _names(rendered.get(section, ())) == list(dict.fromkeys([*ours, *theirs]))
+    for image in machine_images(rendered):
+        ours, theirs = (
+            _names(image_versions(by_name(machine_images(spec)).get(image["name"], {}))) for spec in (parent, project)
+        )
+        assert _names(image_versions(image)) == list(dict.fromkeys([*ours, *theirs]))
+
+
+def _names(items: Any) -> list[str]:
+    return [item.get("name") or item["version"] for item in items]
+
+
+@given(parent=profile_specs, project=project_specs)
+def test_sections_that_are_not_the_projects_are_the_parents(parent: dict[str, Any], project: dict[str, Any]) -> None:
+    """A project would change regions or the provider's configuration, which it must not."""
+    rendered = render(parent, project)
+    for section in {*parent, *rendered} - {*project}:
+        assert rendered[section] == parent[section]
+    assert rendered.get("providerConfig") == parent.get("providerConfig")
+
+
+@given(parent=profile_specs, project=project_specs)
+def test_nothing_is_changed_in_place(parent: dict[str, Any], project: dict[str, Any]) -> None:
+    """A profile in a controller's cache would take on what is rendered from it."""
+    before = copy.deepcopy((parent, project))
+    rendered = render(parent, project)
+    defaulted(rendered)
+    synchronise(parent)
+    synchronise(rendered, parent)
+    assert (parent, project) == before
+
+
+@given(parent=profile_specs, project=project_specs)
+def test_rendering_is_repeatable(parent: dict[str, Any], project: dict[str, Any]) -> None:
+    """The status would change with every reconcile."""
+    assert render(parent, project) == render(copy.deepcopy(parent), copy.deepcopy(project))
+
+
+@given(parent=profile_specs, project=project_specs)
+def test_touched_sections_say_every_architecture(parent: dict[str, Any], project: dict[str, Any]) -> None:
+    """A reader that knows only the plain fields would see machines without architecture."""
+    rendered = render(parent, project)
+    if project.get("machineTypes"):
+        assert all(machine_type["architecture"] for machine_type in rendered["machineTypes"])
+    if project.get("machineImages"):
+        assert all(version["architectures"] for image in machine_images(rendered) for version in image_versions(image))
+
+
+@given(spec=profile_specs)
+def test_defaults_are_complete_and_settle(spec: dict[str, Any]) -> None:
+    """A profile would be refused for what Gardener fills in, or change each time it is filled in."""
+    filled = defaulted(spec)
+    assert defaulted(filled) == filled
+    assert len(list(expirable_versions(filled))) == len(list(expirable_versions(spec)))
+    for image in machine_images(filled):
+        assert image["updateStrategy"]
+        for version in image_versions(image):
+            assert version["cri"]
+            assert version.get("architectures") or definitions_of(spec)
+    if definitions_of(spec):  # whose values tell the architectures then
+        assert [item.get("architecture") for item in filled.get("machineTypes", ())] == [
+            item.get("architecture") for item in spec.get("machineTypes", ())
+        ]
+
+
+@pytest.mark.parametrize(
+    ("parent", "project", "expected"),
+    [
+        ("-----END CERTIFICATE-----", "-----BEGIN", "-----END CERTIFICATE-----\n-----BEGIN"),
+        ("-----END CERTIFICATE-----\n", "-----BEGIN", "-----END CERTIFICATE-----\n-----BEGIN"),
+        (None, "-----BEGIN", "-----BEGIN"),
+        ("parent", None, "parent"),
+    ],
+)
+def test_bundles_stay_readable(parent: str | None, project: str | None, expected: str) -> None:
+    """Two certificates would run into one line, and neither be trusted."""
+    assert render({"caBundle": parent}, {"caBundle": project})["caBundle"] == expected
+
+
+def test_an_images_lifecycle_is_overridden_like_that_of_kubernetes() -> None:
+    """An image's expiration could only be extended in the old form."""
+    parent = {
+        "machineImages": [{"name": "a", "versions": [{"version": "1.0", "cri": ["x"], "architectures": ["arm64"]}]}]
+    }
+    expired = {"classification": "expired", "startTime": "2025-01-01T00:00:00Z"}
+    project = {"machineImages": [{"name": "a", "versions": [{"version": "1.0", "lifecycle": [expired]}]}]}
+    (version,) = render(parent, project)["machineImages"][0]["versions"]
+    assert version == {
+        "version": "1.0",
+        "cri": ["x"],
+        "architectures": ["arm64"],
+        "lifecycle": [{"classification": "supported"}, expired],
+    }
+
+
+def test_a_flavor_without_architecture_has_all_that_are_defined() -> None:
+    """An image would seem to run on nothing where its flavors differ in something else."""
+    definitions = {"architecture": ["amd64", "arm64"], "gpu": ["yes"]}
+    assert architectures_of({"capabilityFlavors": [{"gpu": ["yes"]}]}, definitions) == ["amd64", "arm64"]
+    assert architectures_of({"capabilityFlavors": [{"architecture": ["arm64"]}]}, definitions) == ["arm64"]
+    assert architectures_of({}, {}) == ["amd64"]
+
+
+def test_capabilities_come_and_go_with_their_definitions() -> None:
+    """A profile that begins, or ceases, to define capabilities would contradict itself."""
+    plain = {
+        "machineImages": [
+            {"name": "a", "versions": [{"version": "1.0", "architectures": ["arm64"]}, {"version": "2.0"}]}
+        ],
+        "machineTypes": [{"name": "t", "architecture": "arm64"}, {"name": "u"}],
+    }
+    defined = {**plain, "machineCapabilities": [{"name": "architecture", "values": ["amd64", "arm64"]}]}
+    told = synchronise(defined, plain)
+    flavors = [version["capabilityFlavors"] for version in told["machineImages"][0]["versions"]]
+    assert flavors == [[{"architecture": ["arm64"]}], [{"architecture": ["amd64"]}]]
+    assert [item["capabilities"]["architecture"] for item in told["machineTypes"]] == [["arm64"], ["amd64"]]
+    undefined = {key: value for key, value in told.items() if key != "machineCapabilities"}
+    bare = synchronise(undefined, told)
+    assert [version["architectures"] for version in bare["machineImages"][0]["versions"]] == [["arm64"], ["amd64"]]
+    assert not any("capabilityFlavors" in version for version in bare["machineImages"][0]["versions"])
+    assert bare["machineTypes"] == [{"name": "t", "architecture": "arm64"}, {"name": "u", "architecture": "amd64"}]
+
+
+def test_an_override_stays_one_in_the_other_form() -> None:
+    """Bringing an override to its parent's form would make a version of its own of it."""
+    override = {"machineImages": [{"name": "a", "versions": [{"version": "1.0", "expirationDate": "x"}]}]}
+    assert in_form_of(override, {"architecture": ["amd64", "arm64"]}) == override
+    assert in_form_of(override, {}) == override
+
+
+def test_one_architecture_needs_no_telling_apart() -> None:
+    """Every machine of a profile with one architecture would have to name it."""
+    single = {
+        "machineCapabilities": [{"name": "architecture", "values": ["arm64"]}],
+        "machineImages": [{"name": "a", "versions": [{"version": "1.0"}]}],
+        "machineTypes": [{"name": "t"}],
+    }
+    told = synchronise(single)
+    assert told["machineTypes"] == [{"name": "t", "architecture": "arm64"}]
+    assert told["machineImages"][0]["versions"] == [{"version": "1.0", "architectures": ["arm64"]}]

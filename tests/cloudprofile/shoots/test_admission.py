@@ -1,0 +1,393 @@
+"""Defaults and refusals for Shoots that Gardener's own cases do not show."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restow.cloudprofile.shoots.admission import complete_shoot, shoot_findings
+from restow.cloudprofile.shoots.defaulting import default_kubernetes_version
+from restow.cloudprofile.shoots.profile import ShootProfiles
+from restow.cloudprofile.shoots.versions import kubernetes_findings, skew_findings
+from restow.cloudprofile.versions.lifecycle import Classification, classification_at
+
+NOW = datetime(2025, 1, 15, 12, tzinfo=UTC)
+PAST, FUTURE = "2025-01-14T12:00:00Z", "2025-01-16T12:00:00Z"
+SCHEDULED = [{"classification": "supported", "startTime": FUTURE}]
+
+
+def image_version(text: str, **fields: Any) -> dict[str, Any]:
+    """Return an image version for amd64 and containerd."""
+    return {"version": text, "architectures": ["amd64"], "cri": [{"name": "containerd"}], **fields}
+
+
+def offer(*images: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a profile's spec."""
+    kubernetes = [
+        {"version": "1.31.2"},
+        {"version": "1.30.4"},
+        {"version": "1.30.3", "classification": "deprecated", "expirationDate": PAST},
+        {"version": "1.32.0", "classification": "preview"},
+        {"version": "1.33.0", "lifecycle": SCHEDULED},
+    ]
+    listed = [{"name": "img", "versions": list(images or (image_version("1.0.0"), image_version("1.1.0")))}]
+    return {
+        "kubernetes": {"versions": kubernetes},
+        "machineImages": listed,
+        "machineTypes": [{"name": "m1", "architecture": "amd64"}],
+    } | more
+
+
+def profiles(spec: dict[str, Any]) -> ShootProfiles:
+    """Return the one profile ``p``."""
+    return ShootProfiles.of([{"metadata": {"name": "p"}, "spec": spec}])
+
+
+def worker(name: str = "w", image: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    """Return a worker pool."""
+    machine = {"type": "m1", "architecture": "amd64"} | ({"image": image} if image else {})
+    return {"name": name, "machine": machine, "minimum": 1, "maximum": 2, **fields}
+
+
+def shoot(version: str = "1.31.2", *workers: dict[str, Any]) -> dict[str, Any]:
+    """Return a Shoot of the profile ``p``."""
+    spec = {"cloudProfile": {"kind": "CloudProfile", "name": "p"}, "kubernetes": {"version": version}}
+    return {"metadata": {"name": "s", "namespace": "ns"}, "spec": spec | {"provider": {"workers": list(workers)}}}
+
+
+def on(version: str, name: str = "img") -> dict[str, Any]:
+    """Return a machine image as a Shoot names it."""
+    return {"name": name, "version": version}
+
+
+def refusals(new: dict[str, Any], old: dict[str, Any] | None, spec: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return type and field of each finding."""
+    return [(finding.type.value, finding.field) for finding in shoot_findings(new, old, profiles(spec), NOW)]
+
+
+def test_a_good_shoot_is_admitted() -> None:
+    """A rule that refused everything would pass all tests of refusals."""
+    assert refusals(shoot("1.31.2", worker(image=on("1.0.0"))), None, offer()) == []
+
+
+def test_an_update_without_a_change_is_always_admitted() -> None:
+    """Design 7: a storage migration rewrites objects that today's rules would refuse."""
+    broken = shoot("1.30.3", worker(image=on("0.9.0", "gone"), kubernetes={"version": "1.2.3"}, minimum=99))
+    broken["spec"]["cloudProfile"]["name"] = "gone"
+    assert refusals(broken, copy.deepcopy(broken), offer(limits={"maxNodesTotal": 1})) == []
+    done = complete_shoot(broken, copy.deepcopy(broken), profiles(offer()), NOW)
+    assert done.shoot == broken and done.findings == ()
+
+
+def test_an_update_without_a_change_is_not_filled_in() -> None:
+    """A storage migration that gave objects new defaults would change the specs of a whole fleet."""
+    bare = shoot("1.31.2", {"name": "w", "machine": {"type": "m1"}})
+    assert complete_shoot(bare, copy.deepcopy(bare), profiles(offer()), NOW).shoot == bare
+
+
+def test_a_shoot_in_deletion_is_admitted() -> None:
+    """A finalizer that could not be removed would keep a Shoot for ever."""
+    deleting = shoot("9.9.9")
+    deleting["metadata"]["deletionTimestamp"] = PAST
+    assert refusals(deleting, shoot(), offer()) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "old", "refused"),
+    [
+        pytest.param("1.30.3", None, True, id="new on an expired version"),
+        pytest.param("1.33.0", None, True, id="new on an unavailable version"),
+        pytest.param("1.32.0", None, False, id="new on a preview"),
+        pytest.param("1.30.9", None, True, id="new on an unlisted version"),
+        pytest.param("1.30.3", "1.29.8", False, id="update to an expired version"),
+        pytest.param("1.33.0", "1.32.0", True, id="update to an unavailable version"),
+        pytest.param("1.30.3", "1.30.3", False, id="kept although expired"),
+    ],
+)
+def test_kubernetes_versions(version: str, old: str | None, refused: bool) -> None:
+    """New Shoots need an active version; forced updates lead over expired ones; unavailable ones do not exist yet."""
+    before = shoot(old) if old else None
+    if before is not None:
+        before["spec"]["purpose"] = "other"
+    found = refusals(shoot(version), before, offer())
+    assert found == ([("NotSupported", "spec.kubernetes.version")] if refused else [])
+
+
+@pytest.mark.parametrize(
+    ("version", "old", "fields", "refused"),
+    [
+        pytest.param("1.1.0", None, {"expirationDate": PAST}, "is expired", id="new on an expired version"),
+        pytest.param("1.1.0", "1.0.0", {"expirationDate": PAST}, "", id="update to a higher expired version"),
+        pytest.param("1.1.0", "1.2.0", {"expirationDate": PAST}, "is expired", id="update to a lower expired version"),
+        pytest.param(
+            "1.1.0", None, {"lifecycle": SCHEDULED}, "is not available yet", id="new on an unavailable version"
+        ),
+        pytest.param(
+            "1.1.0", "1.0.0", {"lifecycle": SCHEDULED}, "is not available yet", id="update to an unavailable one"
+        ),
+        pytest.param("1.1.0", None, {"classification": "preview"}, "", id="new on a preview"),
+        pytest.param("1.1.0", "1.1.0", {"expirationDate": PAST}, "", id="kept although expired"),
+    ],
+)
+def test_image_versions(version: str, old: str | None, fields: dict[str, Any], refused: str) -> None:
+    """The refusal has to say why the version is none for this pool, and which ones are."""
+    spec = offer(image_version("1.0.0"), image_version("1.1.0", **fields))
+    before = shoot("1.31.2", worker(image=on(old), minimum=3)) if old else None
+    found = shoot_findings(shoot("1.31.2", worker(image=on(version))), before, profiles(spec), NOW)
+    if not refused:
+        assert found == ()
+        return
+    assert [(finding.type.value, finding.field) for finding in found] == [
+        ("Invalid", "spec.provider.workers[0].machine.image")
+    ]
+    assert f"'img:1.1.0' {refused}, supported machine image versions are: [img:1.0.0]" in found[0].detail
+
+
+def test_a_new_pool_may_have_the_version_of_its_control_plane() -> None:
+    """A Shoot whose version has expired must still be able to grow until it is updated."""
+    old = shoot("1.30.3", worker(image=on("1.0.0")))
+    pool = worker("new", image=on("1.0.0"), kubernetes={"version": "1.30.3"})
+    assert refusals(shoot("1.30.3", worker(image=on("1.0.0")), pool), old, offer()) == []
+
+
+def test_kubelet_constraint_is_asked_when_it_matters() -> None:
+    """A constraint that was added later must not refuse the change of something else."""
+    spec = offer(image_version("1.0.0", kubeletVersionConstraint="< 1.31"))
+    old, new = shoot("1.31.2", worker(image=on("1.0.0"))), shoot("1.31.2", worker(image=on("1.0.0"), maximum=9))
+    assert refusals(new, old, spec) == []
+    assert refusals(new, None, spec) == [("Invalid", "spec.provider.workers[0].machine.image")]
+    assert refusals(new, shoot("1.30.4", worker(image=on("1.0.0"))), spec) == [
+        ("Invalid", "spec.provider.workers[0].machine.image")
+    ]
+
+
+def test_in_place_pools() -> None:
+    """Machines that cannot be updated in place must not be asked to be."""
+    spec = offer(
+        image_version("1.0.0", inPlaceUpdates={"supported": True}),
+        image_version("1.1.0", inPlaceUpdates={"supported": True, "minVersionForUpdate": "1.0.0"}),
+        image_version("1.2.0", inPlaceUpdates={"supported": True, "minVersionForUpdate": "1.1.0"}),
+        image_version("1.3.0"),
+    )
+
+    def pool(version: str) -> dict[str, Any]:
+        return worker(image=on(version), updateStrategy="AutoInPlaceUpdate")
+
+    field = ("Invalid", "spec.provider.workers[0].machine.image")
+    old = shoot("1.31.2", pool("1.0.0"))
+    assert refusals(shoot("1.31.2", pool("1.1.0")), old, spec) == []
+    assert refusals(shoot("1.31.2", pool("1.2.0")), old, spec) == [field]
+    assert refusals(shoot("1.31.2", pool("1.2.0")), None, spec) == []
+    assert refusals(shoot("1.31.2", pool("1.3.0")), None, spec) == [field]
+
+
+def test_container_runtimes() -> None:
+    """A runtime that the image lacks would leave the pool's pods without one."""
+    cri = [{"name": "containerd", "containerRuntimes": [{"type": "gvisor"}]}]
+    wanted = {"name": "containerd", "containerRuntimes": [{"type": "gvisor"}, {"type": "kata"}]}
+    spec = offer(image_version("1.0.0", cri=cri))
+    new = shoot("1.31.2", worker(image=on("1.0.0"), cri=wanted))
+    assert refusals(new, None, spec) == [("Invalid", "spec.provider.workers[0].cri.containerRuntimes[1].type")]
+
+
+def test_container_runtimes_are_asked_when_they_change() -> None:
+    """A runtime that is added to a pool needs an image that has it, though the image stays."""
+    bare, wanted = worker(image=on("1.0.0")), {"name": "containerd", "containerRuntimes": [{"type": "kata"}]}
+    field = ("Invalid", "spec.provider.workers[0].cri.containerRuntimes[0].type")
+    assert refusals(shoot("1.31.2", {**bare, "cri": wanted}), shoot("1.31.2", bare), offer()) == [field]
+    had = shoot("1.31.2", {**bare, "cri": wanted})
+    assert refusals(shoot("1.31.2", {**bare, "cri": wanted, "maximum": 9}), had, offer()) == []
+
+
+def test_suffixes_do_not_count_for_updates_in_place() -> None:
+    """Gardener compares without them: `1.0.0-build` has reached the minimum `1.0.0`, though semver puts it below."""
+    spec = offer(
+        image_version("1.0.0-build", inPlaceUpdates={"supported": True}),
+        image_version("1.1.0", inPlaceUpdates={"supported": True, "minVersionForUpdate": "1.0.0"}),
+    )
+    old, new = (
+        shoot("1.31.2", worker(image=on(version), updateStrategy="ManualInPlaceUpdate"))
+        for version in ("1.0.0-build", "1.1.0")
+    )
+    assert refusals(new, old, spec) == []
+
+
+def test_limits_count_minimum_sizes() -> None:
+    """The limit bounds what a Shoot is sure to use; what it may grow to is bounded elsewhere."""
+    pools = (worker("a", image=on("1.0.0"), minimum=2, maximum=50), worker("b", image=on("1.0.0"), minimum=2))
+    assert refusals(shoot("1.31.2", *pools), None, offer(limits={"maxNodesTotal": 4})) == []
+    assert refusals(shoot("1.31.2", *pools), None, offer(limits={"maxNodesTotal": 3})) == [
+        ("Forbidden", "spec.provider.workers")
+    ]
+
+
+def test_a_missing_profile_is_named() -> None:
+    """A Shoot without an existing profile can be looked at no further, and its owner has to know which."""
+    new = shoot()
+    new["spec"]["cloudProfile"] = {"kind": "NamespacedCloudProfile", "name": "gone"}
+    (found,) = shoot_findings(new, None, profiles(offer()), NOW)
+    assert str(found) == 'spec.cloudProfile: Invalid value: NamespacedCloudProfile "ns/gone" not found'
+
+
+def test_skew_of_a_whole_shoot() -> None:
+    """Each pool is held against the control plane that it will have, and against what it was."""
+    old = shoot("1.30.4", worker("a", kubernetes={"version": "1.30.4"}), worker("b"))
+    new = shoot(
+        "1.32.0",
+        worker("a", kubernetes={"version": "1.29.1"}),
+        worker("b", updateStrategy="AutoInPlaceUpdate"),
+        worker("c", kubernetes={"version": "1.33.0"}),
+        worker("d", kubernetes={"version": "1.28.0"}),
+    )
+    assert [(finding.field, finding.detail.split(":")[0]) for finding in skew_findings(new, old)] == [
+        ("spec.kubernetes.version", "kubernetes version upgrade cannot skip a minor version"),
+        ("spec.provider.workers[0].kubernetes.version", "kubernetes version downgrade is not supported"),
+        ("spec.provider.workers[1].kubernetes.version", "kubernetes version upgrade cannot skip a minor version"),
+        (
+            "spec.provider.workers[2].kubernetes.version",
+            "worker group kubernetes version must not be higher than control plane version",
+        ),
+        (
+            "spec.provider.workers[3].kubernetes.version",
+            "worker group kubernetes version must be at most three minor versions behind control plane version",
+        ),
+    ]
+
+
+def test_a_shoot_needs_a_kubernetes_version() -> None:
+    """An empty version must be a refusal, not a crash."""
+    assert [finding.type.value for finding in skew_findings(shoot(""), shoot())] == ["Required"]
+    assert [finding.type.value for finding in skew_findings(shoot("1.31"), shoot())] == ["Invalid"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [
+        ("", "1.31.2"),
+        ("1", "1.31.2"),
+        ("1.30", "1.30.4"),
+        ("1.30.3", "1.30.3"),
+        ("1.33.0-alpha.1", "1.33.0-alpha.1"),
+    ],
+)
+def test_default_kubernetes_version(asked: str, chosen: str) -> None:
+    """Only what is left open is chosen, and only from supported versions."""
+    versions = offer()["kubernetes"]["versions"]
+    assert default_kubernetes_version(versions, asked, "spec.kubernetes.version", NOW) == chosen
+
+
+def completed(image: dict[str, Any] | None, *versions: dict[str, Any], old: dict[str, Any] | None = None) -> Any:
+    """Return the image that a pool gets, or the first finding."""
+    new = shoot("1.31.2", worker(image=image, minimum=7))
+    before = shoot("1.31.2", worker(image=old)) if old else None
+    done = complete_shoot(new, before, profiles(offer(*versions)), NOW)
+    if done.findings:
+        return str(done.findings[0])
+    return done.shoot["spec"]["provider"]["workers"][0]["machine"]["image"]
+
+
+def test_default_image_prefers_what_may_be_used() -> None:
+    """Unlike Gardener, which takes the highest version even if it is expired and then refuses the Shoot."""
+    versions = (
+        image_version("1.0.0"),
+        image_version("1.1.0", classification="deprecated"),
+        image_version("1.2.0", expirationDate=PAST),
+        image_version("1.3.0", lifecycle=SCHEDULED),
+        image_version("1.4.0", classification="preview"),
+    )
+    assert completed(None, *versions) == on("1.0.0")
+    assert completed({"name": "img", "version": "1"}, *versions) == on("1.0.0")
+    assert completed({"name": "img", "version": "1.1"}, *versions) == on("1.1.0")
+    assert completed({"name": "img", "version": "1.2"}, *versions) == on("1.2.0")  # validation then says why not
+    assert "failed to determine latest machine image" in completed({"name": "img", "version": "1.3"}, *versions)
+
+
+def test_an_existing_pool_keeps_its_image() -> None:
+    """Only maintenance moves a pool; a manifest that leaves the version out must not."""
+    versions = (image_version("1.0.0"), image_version("1.1.0"))
+    assert completed(None, *versions, old=on("1.0.0")) == on("1.0.0")
+    assert completed({"name": "img"}, *versions, old=on("1.0.0")) == on("1.0.0")
+    assert completed({"providerConfig": {"a": 1}}, *versions, old=on("1.0.0")) == {
+        **on("1.0.0"),
+        "providerConfig": {"a": 1},
+    }
+    assert completed({"name": "img", "version": "1.1"}, *versions, old=on("1.0.0")) == on("1.1.0")
+
+
+def test_in_place_pools_get_an_image_that_supports_it() -> None:
+    """A pool that is defaulted to an image it may not have would be refused for what it never asked."""
+    spec = offer(image_version("1.0.0", inPlaceUpdates={"supported": True}), image_version("1.1.0"))
+    new = shoot("1.31.2", worker(updateStrategy="ManualInPlaceUpdate"))
+    done = complete_shoot(new, None, profiles(spec), NOW)
+    assert done.shoot["spec"]["provider"]["workers"][0]["machine"]["image"] == on("1.0.0")
+
+
+def test_a_shoot_in_deletion_gets_no_image() -> None:
+    """Its machines are going away; a profile without images must not keep it."""
+    deleting = shoot("1.31.2", worker())
+    deleting["metadata"]["deletionTimestamp"] = PAST
+    done = complete_shoot(deleting, shoot("1.31.2"), profiles(offer(machineImages=[])), NOW)
+    assert done.findings == () and done.shoot["spec"] == deleting["spec"]
+
+
+def test_the_hub_version_gets_no_deprecated_field() -> None:
+    """A field that v1beta2 does not have would be pruned, or refused by strict clients."""
+    new = shoot("1.31.2")
+    del new["spec"]["cloudProfile"]["kind"]
+    done = complete_shoot(new, None, profiles(offer()), NOW)
+    assert done.shoot["spec"]["cloudProfile"] == {"kind": "CloudProfile", "name": "p"}
+    assert "cloudProfileName" not in done.shoot["spec"]
+
+
+def test_contradicting_fields_are_not_filled_in() -> None:
+    """Which of two profiles a request means, nobody can know."""
+    new = shoot()
+    new["spec"]["cloudProfileName"] = "q"
+    done = complete_shoot(new, None, profiles(offer()), NOW)
+    assert [finding.field for finding in done.findings] == ["spec.cloudProfileName"]
+    assert done.shoot == new
+
+
+stages = st.lists(
+    st.builds(
+        dict,
+        classification=st.sampled_from(["preview", "supported", "deprecated", "expired"]),
+        startTime=st.sampled_from([PAST, FUTURE]),
+    ),
+    max_size=3,
+)
+listings = st.dictionaries(st.builds("1.{}.{}".format, st.integers(28, 31), st.integers(0, 3)), stages, max_size=8)
+
+
+@given(listings, st.sampled_from(["", "1", "1.29", "1.30"]))
+def test_what_is_chosen_is_admitted(listing: dict[str, Any], asked: str) -> None:
+    """A default that validation then refuses leaves an owner with an error about what they never wrote."""
+    listed = [{"version": version, "lifecycle": lifecycle} for version, lifecycle in listing.items()]
+    chosen = default_kubernetes_version(listed, asked, "spec.kubernetes.version", NOW)
+    if isinstance(chosen, str):
+        assert chosen.startswith(asked)
+        assert kubernetes_findings(listed, chosen, "", NOW, path="spec.kubernetes.version", is_new=True) == ()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), stages), max_size=6), st.booleans())
+def test_images_that_are_chosen_are_admitted(listed: list[Any], in_place: bool) -> None:
+    """The same of machine images, unless all is expired but for previews, which are never chosen for anybody."""
+    versions = {f"{major}.{minor}.0": lifecycle for major, minor, lifecycle in listed}
+    spec = offer(
+        *(
+            image_version(text, lifecycle=lifecycle, inPlaceUpdates={"supported": True})
+            for text, lifecycle in versions.items()
+        )
+    )
+    pool = worker(updateStrategy="AutoInPlaceUpdate") if in_place else worker()
+    done = complete_shoot(shoot("1.31.2", pool), None, profiles(spec), NOW)
+    found = shoot_findings(done.shoot, None, profiles(spec), NOW)
+    if not done.findings and found:
+        classes = {classification_at({"lifecycle": lifecycle}, NOW) for lifecycle in versions.values()}
+        assert not classes & {Classification.SUPPORTED, Classification.DEPRECATED}
+        assert "is expired, supported machine image versions are: [" in found[0].detail

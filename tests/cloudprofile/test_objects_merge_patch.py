@@ -1,0 +1,30 @@
+"""Merge patches: what is sent turns what is there into what is meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restow.cloudprofile.objects import merge_patch
+from tests.cloudprofile.memory import _merged
+
+values = st.recursive(
+    st.integers(0, 3) | st.text("ab", max_size=1),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.sampled_from("xyz"), values, max_size=3)
+
+
+@given(before=objects, after=objects)
+def test_a_patch_leads_to_what_was_meant(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """A field that a patch forgets to remove, or to set, would stay wrong in a status for ever."""
+    assert _merged(before, merge_patch(before, after)) == after
+
+
+@given(value=objects)
+def test_what_is_equal_needs_no_patch(value: dict[str, Any]) -> None:
+    """An empty patch is how a controller knows that there is nothing to write."""
+    assert merge_patch(value, value) == {}

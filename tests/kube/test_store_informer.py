@@ -1,0 +1,142 @@
+"""The informer as a cluster: what a controller sees of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from restow.cloudprofile.controllers import index
+from restow.cloudprofile.objects import CLOUD_PROFILES
+from restow.kube.cluster import PatchType
+from restow.kube.errors import Gone
+from restow.kube.resources import Resource
+from restow.kube.store import Informer, Store
+from tests.cloudprofile.memory import Memory
+
+OPEN = {"resourceVersion": "1", "timeoutSeconds": "300"}
+
+
+class Fed(Memory):
+    """A server whose watch says what the test feeds it."""
+
+    def __init__(self, **held: list[dict[str, Any]]) -> None:
+        super().__init__(**held)
+        self.fed: asyncio.Queue[bytes] = asyncio.Queue()
+
+    @asynccontextmanager
+    async def _fed(self) -> AsyncIterator[AsyncIterator[bytes]]:
+        async def lines() -> AsyncIterator[bytes]:
+            while True:
+                yield await self.fed.get()
+
+        yield lines()
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        params: Mapping[str, str],
+        metadata_only: bool = False,
+    ) -> Any:
+        del namespace, params, metadata_only
+        self._ask("watch", resource)
+        return self._fed()
+
+    def feed(self, what: str, made: dict[str, Any]) -> None:
+        self.fed.put_nowait(json.dumps({"type": what, "object": made}).encode())
+
+
+def profile(version: int, **spec: Any) -> dict[str, Any]:
+    """Return a CloudProfile at a resourceVersion."""
+    return {"metadata": {"name": "a", "uid": "u", "resourceVersion": str(version)}, "spec": spec}
+
+
+@asynccontextmanager
+async def running_informer(server: Fed) -> AsyncIterator[Informer]:
+    """A informer of CloudProfiles that follows the server."""
+    informer = Informer(server, {CLOUD_PROFILES: Store(index.transform_profile)})
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        task = group.create_task(informer.run())
+        await informer.wait_for_sync()
+        yield informer
+        task.cancel()
+
+
+async def next_line(lines: AsyncIterator[bytes]) -> tuple[str, dict[str, Any]]:
+    """Return the next event."""
+    event = json.loads(await anext(lines))
+    return event["type"], event["object"]
+
+
+async def test_a_list_and_what_follows_it_come_without_a_request() -> None:
+    """Each controller would list and watch for itself, and an event between its two requests would be lost."""
+    server = Fed(cloudprofiles=[profile(1, x=1)])
+    async with running_informer(server) as informer:
+        listed = (await informer.list_page(CLOUD_PROFILES, metadata_only=True)).json()
+        assert [set(each) for each in listed["items"]] == [{"metadata"}]
+        server.feed("MODIFIED", profile(2, x=2))
+        server.feed("DELETED", profile(3, x=2))
+        async with informer.watch(CLOUD_PROFILES, params=OPEN) as lines:
+            assert await next_line(lines) == ("MODIFIED", profile(2, x=2))
+            assert await next_line(lines) == ("DELETED", profile(3, x=2))
+    assert server.asked == ["list cloudprofiles", "watch cloudprofiles"]
+
+
+async def test_a_write_through_the_mirror_is_known_at_once() -> None:
+    """A reconciler would read the object from before its own write; a dry run changes nothing."""
+    server = Fed(cloudprofiles=[profile(1, x=1)])
+    async with running_informer(server) as informer:
+        change = json.dumps({"metadata": {"resourceVersion": "5"}, "spec": {"x": 2}}).encode()
+        merge = PatchType.MERGE
+        await informer.patch(CLOUD_PROFILES, "a", change, patch_type=merge, params={"dryRun": "All"})
+        assert (await informer.list_page(CLOUD_PROFILES)).json()["items"] == [profile(1, x=1)]
+        await informer.patch(CLOUD_PROFILES, "a", change, patch_type=merge)
+        assert (await informer.list_page(CLOUD_PROFILES)).json()["items"] == [profile(5, x=2)]
+        async with informer.watch(CLOUD_PROFILES, params=OPEN) as lines:
+            assert await next_line(lines) == ("MODIFIED", profile(5, x=2))
+
+
+async def test_a_reader_that_is_too_far_behind_lists_again() -> None:
+    """It would wait for changes that nobody remembers."""
+    async with running_informer(Fed(cloudprofiles=[profile(1)])) as informer:
+        with pytest.raises(Gone):
+            async with informer.watch(CLOUD_PROFILES, params=OPEN | {"resourceVersion": "0"}) as lines:
+                await anext(lines)
+
+
+async def test_a_watch_ends_in_time() -> None:
+    """The one who watches would take the informer for a dead connection."""
+    now = OPEN | {"timeoutSeconds": "0"}
+    async with (
+        running_informer(Fed(cloudprofiles=[profile(1)])) as informer,
+        informer.watch(CLOUD_PROFILES, params=now) as lines,
+    ):
+        assert [line async for line in lines] == []
+
+
+async def test_selections_are_the_servers() -> None:
+    """A selector that the informer passed over would select everything."""
+    server = Fed(cloudprofiles=[profile(1)])
+    async with running_informer(server) as informer:
+        reply = await informer.list_page(CLOUD_PROFILES, params={"fieldSelector": "metadata.name=b"})
+        assert reply.json()["items"] == []
+    assert server.asked.count("list cloudprofiles") == 2
+
+
+async def test_a_selected_watch_is_the_servers() -> None:
+    """One who asked for some objects would be told of all."""
+    server = Fed(cloudprofiles=[profile(1)])
+    async with running_informer(server) as informer:
+        server.feed("MODIFIED", profile(2, x=2))
+        while (await informer.list_page(CLOUD_PROFILES)).json()["items"] != [profile(2, x=2)]:
+            await asyncio.sleep(0)
+        async with informer.watch(CLOUD_PROFILES, params=OPEN | {"labelSelector": "a=b"}) as lines:
+            server.feed("BOOKMARK", profile(9))
+            server.feed("BOOKMARK", profile(9))
+            assert (await next_line(lines))[0] == "BOOKMARK"

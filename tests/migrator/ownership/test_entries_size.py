@@ -1,0 +1,41 @@
+"""A list of owners that is not to grow: what it gives for that, and what it never gives."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from restow.migrator.ownership.entries import ManagedFieldsEntry, fitted, growth, same_ownership, without_times
+from tests.migrator.builders import entry
+from tests.migrator.strategies import entry_lists
+
+
+@given(entry_lists(), entry_lists(), st.integers(-40, 40))
+def test_no_owner_is_given_for_room(
+    before: list[ManagedFieldsEntry], after: list[ManagedFieldsEntry], room: int
+) -> None:
+    """An owner left out to make a list fit would be the very loss that it is to prevent."""
+    assert same_ownership(after, fitted(before, after, room))
+
+
+@given(entry_lists(), entry_lists(), st.integers(-40, 40))
+def test_it_fits_wherever_leaving_out_times_makes_it_fit(
+    before: list[ManagedFieldsEntry], after: list[ManagedFieldsEntry], room: int
+) -> None:
+    """A list that is still too long although it need not be is stored as none."""
+    found = fitted(before, after, room)
+    assert growth(before, found) <= room or growth(before, without_times(after)) > room
+
+
+@given(entry_lists())
+def test_a_list_that_does_not_grow_stays_as_it_is(entries: list[ManagedFieldsEntry]) -> None:
+    """When a manager wrote last is worth knowing; nobody is to lose it without need."""
+    assert fitted(entries, entries) == tuple(entries)
+
+
+def test_the_oldest_times_go_first() -> None:
+    """The newest write is the one that somebody looks for."""
+    old, new = entry("alice", "v1", time="2020-01-01T00:00:00Z"), entry("bob", "v1", time="2024-01-01T00:00:00Z")
+    after = [msgspec.structs.replace(one, api_version="example.com/v1beta1") for one in (new, old)]
+    assert [one.time for one in fitted([new, old], after)] == [new.time, ""]
