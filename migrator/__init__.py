@@ -42,7 +42,8 @@ from restow.migrator.operate.targets import Targets, in_group, labelled
 from restow.migrator.planning.plan import Cost, MigrationPlan
 from restow.migrator.planning.planner import plan
 from restow.migrator.planning.ready import Readiness, ready
-from restow.migrator.run.run import Migration
+from restow.migrator.planning.status import CrdState, CrdStatus, CrdsToMigrate, crds_to_migrate, status
+from restow.migrator.run.run import Migration, migrate, prune
 
 __all__ = [
     "PATIENCE_S",
@@ -54,6 +55,9 @@ __all__ = [
     "Converters",
     "Cost",
     "CrdReport",
+    "CrdState",
+    "CrdStatus",
+    "CrdsToMigrate",
     "Engine",
     "Events",
     "Hook",
@@ -84,15 +88,19 @@ __all__ = [
     "ShardReport",
     "Targets",
     "Unconverted",
+    "crds_to_migrate",
     "in_group",
     "labelled",
     "list_crds",
     "log_details",
+    "migrate",
     "own_webhook",
     "plan",
+    "prune",
     "read_crd",
     "ready",
     "refusal",
+    "status",
     "url_problem",
     "what_is_proved",
 ]

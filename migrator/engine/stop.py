@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, nullcontext
 
 from restow.migrator.model.report import Waits
 
@@ -58,6 +58,22 @@ class RunStop:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for each in waits:
                 each.cancel()
+
+    @asynccontextmanager
+    async def limit(self, grace_s: float) -> AsyncIterator[None]:
+        """Cut a block off when the flag has been raised for this many seconds.
+
+        Raises:
+            TimeoutError: the block was cut off.
+        """
+        async with asyncio.timeout(None) as limit, asyncio.TaskGroup() as group:
+            guard = group.create_task(self._reschedule(limit, grace_s))
+            yield
+            guard.cancel()
+
+    async def _reschedule(self, limit: asyncio.Timeout, grace_s: float) -> None:
+        await self.wait()
+        limit.reschedule(asyncio.get_running_loop().time() + grace_s)
 
     async def sleep(self, seconds: float, what: str = "") -> None:
         """Sleep, or return at once when the flag is raised.

@@ -14,20 +14,7 @@ from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.progress import Progress
 from restow.cli.session import Session, run
-from restow.crds import Crd
-from restow.kube.retry import RetryingCluster
-from restow.migrator import (
-    CrdReport,
-    Engine,
-    Migration,
-    MigrationReport,
-    MigrationResult,
-    Options,
-    list_crds,
-    refusal,
-    what_is_proved,
-)
-from restow.migrator.engine.stop import RunStop
+from restow.migrator import CrdReport, Engine, MigrationReport, MigrationResult, Options, crds_to_migrate, migrate
 
 EXITS = {
     MigrationResult.SUCCEEDED: Exit.DONE,
@@ -99,44 +86,27 @@ def command(**flags: Any) -> None:
         shard=options.shard(flags, os.environ),
     )
 
-    async def migrate(session: Session) -> Exit:
+    async def migrate_all(session: Session) -> Exit:
         wanted, doubtful = (names, frozenset[str]()) if names is not None else await _all_with_work(session, chosen)
         async with Progress(len(wanted)) as progress:
-            migration = Migration(session.cluster, chosen, observer=progress, stop=session.stop, converters=converters)
-            report = await migration.run(wanted)
+            report = await migrate(
+                session.cluster, wanted, chosen, observer=progress, stop=session.stop, converters=converters
+            )
         left_out = frozenset(crd.name for crd in report.crds if crd.refused and crd.name in doubtful)
         show(report, form, left_out)
         if file is not None:
             _write(report, file)
         return _exit(report, left_out)
 
-    run(migrate, kubeconfig=kubeconfig, context=context, drains=True)
+    run(migrate_all, kubeconfig=kubeconfig, context=context, drains=True)
 
 
 async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the CRDs of the cluster to migrate, and those of them that will probably be refused.
-
-    A CRD that cannot be migrated as it is, and has no work due, is left out with a sentence. One that has work due
-    stays: the report must name it, and the engine may know a way.
-    """
-    wanted, doubtful = [], set()
-    cluster = RetryingCluster(session.cluster, RunStop(session.stop), patience_s=options.patience_s)
-    for crd in await list_crds(cluster):
-        if why := refusal(crd, options.namespace):
-            if not _work_due(crd, options):
-                say(f"left out: {why}", style="yellow")
-                continue
-            doubtful.add(crd.name)
-        wanted.append(crd.name)
-    return tuple(wanted), frozenset(doubtful)
-
-
-def _work_due(crd: Crd, options: Options) -> bool:
-    """Whether a CRD that cannot be migrated as it is has objects to migrate, as far as the CRD alone shows."""
-    if crd.terminating or (options.namespace is not None and not crd.namespaced):
-        return False
-    unpruned = crd.stored_versions != (crd.storage.name,)
-    return crd.storage_migrating or unpruned or bool(what_is_proved(crd).doubt)
+    """Return the CRDs of the cluster to migrate, and those of them that will probably be refused; say what is left."""
+    found = await crds_to_migrate(session.cluster, options, stop=session.stop)
+    for why in found.left_out:
+        say(f"left out: {why}", style="yellow")
+    return found.names, found.doubtful
 
 
 def _exit(report: MigrationReport, left_out: frozenset[str]) -> Exit:

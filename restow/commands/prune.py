@@ -9,7 +9,7 @@ from restow.cli.exits import Exit
 from restow.cli.progress import Progress
 from restow.cli.session import Session, run
 from restow.commands.migrate import EXITS, show
-from restow.migrator import Migration, Phase
+from restow.migrator import prune
 
 
 @click.command("prune")
@@ -40,14 +40,12 @@ def command(
     \b
     restow prune widgets.example.com
     """
-    chosen = options.checked(
-        skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=settle, patience_s=patience, api_servers=api_servers
-    )
+    chosen = options.checked(settle_s=settle, patience_s=patience, api_servers=api_servers)
 
-    async def prune(session: Session) -> Exit:
+    async def prune_all(session: Session) -> Exit:
         async with Progress() as progress:
-            report = await Migration(session.cluster, chosen, observer=progress, stop=session.stop).run(names)
+            report = await prune(session.cluster, names, chosen, observer=progress, stop=session.stop)
         show(report, output)
         return EXITS[report.result]
 
-    run(prune, kubeconfig=kubeconfig, context=context, drains=True)
+    run(prune_all, kubeconfig=kubeconfig, context=context, drains=True)

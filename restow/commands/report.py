@@ -14,10 +14,9 @@ from restow.cli import completion, options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_text, say
 from restow.cli.session import Session, run
-from restow.commands.status import state
 from restow.commands.timeline import read_policy
 from restow.crds import Crd
-from restow.migrator import list_crds, read_crd
+from restow.migrator import CrdStatus, list_crds, read_crd
 from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
 from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render
 from restow.report.cluster import look_at, profiles
@@ -114,7 +113,7 @@ def command(
             made=made,
             release=version("restow"),
             cluster=cluster.host,
-            crds=tuple([await look_at(cluster, crd, state(crd)) for crd in crds]),
+            crds=tuple([await look_at(cluster, crd, CrdStatus.of(crd).state.value) for crd in crds]),
             run=ran,
             plan=_plan(planned, at, crds),
             profiles=drawn,

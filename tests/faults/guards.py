@@ -24,7 +24,7 @@ from restow.migrator.engine.apiservers import ApiServers
 from restow.migrator.engine.wire import Meta, combined_patch, identity_apply
 from restow.migrator.model import watermark
 from restow.migrator.ownership.entries import ManagedFieldsEntry
-from restow.migrator.run import prune
+from restow.migrator.run import prune, settle
 from restow.migrator.run import run as migration
 
 Guard = Callable[[], AbstractContextManager[object]]
@@ -150,7 +150,7 @@ def list_before_settling() -> Iterator[None]:
     async def sees_nothing(_servers: ApiServers, _crd: Crd) -> str:
         return ""
 
-    at_once = patch.object(migration, "remaining_settle_time", lambda *_crd, **_times: 0.0)
+    at_once = patch.object(settle, "remaining_settle_time", lambda *_crd, **_times: 0.0)
     with at_once, patch.object(ApiServers, "behind", sees_nothing):
         yield
 

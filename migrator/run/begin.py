@@ -1,0 +1,152 @@
+"""Begin a migration: read the CRD, refuse what cannot be migrated, protect the stored versions, settle.
+
+Nothing is written to an object before all four steps have succeeded. ``begin`` runs again before each further pass,
+since the CRD changed during the one before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from restow.crds import Crd
+from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
+from restow.migrator.decide.proof import reencoding_due, what_is_proved
+from restow.migrator.decide.prune import unnamed_versions
+from restow.migrator.engine.apiservers import ApiServers
+from restow.migrator.engine.crdaccess import DELETED, ReadCrd, patch_stored_versions, read_crd
+from restow.migrator.engine.preflight import missing_permissions, refusal
+from restow.migrator.model.callbacks import MigrationRefused, Moment
+from restow.migrator.run.context import CrdRun
+from restow.migrator.run.native import beside_native
+from restow.migrator.run.settle import settle
+
+__all__ = ["begin", "begin_again"]
+
+
+_ATTEMPTS = 10
+_ASK_AGAIN_S = (0.5, 1.5)
+
+
+async def begin(run: CrdRun, servers: ApiServers, *, first: bool = True) -> ReadCrd:
+    """Read the CRD and make it safe to list and write its objects.
+
+    Args:
+        run: the migration.
+        servers: the API servers, which have to have seen the CRD as it is.
+        first: whether this is the first pass; the report then takes down what storedVersions were before.
+
+    Returns:
+        The CRD, as it was when the last API server had seen it.
+
+    Raises:
+        MigrationRefused: the CRD cannot be migrated as it is, or a right is missing.
+        NativeStuck: the cluster's own migration was waited for and does not end.
+        Lagging: an API server does not follow the CRD.
+        KubeError: the API server cannot be reached.
+    """
+    read = await read_crd(run.cluster, run.report.name)
+    _take_down(run, read.crd, first=first)  # at once: the report of a refusal names the versions, too
+    if read.crd.storage_migrating:
+        waiting = partial(run.at, Moment.NATIVE)
+        read = await beside_native(run.environment, read, run.options, run.report, waiting)
+        if first:
+            run.report.stored_before = read.crd.stored_versions  # the cluster's own migration may have pruned them
+    await _preflight(run, read.crd)
+    read = await _name_stored_versions(run, read)
+    if not reencoding_due(read.crd, run.options):
+        return read
+    return await settle(run, servers, read)
+
+
+async def begin_again(run: CrdRun, servers: ApiServers) -> ReadCrd | None:
+    """Begin another pass; None where that is impossible, for a reason that the report then has.
+
+    Raises:
+        MigrationRefused: the CRD cannot be migrated any more as it is, or a right is missing.
+        NativeStuck: the cluster's own migration was waited for and does not end.
+        Lagging: an API server does not follow the CRD.
+    """
+    report = run.report
+    try:
+        return await begin(run, servers, first=False)
+    except KubeError as error:
+        report.unfinished = f"the CRD could not be read for another pass: {error}"
+        report.unreachable = run.cluster.host if error.out_of_reach else ""
+    except MigrationRefused as refused:
+        if not isinstance(refused.__cause__, NotFound):
+            raise
+        report.unfinished = report.pruned_reason = DELETED.format(name=report.name)
+    return None
+
+
+def _take_down(run: CrdRun, crd: Crd, *, first: bool) -> None:
+    report = run.report
+    report.storage_version, report.stored_after = crd.storage.name, crd.stored_versions
+    if first:
+        report.stored_before = crd.stored_versions
+
+
+async def _preflight(run: CrdRun, crd: Crd) -> None:
+    """Refuse a CRD that cannot be migrated as it is, a converter that does not fit it, and a user without the rights.
+
+    Raises:
+        MigrationRefused: one of these; the message says which, and what to do.
+        KubeError: the rights cannot be asked for, since the API server cannot be reached.
+    """
+    if why := refusal(crd, run.options.namespace):
+        raise MigrationRefused(why)
+    run.environment.converter(crd)
+    if missing := await _missing_permissions(run, crd):
+        msg = f"permission is missing to {'; '.join(missing)}: grant it to this user and run again"
+        raise MigrationRefused(msg)
+
+
+async def _missing_permissions(run: CrdRun, crd: Crd) -> list[str]:
+    """Ask for the rights; where one is missing more than once, since a server that has just started allows none."""
+    missing = await missing_permissions(run.cluster, crd, run.options)
+    for wait in _ASK_AGAIN_S:
+        if not missing or run.stop:
+            break
+        await run.stop.sleep(wait)
+        missing = await missing_permissions(run.cluster, crd, run.options)
+    while missing and run.cluster.shaken and not run.stop:
+        await run.stop.sleep(_ASK_AGAIN_S[-1])
+        missing = await missing_permissions(run.cluster, crd, run.options)
+    return missing
+
+
+async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
+    """Have storedVersions name every version at which objects may be stored, so that none of them can be removed.
+
+    They do not after a prune by another client, or after the cluster's own migration failed. The API server refuses to
+    remove a version that they name; that holds until the objects are proved to be stored at the storage version.
+
+    Raises:
+        MigrationRefused: other clients write the CRD so often that none of the attempts succeeds.
+        KubeError: the CRD cannot be read or written.
+    """
+    options, report = run.options, run.report
+    if options.dry_run or options.partial or not options.prunes:
+        return read
+    conflicts, unanswered = 0, set[str]()
+    while conflicts < _ATTEMPTS:
+        crd = read.crd
+        if found := unanswered.intersection(crd.stored_versions):
+            report.put_back = tuple(dict.fromkeys((*report.put_back, *sorted(found))))
+        missing = unnamed_versions(crd) if what_is_proved(crd).doubt else ()
+        if not missing:
+            return read
+        try:
+            guarded = await patch_stored_versions(run.cluster, crd, (*missing, *crd.stored_versions))
+        except Conflict as conflict:
+            if isinstance(conflict, OutcomeUnknown):
+                unanswered.update(missing)
+            else:
+                conflicts += 1
+            read = await read_crd(run.cluster, report.name)
+            continue
+        report.put_back = tuple(dict.fromkeys((*report.put_back, *missing)))
+        return replace(read, crd=guarded)
+    msg = f"{report.name} is written by others all the time, so nothing was begun. Run again once that ends"
+    raise MigrationRefused(msg)

@@ -1,0 +1,108 @@
+"""Wait until every API server has seen the CRD, and notice one that lags during a pass.
+
+An API server that lags behind a flip of the storage version stores objects at the old version
+(``restow.migrator.engine.apiservers``). So a run settles before it lists (``settle``), and looks at the servers during
+and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from restow.crds import Crd, CrdError
+from restow.kube.errors import KubeError
+from restow.migrator.engine.apiservers import ApiServers
+from restow.migrator.engine.crdaccess import ReadCrd, read_crd
+from restow.migrator.model.callbacks import MigrationRefused, Moment
+from restow.migrator.model.watermark import remaining_settle_time
+from restow.migrator.run.context import CrdRun
+
+__all__ = ["LagWatch", "Lagging", "settle"]
+
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE_S = 300.0
+_POLL_S = 0.5
+_WATCH_S = 10.0
+
+
+class Lagging(Exception):
+    """An API server does not follow the CRD; the message says which, and what to do."""
+
+
+async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
+    """Wait until every API server has seen the CRD as it is, and no request is under way that began before that.
+
+    Raises:
+        Lagging: a server has not, after minutes.
+        MigrationRefused: the CRD is gone, or may not be read any more.
+        KubeError: the API server cannot be looked at.
+    """
+    clock, options, report = run.environment.clock, run.options, run.report
+    give_up, lagged_until = clock() + _PATIENCE_S, 0.0
+    while not run.stop:
+        now = clock()
+        if behind := await servers.behind(read.crd):
+            if now >= give_up:
+                msg = f"{behind}. It was waited for {_PATIENCE_S:.0f} seconds; look at it, then run again"
+                raise Lagging(msg)
+            report.lagging, lagged_until, wait = behind, now, _POLL_S
+            run.at(Moment.LAGGING)
+        else:
+            seen_for = run.first_seen.seen_for(read.crd, now)
+            wait = remaining_settle_time(
+                read.crd, settle_s=options.settle_s, server_now=read.server_now, seen_for_s=seen_for
+            )
+            if lagged_until:
+                wait = max(wait, lagged_until + options.settle_s - now)
+            if wait <= 0:
+                return read
+            report.settle_s = wait
+            run.at(Moment.SETTLING)
+        await run.stop.sleep(wait)
+        read = await read_crd(run.cluster, report.name)
+    return read
+
+
+class LagWatch:
+    """Looks at the API servers while a pass runs.
+
+    Args:
+        run: the migration.
+        servers: the API servers.
+        crd: the CRD, as it was when the pass began.
+    """
+
+    def __init__(self, run: CrdRun, servers: ApiServers, crd: Crd) -> None:
+        self._run = run
+        self._servers = servers
+        self._crd = crd
+        self._lagged = ""
+
+    async def follow(self) -> None:
+        """Look now and then, until cancelled, or until a server lags."""
+        while not self._lagged:
+            await asyncio.sleep(_WATCH_S)
+            try:
+                self._lagged = await self._servers.behind(self._crd)
+            except KubeError as error:
+                _log.debug("%s: the API servers could not be looked at in between: %s", self._crd.name, error)
+
+    async def after_pass(self) -> str:
+        """Say why the pass that has just ended proves nothing; empty where it does.
+
+        A server lagged during the pass, or lags now, or cannot be looked at. Where the storage version changed
+        meanwhile, the prune is refused for that reason, and this one does not count.
+        """
+        crd, cluster, report = self._crd, self._run.cluster, self._run.report
+        try:
+            behind = self._lagged or await self._servers.behind(crd)
+            flipped = behind and (await read_crd(cluster, crd.name)).crd.storage.name != crd.storage.name
+        except (KubeError, MigrationRefused, CrdError) as error:
+            why = f"the API servers could not be looked at after the pass: {error}"
+            if isinstance(error, KubeError) and error.out_of_reach:
+                report.unfinished, report.unreachable = f"{why}. Run again to prune", cluster.host
+            return why
+        return "" if flipped else behind
