@@ -234,13 +234,13 @@ def _decide_entry(
     if policy is EntryPolicy.DROP:
         return _EntryDecision(entry, None, _How.STRIPPED)
     if policy is EntryPolicy.TRANSLATE:
-        carried = _carried(place, entry, rules, translation)
-        return None if carried is None else _decide_converted(entry, carried, rules)
+        converted = _converted(place, entry, rules, translation)
+        return None if converted is None else _decide_converted(entry, converted, rules)
     moved = _translate(entry, entries, policy, rules, live)
     return None if moved is None else _EntryDecision(entry, moved, _How.TRANSLATED)
 
 
-def _carried(
+def _converted(
     place: int, entry: ManagedFieldsEntry, rules: EntryPolicies, translation: Translation | None
 ) -> ConvertedEntry | None:
     """What an entry that has to be converted owns afterwards, its metadata included; None where that is not known."""
@@ -250,19 +250,19 @@ def _carried(
         return ConvertedEntry(metadata)
     if translation is None and rules.may_convert(entry.api_version):
         return None
-    found = translation.carried.get(place) if translation is not None else None
+    found = translation.converted.get(place) if translation is not None else None
     return ConvertedEntry(metadata, complete=False) if found is None else replace(found, fields=metadata | found.fields)
 
 
-def _decide_converted(entry: ManagedFieldsEntry, carried: ConvertedEntry, rules: EntryPolicies) -> _EntryDecision:
+def _decide_converted(entry: ManagedFieldsEntry, converted: ConvertedEntry, rules: EntryPolicies) -> _EntryDecision:
     """An entry of a served version is carried over with all that it owns, or stays: its clients need it."""
-    if entry.api_version in rules.served and not (carried.complete and carried.fields):
+    if entry.api_version in rules.served and not (converted.complete and converted.fields):
         return _EntryDecision(entry, entry, _How.NOT_CARRIED)
     after = None
-    if carried.fields:
-        fields = fieldpath.encode(carried.fields)
+    if converted.fields:
+        fields = fieldpath.encode(converted.fields)
         after = msgspec.structs.replace(entry, api_version=rules.storage, fields=fields)
-    return _EntryDecision(entry, after, _How.TRANSLATED if carried.complete else _How.STRIPPED)
+    return _EntryDecision(entry, after, _How.TRANSLATED if converted.complete else _How.STRIPPED)
 
 
 def _translate(
@@ -278,7 +278,7 @@ def _translate(
     fields = fieldpath.decode(entry.fields)
     new = rules.schemas[rules.storage]
     old: Schema | Unknown
-    if policy is EntryPolicy.RESHAPE:
+    if policy is EntryPolicy.RECONCILE:
         old = rules.schemas[entry.api_version]
     else:
         others = [other for other in entries if other is not entry] if entry.operation == "Update" else ()

@@ -131,14 +131,14 @@ def _entry_policy(crd: Crd, name: str, options: Options) -> EntryPolicy:
     if crd.strategy != "None":
         return EntryPolicy.TRANSLATE
     if topology_differences(version.schema, crd.storage.schema):
-        return EntryPolicy.RESHAPE
+        return EntryPolicy.RECONCILE
     return EntryPolicy.RENAME
 
 
 def _needs_objects(policy: EntryPolicy, old: Schema, new: Schema) -> bool:
     if policy in (EntryPolicy.RENAME, EntryPolicy.DROP):
         return bool(retyped_fields(old, new))
-    return policy is EntryPolicy.RESHAPE
+    return policy is EntryPolicy.RECONCILE
 
 
 def _removed(crd: Crd, options: Options) -> EntryPolicy:
@@ -146,7 +146,7 @@ def _removed(crd: Crd, options: Options) -> EntryPolicy:
         return EntryPolicy.KEEP
     if options.managed_fields is ManagedFields.STRIP:
         return EntryPolicy.DROP
-    return EntryPolicy.TRANSLATE if crd.strategy != "None" else EntryPolicy.RESHAPE_UNKNOWN
+    return EntryPolicy.TRANSLATE if crd.strategy != "None" else EntryPolicy.RECONCILE_UNKNOWN
 
 
 def _in_scope(options: Options, *, served: bool, removed: bool) -> bool:

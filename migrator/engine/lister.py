@@ -121,7 +121,7 @@ async def list_objects(
             params["labelSelector"] = selector
         if token:
             params["continue"] = token
-        tries, failures = Attempts(patience_s), 0
+        counted, failures = Attempts(patience_s), 0
         while True:
             requests.list += 1
             try:
@@ -129,7 +129,7 @@ async def list_objects(
                 break
             except KubeError as error:
                 failures += 1
-                attempt = failures if refused_by_converter(error) else tries.failed(error, stop.now(), 0.0)
+                attempt = failures if refused_by_converter(error) else counted.failed(error, stop.now(), 0.0)
                 outcome = of_list_error(error, attempt=attempt)
                 if outcome.action is ErrorAction.FAIL or (attempts < ATTEMPTS and failures >= attempts):
                     said = outcome.message or error.said

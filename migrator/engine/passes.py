@@ -167,7 +167,7 @@ class _Pass:
         translator: Translator,
     ) -> None:
         self._environment = environment
-        self._stopping = environment.stop
+        self._stop = environment.stop
         self._crd = crd
         self._rules = rules
         self._options = options
@@ -210,7 +210,7 @@ class _Pass:
                 self._crd.resource_at(self._crd.storage.name),
                 page_size=self._page_size,
                 requests=report.requests,
-                stop=self._stopping,
+                stop=self._stop,
                 jitter=self._environment.jitter,
                 namespace=self._options.namespace,
                 selector=self._options.selector,
@@ -230,22 +230,22 @@ class _Pass:
                 cause = await explain_list_failure(self._environment.cluster, self._crd, failure, report.requests)
                 report.unfinished, report.unreachable = str(cause), cause.unreachable
         except ConverterDown as down:
-            self._stopping.because(str(down), unreachable=down.unreachable)
+            self._stop.because(str(down), unreachable=down.unreachable)
         for _ in range(self._options.concurrency):
             await self._queue.put(None)
 
     async def _crd_deleted(self) -> bool:
         """Whether the CRD is gone, which ends the pass; asked a few times only, since it may be something else."""
         async with self._asking:
-            if not self._stopping and self._asked < _MOST_ASKED:
+            if not self._stop and self._asked < _MOST_ASKED:
                 self._asked += 1
                 if why := await deleted(self._environment.cluster, self._crd):
-                    self._stopping.because(why, final=True)
-        return self._stopping.final
+                    self._stop.because(why, final=True)
+        return self._stop.final
 
     async def _work(self) -> None:
         while (item := await self._queue.get()) is not None:
-            if not self._stopping:
+            if not self._stop:
                 await self._writer.finish(*item)
 
 

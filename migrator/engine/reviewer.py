@@ -169,7 +169,7 @@ class Reviewer:
     ) -> None:
         self._name = name
         self._find = find
-        self._stopping = stop
+        self._stop = stop
         self._jitter = jitter
         self._chance = chance
         self._requests = requests
@@ -195,7 +195,7 @@ class Reviewer:
 
     async def _ask(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Answer]:
         """Ask for some objects; where they cannot be answered for together, for each half."""
-        tries, failures = Attempts(self._patience_s), 0
+        attempts, failures = Attempts(self._patience_s), 0
         while True:
             try:
                 answers: list[Answer] = [*await self._review(objects, bodies, api_version)]
@@ -206,7 +206,7 @@ class Reviewer:
                 return await self._ask_by_halves(objects, bodies, api_version)
             except KubeError as error:
                 failures += 1
-                attempt = tries.failed(error, self._stopping.now(), 0.0) if is_outage(error) else failures
+                attempt = attempts.failed(error, self._stop.now(), 0.0) if is_outage(error) else failures
                 outcome = of_review_error(error, attempt=attempt, objects=len(objects), heard=self._heard)
                 if outcome.action is ErrorAction.SPLIT:
                     self._most = len(objects) // 2 if outcome.slow_down else self._most
@@ -215,7 +215,7 @@ class Reviewer:
                     return [self._give_up(outcome, lasting=is_outage(error) or isinstance(error, TimedOut))]
                 self._requests.retried += 1
                 what = again("ask the conversion webhook", attempt, outcome.attempts, error.said)
-                await self._stopping.sleep(self._jitter(outcome.wait), what)
+                await self._stop.sleep(self._jitter(outcome.wait), what)
             else:
                 self._hear()
                 return answers
@@ -239,8 +239,8 @@ class Reviewer:
 
     async def _review(self, objects: Sequence[Json], bodies: Sequence[bytes], api_version: str) -> list[Json]:
         async with self._in_flight:
-            if self._stopping:
-                raise ConverterDown(self._stopping.why, unreachable=self._stopping.unreachable)
+            if self._stop:
+                raise ConverterDown(self._stop.why, unreachable=self._stop.unreachable)
             async with self._finding:
                 self._way = self._way or await self._find()
             uid = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))

@@ -128,7 +128,7 @@ class ObjectWriter:
         self._report = report
         self._translator = translator
         self._limiter = limiter
-        self._stopping = stop
+        self._stop = stop
         self._clock = clock
         self._jitter = jitter
         self._dry_run = dry_run
@@ -148,7 +148,7 @@ class ObjectWriter:
             translation: what became of its entries, where they had to be converted and were so already.
         """
         whole, read_again = live is not None, False
-        tries = Attempts(self._patience_s)
+        attempts = Attempts(self._patience_s)
         doubtful: ObjectDecision | None = None  # sent, and not known whether the server carried it out
         while True:
             decision: ObjectDecision | None = None
@@ -173,14 +173,14 @@ class ObjectWriter:
                 self._fail(meta, failure.reason, failure.message)
                 return
             except ConverterDown as down:
-                self._stopping.because(str(down), unreachable=down.unreachable)
+                self._stop.because(str(down), unreachable=down.unreachable)
                 self._fail(meta, "Interrupted", "it was not translated")
                 return
             except RecursionError:
                 self._fail(meta, "TooDeep", _TOO_DEEP)
                 return
             except KubeError as error:
-                attempt = self._count_try(tries, error)
+                attempt = self._count_attempt(attempts, error)
                 outcome = of_write_error(error, plural=self._resource.plural, name=meta.name, attempt=attempt)
                 if not await self._again(meta, error, outcome, attempt):
                     return
@@ -209,11 +209,11 @@ class ObjectWriter:
             return False
         failed, host = outcome.action is ErrorAction.FAIL, self._cluster.host
         if failed and isinstance(error, (Unauthorized, ConfigError)):
-            self._stopping.because(outcome.message, unreachable=host)
+            self._stop.because(outcome.message, unreachable=host)
         elif failed and error.may_pass and self._silent():
-            self._stopping.because(f"{host} cannot be reached any more: {error}", unreachable=host)
+            self._stop.because(f"{host} cannot be reached any more: {error}", unreachable=host)
         elif failed and isinstance(error, Forbidden) and error.by_authorizer:
-            self._stopping.because(f"the permission was withdrawn: {outcome.message}")
+            self._stop.because(f"the permission was withdrawn: {outcome.message}")
         elif isinstance(error, NotFound) and await self._crd_deleted():
             self._report.objects.gone += 1
             return False
@@ -223,19 +223,19 @@ class ObjectWriter:
         if outcome.slow_down:
             self._limiter.slow_down()
         what = again(f"write {meta.key}", attempt, outcome.attempts, error.said)
-        await self._stopping.sleep(self._jitter(outcome.wait), what)
-        if self._stopping.final:
+        await self._stop.sleep(self._jitter(outcome.wait), what)
+        if self._stop.final:
             self._report.objects.gone += 1
             return False
-        if self._stopping:
+        if self._stop:
             self._fail(meta, "Interrupted", f"its last try ended with: {error}")
             return False
         self._report.requests.retried += 1
         return True
 
-    def _count_try(self, tries: Attempts, error: KubeError) -> int:
+    def _count_attempt(self, attempts: Attempts, error: KubeError) -> int:
         answered = self._last_write if concerns_all_objects(error) else self._last_answer
-        return tries.failed(error, self._clock(), answered)
+        return attempts.failed(error, self._clock(), answered)
 
     def _silent(self) -> bool:
         """Whether nothing was answered for as long as the server is waited for: it is not one object's trouble."""
@@ -367,7 +367,7 @@ class ObjectWriter:
         An error must not end in deciding anew from a list that already lost its owners, so every one is met here.
         """
         now, entries = after, _restored(meant, after.managed_fields)
-        tries, attempt, first = Attempts(self._patience_s), 1, True
+        attempts, attempt, first = Attempts(self._patience_s), 1, True
         while attempt <= ATTEMPTS:
             try:
                 if not first or any(entry.api_version != self._rules.storage for entry in entries):
@@ -380,15 +380,15 @@ class ObjectWriter:
                 first = False
                 now = await self._send(now, WriteStep.COMBINED_PATCH, entries)
             except KubeError as error:
-                first, attempt = False, attempt + bool(self._stopping)  # then it is not waited any more
-                number = self._count_try(tries, error)
+                first, attempt = False, attempt + bool(self._stop)  # then it is not waited any more
+                number = self._count_attempt(attempts, error)
                 outcome = of_write_error(error, plural=self._resource.plural, name=now.name, attempt=number)
                 if outcome.action is ErrorAction.GONE:
                     raise _Gone from error
                 if outcome.action is ErrorAction.FAIL:
                     raise _not_restored(before, now, f" ({outcome.message})") from error
                 what = again(f"restore the owners of {now.key}", number, outcome.attempts, error.said)
-                await self._stopping.sleep(self._jitter(outcome.wait), what)
+                await self._stop.sleep(self._jitter(outcome.wait), what)
                 continue
             attempt += 1
             if same_ownership(entries, now.managed_fields):

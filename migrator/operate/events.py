@@ -41,7 +41,7 @@ def event_of(details: MigrationDetails, controller: str, instance: str) -> dict[
         controller: who reports, a qualified name (``example.com/operator``).
         instance: this process.
     """
-    said = _REASONS.get(details.happening)
+    said = _REASONS.get(details.event)
     if said is None or not details.uid:
         return None
     return event_body(
@@ -63,7 +63,7 @@ def event_of(details: MigrationDetails, controller: str, instance: str) -> dict[
 
 @dataclass(slots=True)
 class _Said:
-    """What was said of one CRD: when of each happening and sentence, and how much more may be."""
+    """What was said of one CRD: when of each event and sentence, and how much more may be."""
 
     last: dict[MigrationEvent, tuple[str, datetime]] = field(default_factory=dict)
     left: float = _BURST
@@ -78,21 +78,21 @@ class EventLimiter:
 
     def worth_saying(self, details: MigrationDetails) -> bool:
         """Take note of what happened; return whether to write an Event of it."""
-        if details.happening is MigrationEvent.FORGOTTEN:
+        if details.event is MigrationEvent.FORGOTTEN:
             self._said.pop(details.crd, None)
             return False
-        if details.happening not in _REASONS or not details.uid:
+        if details.event not in _REASONS or not details.uid:
             return False
         said = self._said.setdefault(details.crd, _Said())
         if self._repeats(said, details) or not _affords(said, details.at):
             return False
-        if details.happening is MigrationEvent.FINISHED:
+        if details.event is MigrationEvent.FINISHED:
             said.last.clear()  # whatever comes now is news
-        said.last[details.happening] = (details.message, details.at)
+        said.last[details.event] = (details.message, details.at)
         return True
 
     def _repeats(self, said: _Said, details: MigrationDetails) -> bool:
-        message, at = said.last.get(details.happening, ("", details.at))
+        message, at = said.last.get(details.event, ("", details.at))
         return message == details.message and (details.at - at).total_seconds() < _SAID_FOR_S
 
 

@@ -68,7 +68,7 @@ class MigrationDetails:
     """One thing that happened to a CRD.
 
     Attributes:
-        happening: what it was.
+        event: what it was.
         at: when, by the wall clock.
         crd, uid: which CRD; the uid is empty where it could not be read.
         due: the phases that are due; of a run, those that were when it began.
@@ -83,7 +83,7 @@ class MigrationDetails:
         requeue_after: seconds until it is looked at again without an event; None for never.
     """
 
-    happening: MigrationEvent
+    event: MigrationEvent
     at: datetime
     crd: str
     uid: str = ""
@@ -245,12 +245,10 @@ class Hooks:
         self._clock = clock
         self._progress_s = progress_s
 
-    async def tell(
-        self, happening: MigrationEvent, crd: Crd | str, report: CrdReport | None = None, **more: Any
-    ) -> None:
+    async def tell(self, event: MigrationEvent, crd: Crd | str, report: CrdReport | None = None, **more: Any) -> None:
         """Tell what happened to a CRD, or to one that could not be read; ``more`` are fields of the details."""
         known = {"crd": crd} if isinstance(crd, str) else facts(crd, report)
-        details = MigrationDetails(happening=happening, at=self._clock.now(), **(known | more))
+        details = MigrationDetails(event=event, at=self._clock.now(), **(known | more))
         for hook in self._hooks:
             try:
                 async with asyncio.timeout(_HOOK_S):

@@ -25,12 +25,12 @@ def log_details(details: MigrationDetails) -> None:
 
     The record has an attribute ``migration``, a flat dict that a JSON formatter can write out.
     """
-    level = _LEVELS.get(details.happening, logging.INFO)
+    level = _LEVELS.get(details.event, logging.INFO)
     if not _log.isEnabledFor(level):
         return
     fields = {
         "crd": details.crd,
-        "happening": details.happening.value,
+        "happening": details.event.value,
         "due": [phase.value for phase in details.due],
         "storageVersion": details.storage_version,
         "storedVersions": list(details.stored_versions),
@@ -46,7 +46,7 @@ def log_details(details: MigrationDetails) -> None:
         level,
         "%s: %s: %s%s",
         details.crd,
-        details.happening,
+        details.event,
         details.message,
         _again(details),
         extra={"migration": fields},
@@ -56,7 +56,7 @@ def log_details(details: MigrationDetails) -> None:
 def _again(details: MigrationDetails) -> str:
     """Say when it is looked at again; a run that was stopped goes on in another process, or never."""
     after = details.requeue_after
-    if after is None or details.happening is MigrationEvent.STOPPED:
+    if after is None or details.event is MigrationEvent.STOPPED:
         return ""
     if after <= 0:
         return "; looking again at once"

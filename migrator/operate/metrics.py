@@ -63,24 +63,24 @@ class MigrationMetrics:
 
     def __call__(self, details: MigrationDetails) -> None:
         """Count what happened."""
-        crd, happening = details.crd, details.happening
-        if happening is MigrationEvent.FORGOTTEN:
+        crd, event = details.crd, details.event
+        if event is MigrationEvent.FORGOTTEN:
             self._forget(crd)
             return
-        if happening in (*_ENDS, MigrationEvent.REFUSED):
-            self._runs.labels(crd, happening.value).inc()
+        if event in (*_ENDS, MigrationEvent.REFUSED):
+            self._runs.labels(crd, event.value).inc()
         if not details.uid:
             return  # it could not even be read, so nothing is known of it
-        self._due.labels(crd).set(bool(details.due) and happening is not MigrationEvent.FINISHED)
+        self._due.labels(crd).set(bool(details.due) and event is not MigrationEvent.FINISHED)
         if details.stored_versions:
             self._stored.labels(crd).set(len(details.stored_versions))
-        if happening in (*_ENDS, MigrationEvent.PROGRESS, MigrationEvent.IDLE):
+        if event in (*_ENDS, MigrationEvent.PROGRESS, MigrationEvent.IDLE):
             self._remaining.labels(crd).set(details.remaining)
-        if happening is MigrationEvent.STARTED:
+        if event is MigrationEvent.STARTED:
             self._counted.pop(crd, None)
-        if happening in (*_ENDS, MigrationEvent.PROGRESS):
+        if event in (*_ENDS, MigrationEvent.PROGRESS):
             self._count(details)
-        if happening in _ENDS:
+        if event in _ENDS:
             self._counted.pop(crd, None)
             self._ended(details)
 
@@ -106,7 +106,7 @@ class MigrationMetrics:
         crd = details.crd
         self._prunes.labels(crd).inc(details.pruned)
         self._duration.labels(crd).observe(details.duration_s)
-        if details.happening is MigrationEvent.FINISHED:
+        if details.event is MigrationEvent.FINISHED:
             self._success.labels(crd).set(details.at.timestamp())
 
     def _forget(self, crd: str) -> None:

@@ -331,18 +331,18 @@ class Migrator:
         after: float | None
         if report.refused:
             after = self._memory.refused(name, chance)
-            happening, message = MigrationEvent.REFUSED, report.refused
+            event, message = MigrationEvent.REFUSED, report.refused
         elif report.complete and _as_asked(report, options):
             after = await self._remember(crd, options, report.proof)
-            happening, message = MigrationEvent.FINISHED, finding(report)
+            event, message = MigrationEvent.FINISHED, finding(report)
         elif stop.is_set():
             after = 0.0
-            happening, message = MigrationEvent.STOPPED, outcome(report)
+            event, message = MigrationEvent.STOPPED, outcome(report)
         else:
             after = self._memory.failed(crd, self._clock.monotonic(), chance)
-            happening, message = MigrationEvent.FAILED, outcome(report)
+            event, message = MigrationEvent.FAILED, outcome(report)
         failures = self._memory.failures(name)
-        await self._hooks.tell(happening, crd, report, due=due, message=message, failures=failures, requeue_after=after)
+        await self._hooks.tell(event, crd, report, due=due, message=message, failures=failures, requeue_after=after)
         return ReconcileResult(after)
 
     async def _migrate(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> CrdReport:
@@ -406,9 +406,9 @@ class Migrator:
         asked = error.retry_after if isinstance(error, ApiError) else None
         after = self._memory.refused(name, self._chance.random(), at_least=asked or 0.0)
         said = describe_failure(error) if isinstance(error, KubeError) else str(error)
-        happening = MigrationEvent.FAILED if isinstance(error, KubeError) else MigrationEvent.REFUSED
+        event = MigrationEvent.FAILED if isinstance(error, KubeError) else MigrationEvent.REFUSED
         failures = self._memory.failures(name)
-        await self._hooks.tell(happening, name, message=said, failures=failures, requeue_after=after)
+        await self._hooks.tell(event, name, message=said, failures=failures, requeue_after=after)
         return ReconcileResult(after)
 
     async def _forget(self, name: str) -> ReconcileResult:

@@ -126,28 +126,28 @@ class _NoAnswer(Exception):
     """The converter neither converted a part nor refused it."""
 
 
-def convert_entry(fields: FieldSet, whole: Json, live: Live, passage: VersionConverter) -> Steps[ConvertedEntry]:
+def convert_entry(fields: FieldSet, whole: Json, live: Live, versions: VersionConverter) -> Steps[ConvertedEntry]:
     """Find out what one entry owns at the storage version.
 
     Args:
         fields: what it owns at its version.
         whole: the live object at that version.
         live: the live object.
-        passage: the two versions.
+        versions: the two versions.
     """
-    mine = project(without(fields, METADATA), body_of(whole), passage.old)
-    places = _places(mine, live, passage)
+    mine = project(without(fields, METADATA), body_of(whole), versions.old)
+    places = _places(mine, live, versions)
     if not mine.owned:
         return ConvertedEntry(from_paths(places))
     try:
-        images = yield from _images(fields, whole, mine, live, passage)
+        images = yield from _images(fields, whole, mine, live, versions)
         if images is None:
             return ConvertedEntry(complete=False, lost=mine.owned)
-        carried = images | places
-        lost = yield from _lost(fields, mine, carried, live, passage)
+        converted = images | places
+        lost = yield from _lost(fields, mine, converted, live, versions)
     except _NoAnswer as no:
         return ConvertedEntry(complete=False, failure=str(no))
-    return ConvertedEntry(from_paths(carried), complete=not lost, lost=lost)
+    return ConvertedEntry(from_paths(converted), complete=not lost, lost=lost)
 
 
 def _ask(obj: Json, api_version: str) -> Steps[Json | None]:
@@ -161,13 +161,13 @@ def _ask(obj: Json, api_version: str) -> Steps[Json | None]:
 
 
 def _images(
-    fields: FieldSet, whole: Json, mine: Projection, live: Live, passage: VersionConverter
+    fields: FieldSet, whole: Json, mine: Projection, live: Live, versions: VersionConverter
 ) -> Steps[set[Path] | None]:
     """Steps 2 and 3: what becomes of the part; None where it is refused."""
-    image = yield from _ask(_shown(whole, fields, mine.part), passage.target)
+    image = yield from _ask(_shown(whole, fields, mine.part), versions.target)
     if image is None:
         return None
-    members = members_of(body_of(image), passage.new)
+    members = members_of(body_of(image), versions.new)
     said = {text for value in mine.owned.values() for text in texts_of(value)}
 
     def is_image(path: Path, value: Any) -> bool:
@@ -179,23 +179,23 @@ def _images(
     found = {path for path, value in members.items() if path in live.members and is_image(path, value)}
     if found <= mine.owned.keys():
         return found
-    bare = yield from _ask(_shown(whole, {}, mine.bare), passage.target)
+    bare = yield from _ask(_shown(whole, {}, mine.bare), versions.target)
     if bare is None:
         return found
-    old = {} if isinstance(passage.old, Unknown) else members_of(body_of(whole), passage.old)
-    return found - _made_up(members, members_of(body_of(bare), passage.new), mine.owned, old, live.members)
+    old = {} if isinstance(versions.old, Unknown) else members_of(body_of(whole), versions.old)
+    return found - _made_up(members, members_of(body_of(bare), versions.new), mine.owned, old, live.members)
 
 
 def _lost(
-    fields: FieldSet, mine: Projection, carried: set[Path], live: Live, passage: VersionConverter
+    fields: FieldSet, mine: Projection, converted: set[Path], live: Live, versions: VersionConverter
 ) -> Steps[Members]:
     """Step 4: what of the part is nowhere in what was carried over."""
-    missing = {path: value for path, value in mine.owned.items() if path not in carried}
-    if not missing or not carried:
+    missing = {path: value for path, value in mine.owned.items() if path not in converted}
+    if not missing or not converted:
         return missing
-    part = project(from_paths(carried), live.body, passage.new).part
-    back = yield from _ask(_shown(live.obj, fields, part), passage.source)
-    shown = {} if back is None else project(without(fields, METADATA), body_of(back), passage.old).owned
+    part = project(from_paths(converted), live.body, versions.new).part
+    back = yield from _ask(_shown(live.obj, fields, part), versions.source)
+    shown = {} if back is None else project(without(fields, METADATA), body_of(back), versions.old).owned
     return {path: value for path, value in missing.items() if not shows(shown, path, value)}
 
 
@@ -220,11 +220,11 @@ def members_of(body: Json, schema: Schema) -> Members:
     return owned(body, schema, empty_lists=True)
 
 
-def _places(mine: Projection, live: Live, passage: VersionConverter) -> set[Path]:
+def _places(mine: Projection, live: Live, versions: VersionConverter) -> set[Path]:
     """Objects that are owned as places only, as far as they have the same place in the storage version."""
     if not mine.places:
         return set()
-    there = project(from_paths(mine.places), live.body, passage.new)
+    there = project(from_paths(mine.places), live.body, versions.new)
     return (there.places | {path for path, value in there.owned.items() if value == {}}) & live.spots
 
 
@@ -275,7 +275,7 @@ class Lacking(NamedTuple):
     """An entry that was not carried over whole: what it owns at its version, and what became of it so far."""
 
     fields: FieldSet
-    carried: ConvertedEntry
+    converted: ConvertedEntry
 
 
 class _LostFields(NamedTuple):
@@ -286,7 +286,7 @@ class _LostFields(NamedTuple):
 
 
 def leave_one_out(
-    entries: Sequence[Lacking], whole: Json, live: Live, passage: VersionConverter
+    entries: Sequence[Lacking], whole: Json, live: Live, versions: VersionConverter
 ) -> Steps[list[ConvertedEntry]]:
     """Find out what entries of one version own at the storage version in addition, by their lost fields.
 
@@ -294,34 +294,34 @@ def leave_one_out(
         entries: those that lost fields.
         whole: the live object at their version.
         live: the live object.
-        passage: the two versions.
+        versions: the two versions.
     """
     stated = _stated(whole, live.obj)
     body = body_of(stated)
-    rests = [leave_out(from_paths(each.carried.lost), body, passage.old) for each in entries]
+    rests = [leave_out(from_paths(each.converted.lost), body, versions.old) for each in entries]
     asked = [stated, *(_with_body(stated, rest) for rest in rests)]
-    image, *images = yield [Conversion(obj, passage.target) for obj in asked]
-    results = [_unanswered(each.carried, answer) for each, answer in zip(entries, images, strict=True)]
+    image, *images = yield [Conversion(obj, versions.target) for obj in asked]
+    results = [_unanswered(each.converted, answer) for each, answer in zip(entries, images, strict=True)]
     if isinstance(image, Unconverted):
-        return [_unanswered(each.carried, image) for each in entries]
+        return [_unanswered(each.converted, image) for each in entries]
     found: dict[int, _LostFields] = {}
     for number, (each, rest, answer) in enumerate(zip(entries, rests, images, strict=True)):
         if not isinstance(answer, Unconverted):
-            paths = _differing(each.carried.lost, rest, body_of(image), body_of(answer), live, passage)
+            paths = _differing(each.converted.lost, rest, body_of(image), body_of(answer), live, versions)
             if paths:
                 found[number] = _LostFields(each, frozenset(paths))
     if found:
-        proven = yield from _proven(list(found.values()), whole, live, passage)
-        for number, carried in zip(found, proven, strict=True):
-            results[number] = carried
+        proven = yield from _proven(list(found.values()), whole, live, versions)
+        for number, converted in zip(found, proven, strict=True):
+            results[number] = converted
     return results
 
 
 def _differing(
-    lost: Members, rest: Json, image: Json, without_it: Json, live: Live, passage: VersionConverter
+    lost: Members, rest: Json, image: Json, without_it: Json, live: Live, versions: VersionConverter
 ) -> set[Path]:
     """What the object has at the storage version by lost fields: it is missing, or another value, without them."""
-    members, others = members_of(image, passage.new), members_of(without_it, passage.new)
+    members, others = members_of(image, versions.new), members_of(without_it, versions.new)
     said = {text for value in lost.values() for text in texts_of(value)}
     there, here = Counter(_words(image)), Counter(_words(rest))
     status = {path[0] == _STATUS for path in lost}
@@ -342,32 +342,32 @@ def _differing(
 
 
 def _proven(
-    found: Sequence[_LostFields], whole: Json, live: Live, passage: VersionConverter
+    found: Sequence[_LostFields], whole: Json, live: Live, versions: VersionConverter
 ) -> Steps[list[ConvertedEntry]]:
     """Keep, of the lost fields that say something, those that are not said any more without that."""
     stated = _stated(live.obj, whole)
     base = [] if stated["metadata"] == live.obj["metadata"] else [stated]
-    asked = [_with_body(stated, leave_out(from_paths(each.paths), live.body, passage.new)) for each in found]
-    answers = yield [Conversion(obj, passage.source) for obj in (*base, *asked)]
+    asked = [_with_body(stated, leave_out(from_paths(each.paths), live.body, versions.new)) for each in found]
+    answers = yield [Conversion(obj, versions.source) for obj in (*base, *asked)]
     before: Answer = answers[0] if base else whole
     results = []
     for each, after in zip(found, answers[len(base) :], strict=True):
-        carried = each.lacking.carried
+        converted = each.lacking.converted
         if isinstance(before, Unconverted) or isinstance(after, Unconverted):
             no = before if isinstance(before, Unconverted) else after
-            results.append(_unanswered(carried, no))
+            results.append(_unanswered(converted, no))
             continue
         fields = without(each.lacking.fields, METADATA)
-        shown, left = (project(fields, body_of(obj), passage.old).owned for obj in (before, after))
+        shown, left = (project(fields, body_of(obj), versions.old).owned for obj in (before, after))
         lost = {
             path: value
-            for path, value in carried.lost.items()
+            for path, value in converted.lost.items()
             if path not in shown or (path in left and same(left[path], shown[path]))
         }
-        if len(lost) < len(carried.lost):
-            gained = union(carried.fields, from_paths(each.paths))
-            carried = replace(carried, fields=gained, complete=not lost, lost=lost)
-        results.append(carried)
+        if len(lost) < len(converted.lost):
+            gained = union(converted.fields, from_paths(each.paths))
+            converted = replace(converted, fields=gained, complete=not lost, lost=lost)
+        results.append(converted)
     return results
 
 
@@ -399,8 +399,8 @@ def _words(value: Any) -> Iterator[tuple[bool, Any]]:
         yield from texts_of(value)
 
 
-def _unanswered(carried: ConvertedEntry, answer: Answer) -> ConvertedEntry:
+def _unanswered(converted: ConvertedEntry, answer: Answer) -> ConvertedEntry:
     """Leave it at what was carried over; an answer that was not given may be given another time."""
     if isinstance(answer, Unconverted) and not answer.refused:
-        return replace(carried, complete=False, failure=answer.message)
-    return carried
+        return replace(converted, complete=False, failure=answer.message)
+    return converted

@@ -20,8 +20,8 @@ class EntryPolicy(StrEnum):
 
     - ``current``: it is at the storage version already.
     - ``rename``: its field set is right as it is, only its apiVersion changes.
-    - ``reshape``: its field set has to be carried over with the live object in hand.
-    - ``reshape-unknown``: as ``reshape``, from a version whose schema is not known any more.
+    - ``reconcile``: its field set has to be carried over with the live object in hand.
+    - ``reconcile-unknown``: as ``reconcile``, from a version whose schema is not known any more.
     - ``translate``: what it owns has to be sent through the converter (``translation``).
     - ``drop``: it is stripped.
     - ``keep``: it stays as it is.
@@ -29,8 +29,8 @@ class EntryPolicy(StrEnum):
 
     CURRENT = "current"
     RENAME = "rename"
-    RESHAPE = "reshape"
-    RESHAPE_UNKNOWN = "reshape-unknown"
+    RECONCILE = "reconcile"
+    RECONCILE_UNKNOWN = "reconcile-unknown"
     TRANSLATE = "translate"
     DROP = "drop"
     KEEP = "keep"

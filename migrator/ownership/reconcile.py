@@ -36,19 +36,19 @@ def reconcile_with_schema(fields: FieldSet, old: Schema | Unknown, new: Schema, 
         new: the schema to own under.
         live: the object's value here, as served at the new version.
     """
-    carried: FieldSet = {}
+    reconciled: FieldSet = {}
     items = Items(live, new if isinstance(old, Unknown) else old)
     for key, node in fields.items():
         if key == ".":
-            carried[key] = {}
+            reconciled[key] = {}
         elif key.startswith("f:"):
             value = live.get(key[2:], _ABSENT) if isinstance(live, dict) else _ABSENT
             below = _node(node, old.below(key), new.below(key), value)
-            carried[key] = below if new.is_declared(key[2:]) or not is_leaf(node) else _member(below)
+            reconciled[key] = below if new.is_declared(key[2:]) or not is_leaf(node) else _member(below)
         else:
             name, below = _item(key, node, old, new, items)
-            carried[name] = union(carried[name], below) if name in carried else below
-    return carried
+            reconciled[name] = union(reconciled[name], below) if name in reconciled else below
+    return reconciled
 
 
 def misfit(value: Any, schema: Schema, path: str = "") -> str:

@@ -45,11 +45,11 @@ class Translation:
     """What became of an object's entries.
 
     Attributes:
-        carried: by the entry's place in managedFields; those that had to be converted.
+        converted: by the entry's place in managedFields; those that had to be converted.
         failure: why the object cannot be translated at all, or empty.
     """
 
-    carried: Mapping[int, ConvertedEntry] = field(default_factory=dict)
+    converted: Mapping[int, ConvertedEntry] = field(default_factory=dict)
     failure: str = ""
 
 
@@ -72,23 +72,23 @@ def translate(entries: Sequence[ManagedFieldsEntry], live: Json, rules: EntryPol
         if isinstance(whole, Unconverted) and (version in rules.present or not whole.refused):
             return Translation(failure=_NOT_AT.format(version=version, message=whole.message))
     there = Live(sent, rules.schemas[rules.storage])
-    carried = yield from together(
+    converted = yield from together(
         [
-            _carry(fields, wholes[entries[place].api_version], there, _passage(entries, place, due, rules))
+            _carry(fields, wholes[entries[place].api_version], there, _version_converter(entries, place, due, rules))
             for place, fields in due.items()
         ]
     )
-    found = dict(zip(due, carried, strict=True))
-    if not any(each.failure for each in carried):
+    found = dict(zip(due, converted, strict=True))
+    if not any(each.failure for each in converted):
         found |= yield from _rest(found, entries, due, wholes, there, rules)
     return Translation(found, next((each.failure for each in found.values() if each.failure), ""))
 
 
-def _carry(fields: FieldSet, whole: Answer, live: Live, passage: VersionConverter) -> Steps[ConvertedEntry]:
+def _carry(fields: FieldSet, whole: Answer, live: Live, versions: VersionConverter) -> Steps[ConvertedEntry]:
     """Nothing is carried over from a version that the converter has forgotten."""
     if isinstance(whole, Unconverted):
         return ConvertedEntry(complete=False)
-    return (yield from convert_entry(fields, whole, live, passage))
+    return (yield from convert_entry(fields, whole, live, versions))
 
 
 def _rest(
@@ -101,21 +101,21 @@ def _rest(
 ) -> Steps[dict[int, ConvertedEntry]]:
     """Carry what has no place of its own: of the entries of each version together."""
     lacking: dict[str, list[int]] = {}
-    for place, carried in found.items():
-        if carried.lost:
+    for place, converted in found.items():
+        if converted.lost:
             lacking.setdefault(entries[place].api_version, []).append(place)
     steps = []
     for version, places in lacking.items():
         whole = wholes[version]
         assert not isinstance(whole, Unconverted)
         parts = [Lacking(due[place], found[place]) for place in places]
-        steps.append(leave_one_out(parts, whole, live, _passage(entries, places[0], due, rules)))
+        steps.append(leave_one_out(parts, whole, live, _version_converter(entries, places[0], due, rules)))
     results = yield from together(steps)
     every = [place for of_version in lacking.values() for place in of_version]
-    return dict(zip(every, [carried for of_version in results for carried in of_version], strict=True))
+    return dict(zip(every, [converted for of_version in results for converted in of_version], strict=True))
 
 
-def _passage(
+def _version_converter(
     entries: Sequence[ManagedFieldsEntry], place: int, due: Mapping[int, FieldSet], rules: EntryPolicies
 ) -> VersionConverter:
     source = entries[place].api_version
@@ -133,8 +133,8 @@ def supposed(entries: Sequence[ManagedFieldsEntry], rules: EntryPolicies) -> tup
     """
     due = _due(entries, rules)
     versions = len({entries[place].api_version for place in due})
-    carried = {place: ConvertedEntry(fields) for place, fields in due.items()}
-    return Translation(carried), 3 * versions + 5 * len(due)
+    converted = {place: ConvertedEntry(fields) for place, fields in due.items()}
+    return Translation(converted), 3 * versions + 5 * len(due)
 
 
 def together(steps: Sequence[Steps[_T]]) -> Steps[list[_T]]:

@@ -188,7 +188,7 @@ class DryRun:
         self._workers = options.concurrency
         self._findings = findings
         self._predicted = predicted
-        self._stopping = stop
+        self._stop = stop
         self._clock = clock
         self._report = CrdReport(name=crd.name)
         self._translator = Translator(converter, rules, self._report)
@@ -211,12 +211,12 @@ class DryRun:
 
     async def try_out(self, items: Sequence[Item]) -> None:
         """Try some objects side by side; what is refused is told in the findings."""
-        if self._stopping:
+        if self._stop:
             return
         try:
             works = await self._translated(items)
         except ConverterDown as down:
-            self._stopping.because(str(down))
+            self._stop.because(str(down))
             self._findings.add(
                 PlanFinding(check=PlanCheck.WEBHOOK, message=str(down), fails=True, reason="ConverterDown")
             )
@@ -233,13 +233,13 @@ class DryRun:
         for failure in self._report.failures:
             self._tell(failure)
         self._report.failures.clear()
-        if self._stopping and not self._told_end:
+        if self._stop and not self._told_end:
             self._told_end = True
-            message = f"the rehearsal ended before its end: {self._stopping.why}. Plan again once that is mended"
+            message = f"the rehearsal ended before its end: {self._stop.why}. Plan again once that is mended"
             self._findings.add(PlanFinding(check=PlanCheck.REHEARSAL, message=message))
 
     def _tell(self, failure: ObjectFailure) -> None:
-        if not (self._stopping and failure.reason == "Interrupted"):
+        if not (self._stop and failure.reason == "Interrupted"):
             self._findings.add(of_failure(failure))
 
     async def _translated(self, items: Sequence[Item]) -> list[Work]:
@@ -263,7 +263,7 @@ class DryRun:
 
     def _is_converted(self, meta: Meta) -> bool:
         """Whether an object is; where no version of the CRD is any more, entries of removed ones still are."""
-        return self._rules.translates or bool(supposed(meta.managed_fields, self._rules)[0].carried)
+        return self._rules.translates or bool(supposed(meta.managed_fields, self._rules)[0].converted)
 
     async def _whole(self, items: Sequence[Item]) -> list[tuple[Meta, dict[str, Any]]]:
         """Read those objects whole that were listed without their content; those that are gone are left out."""
@@ -292,7 +292,7 @@ class DryRun:
     async def _side_by_side(self, works: Sequence[Work]) -> None:
         async def work(todo: Iterator[Work]) -> None:
             for each in todo:
-                if not self._stopping:
+                if not self._stop:
                     await self._writer.finish(*each)
 
         todo = iter(works)

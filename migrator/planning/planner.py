@@ -242,7 +242,7 @@ class _Planner:
             return decision
         translation, conversions = supposed(meta.managed_fields, rules)
         found.reads += live is None and not rules.translates
-        found.translations += len(translation.carried)
+        found.translations += len(translation.converted)
         found.conversions += conversions
         return decide(meta.managed_fields, rules, live or {}, translation)
 

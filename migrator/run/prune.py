@@ -39,7 +39,7 @@ class Conclusion:
     def __init__(self, cluster: Cluster, options: Options, stop: RunStop, report: CrdReport) -> None:
         self._cluster = cluster
         self._options = options
-        self._stopping = stop
+        self._stop = stop
         self._report = report
         self._unanswered = False
 
@@ -106,9 +106,9 @@ class Conclusion:
         while conflicts < _ATTEMPTS:
             now = (await read_crd(self._cluster, start.name)).crd
             await watching.reach(now.generation)
-            if self._stopping:  # whoever leads now prunes
-                report.pruned_reason = report.unfinished = unfinished(report, self._stopping)
-                report.unreachable = self._stopping.unreachable
+            if self._stop:  # whoever leads now prunes
+                report.pruned_reason = report.unfinished = unfinished(report, self._stop)
+                report.unreachable = self._stop.unreachable
                 return PruneVerdict(prune=False)
             verdict = may_prune(start, now, watching.generations)
             if verdict.prune and share is not None:

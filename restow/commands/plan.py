@@ -234,8 +234,8 @@ def _duration(seconds: float) -> str:
 _TREATMENTS = {
     "current": "stay",
     "rename": "to be translated",
-    "reshape": "to be translated, item by item where lists are keyed now",
-    "reshape-unknown": "to be translated (the version is no longer in the CRD)",
+    "reconcile": "to be translated, item by item where lists are keyed now",
+    "reconcile-unknown": "to be translated (the version is no longer in the CRD)",
     "translate": "to be translated by converting what they own",
     "drop": "to be stripped",
     "keep": "to be kept",

@@ -95,7 +95,7 @@ async def test_a_converter_that_fails_ends_the_run_in_order_and_by_name(
     told: list[MigrationDetails] = []
     migrator = Migrator(cluster, [catalogs.name], NOW, hooks=[told.append], converters=Faulty(inner, "raises"))
     assert (await migrator.reconcile(catalogs.name)).requeue_after
-    assert told[-1].happening is MigrationEvent.FAILED
+    assert told[-1].event is MigrationEvent.FAILED
     assert "Faulty.convert raised KeyError" in told[-1].message
     done = await Migration(cluster, NOW, converters=Faulty(inner, "")).migrate(catalogs.name)
     assert done.pruned and done.objects.listed == COUNT

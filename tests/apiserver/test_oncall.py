@@ -75,7 +75,7 @@ async def test_what_the_api_server_said_about_the_first_failures_is_passed_on(
         with caplog.at_level(logging.INFO, "restow.migrator.operate.log"):
             await Migrator(cluster, [due.name], SOON, hooks=hooks).reconcile(due.name)
     said = f'admission webhook "asks.{due.group}" denied the request: frozen until Friday'
-    failed = next(each for each in told if each.happening is MigrationEvent.FAILED)
+    failed = next(each for each in told if each.event is MigrationEvent.FAILED)
     assert [each.name for each in failed.failed] == denied[:3]
     assert all(said in each.message for each in failed.failed)
     assert said in failed.message and failed.message.startswith("6 of 12 objects failed, the first: default/w03 (")

@@ -32,7 +32,7 @@ AT_ONCE = Options(settle_s=0.0, resume=True)
 
 
 class Story:
-    """A hook that remembers; ``of`` are the happenings so far, without progress."""
+    """A hook that remembers; ``of`` are the events so far, without progress."""
 
     def __init__(self) -> None:
         self.told: list[MigrationDetails] = []
@@ -45,7 +45,7 @@ class Story:
 
     @property
     def of(self) -> list[str]:
-        return [each.happening.value for each in self.told if each.happening is not MigrationEvent.PROGRESS]
+        return [each.event.value for each in self.told if each.event is not MigrationEvent.PROGRESS]
 
     async def comes_to(self, meant: Callable[[MigrationDetails], bool]) -> MigrationDetails:
         """Wait for something to be told; return it."""
@@ -55,8 +55,8 @@ class Story:
 
     async def comes_to_rest(self) -> None:
         """Wait until nothing is due after a run, and forget what was told before."""
-        await self.comes_to(lambda each: each.happening is MigrationEvent.FINISHED)
-        await self.comes_to(lambda each: each.happening is MigrationEvent.IDLE)
+        await self.comes_to(lambda each: each.event is MigrationEvent.FINISHED)
+        await self.comes_to(lambda each: each.event is MigrationEvent.IDLE)
         self.told.clear()
 
 
@@ -131,7 +131,7 @@ async def test_each_step_of_an_upgrade_starts_exactly_what_is_due(
         assert len(written(proxy, kind)) == COUNT, "nothing was proved yet"
 
         await edit(kind, flip(kind))
-        done = await story.comes_to(lambda each: each.happening is MigrationEvent.FINISHED)
+        done = await story.comes_to(lambda each: each.event is MigrationEvent.FINISHED)
         assert done.due == (Phase.STORAGE, Phase.MANAGED_FIELDS, Phase.PRUNE) and done.pruned
         assert (done.objects["listed"], done.objects["rewritten"], done.requests["write"]) == (COUNT, COUNT, COUNT)
         await story.comes_to_rest()
@@ -159,7 +159,7 @@ async def test_each_step_of_an_upgrade_starts_exactly_what_is_due(
         assert requests_about_objects(proxy, kind) == []
         story.told.clear()
         await edit(kind, flip(kind, served=("v1beta1",)))
-        done = await story.comes_to(lambda each: each.happening is MigrationEvent.FINISHED)
+        done = await story.comes_to(lambda each: each.event is MigrationEvent.FINISHED)
         assert done.due == (Phase.MANAGED_FIELDS,) and not done.pruned
         assert (done.objects["listed"], done.objects["translated"], done.requests["write"]) == (COUNT, 1, 1)
         await story.comes_to_rest()
@@ -256,7 +256,7 @@ async def test_what_is_refused_is_looked_at_again_and_begins_when_it_can(
     backoff = Backoff(first=60.0, most=3600.0)
     migrator = Migrator(through_proxy, [kind.name], SOON, hooks=[story], lease=None, backoff=backoff)
     async with running(migrator):
-        refused = await story.comes_to(lambda each: each.happening is MigrationEvent.REFUSED)
+        refused = await story.comes_to(lambda each: each.event is MigrationEvent.REFUSED)
         assert "is not served" in refused.message and (refused.requeue_after or 0) >= 30
         assert requests_about_objects(proxy, kind) == []
         await kind.change(flip(kind))
@@ -280,7 +280,7 @@ async def test_a_failed_run_is_left_alone_for_a_while_whoever_writes_the_crd(
     backoff = Backoff(first=600.0, most=3600.0)
     migrator = Migrator(through_proxy, [kind.name], SOON, hooks=[story], lease=None, backoff=backoff)
     async with running(migrator):
-        failed = await story.comes_to(lambda each: each.happening is MigrationEvent.FAILED)
+        failed = await story.comes_to(lambda each: each.event is MigrationEvent.FAILED)
         assert failed.message.endswith("default/w07 (Invalid): the API server says that it is invalid")
         assert (failed.failures, failed.remaining) == (1, 1) and 300 <= (failed.requeue_after or 0) <= 600
         assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
@@ -295,7 +295,7 @@ async def test_a_failed_run_is_left_alone_for_a_while_whoever_writes_the_crd(
         changed = flip(kind)
         changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "edited"
         await edit(kind, changed)
-        done = await story.comes_to(lambda each: each.happening is MigrationEvent.FINISHED)
+        done = await story.comes_to(lambda each: each.event is MigrationEvent.FINISHED)
         assert (done.requests["write"], done.objects["failed"], done.failures) == (1, 0, 0)
 
 
@@ -390,7 +390,7 @@ async def test_a_leader_that_is_deposed_in_the_middle_writes_no_more_and_does_no
             await usurp(kind, "another")
         else:
             held.no_lease = True
-        stopped = asyncio.create_task(story.comes_to(lambda each: each.happening is MigrationEvent.STOPPED))
+        stopped = asyncio.create_task(story.comes_to(lambda each: each.event is MigrationEvent.STOPPED))
         await migrator.stop.wait()
         held.go.set()
         told = await stopped
@@ -400,7 +400,7 @@ async def test_a_leader_that_is_deposed_in_the_middle_writes_no_more_and_does_no
         proxy.hook = None
         if how == "usurped":
             await usurp(kind, "")
-        await story.comes_to(lambda each: each.happening is MigrationEvent.FINISHED)
+        await story.comes_to(lambda each: each.event is MigrationEvent.FINISHED)
     assert await kind.stored_versions() == ["v1beta1"]
     assert len(set(written(proxy, kind))) == COUNT
     assert (await kind.cluster.get(LEASES, kind.group, "default")).json()["spec"].get("holderIdentity", "") == ""
@@ -525,7 +525,7 @@ async def test_a_crd_that_is_deleted_is_forgotten(settled: Kind, cluster: HttpCl
     async with running(Migrator(cluster, in_group(kind.group), SOON, hooks=[story], lease=None)):
         await story.comes_to_rest()
         await kind.remove()
-        gone = await story.comes_to(lambda each: each.happening is MigrationEvent.FORGOTTEN)
+        gone = await story.comes_to(lambda each: each.event is MigrationEvent.FORGOTTEN)
         assert gone.crd == kind.name
     assert (await Migrator(cluster, [kind.name], hooks=[story]).reconcile(kind.name)).requeue_after is None
 
@@ -542,8 +542,8 @@ async def test_crds_are_migrated_one_after_the_other_or_as_many_at_once_as_asked
 
     async def meet(details: MigrationDetails) -> None:
         """Hold each run, where two may be under way, until both are."""
-        begun = [each.crd for each in story.told if each.happening is MigrationEvent.STARTED]
-        if details.happening is MigrationEvent.STARTED and workers == 2:
+        begun = [each.crd for each in story.told if each.event is MigrationEvent.STARTED]
+        if details.event is MigrationEvent.STARTED and workers == 2:
             if len(begun) == 2:
                 both.set()
             await both.wait()
@@ -552,11 +552,9 @@ async def test_crds_are_migrated_one_after_the_other_or_as_many_at_once_as_asked
     async with running(migrator):
         for kind in (settled, other):
             await story.comes_to(
-                lambda each, kind=kind: each.happening is MigrationEvent.FINISHED and each.crd == kind.name
+                lambda each, kind=kind: each.event is MigrationEvent.FINISHED and each.crd == kind.name
             )
-    order = [
-        each.happening for each in story.told if each.happening in (MigrationEvent.STARTED, MigrationEvent.FINISHED)
-    ]
+    order = [each.event for each in story.told if each.event in (MigrationEvent.STARTED, MigrationEvent.FINISHED)]
     started, finished = MigrationEvent.STARTED, MigrationEvent.FINISHED
     assert order == ([started, finished] * 2 if workers == 1 else [started, started, finished, finished])
     await other.remove()

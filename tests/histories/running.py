@@ -175,8 +175,8 @@ class Runner:
         return "; ".join(self._told)
 
     def _hear(self, details: MigrationDetails) -> None:
-        if details.happening is not MigrationEvent.PROGRESS:
-            self._told.append(f"{details.happening.value}: {details.message}")
+        if details.event is not MigrationEvent.PROGRESS:
+            self._told.append(f"{details.event.value}: {details.message}")
 
 
 async def migrate(cluster: HttpCluster, name: str, options: Options, stop: asyncio.Event | None = None) -> str:

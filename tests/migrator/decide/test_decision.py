@@ -95,7 +95,7 @@ class Case:
 
     def fate(self, place: int) -> ConvertedEntry | None:
         """What became of an entry in the converter; None of one that did not go there."""
-        return self.translation.carried.get(place)
+        return self.translation.converted.get(place)
 
     def stays(self, place: int) -> bool:
         """Whether an entry is one of a served version that could not be carried over whole."""
@@ -143,7 +143,7 @@ LEFTOVER = entry("restow-migrator", "v2", {"f:spec": {"f:policy": {}}}, operatio
 def with_leftover(drawn: Case, place: int) -> Case:
     """The same object with our own leftover among its entries."""
     place = min(place, len(drawn.found))
-    moved = {old + (old >= place): carried for old, carried in drawn.translation.carried.items()}
+    moved = {old + (old >= place): carried for old, carried in drawn.translation.converted.items()}
     found = [*drawn.found[:place], LEFTOVER, *drawn.found[place:]]
     return Case(found, drawn.rules, Translation(moved))
 

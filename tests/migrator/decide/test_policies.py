@@ -20,9 +20,9 @@ None      served    removed      keep             keep           keep
 None      unserved  not-storage  rename           drop           keep
 None      unserved  unserved     rename           drop           keep
 None      unserved  removed      keep             keep           keep
-None      removed   not-storage  reshape-unknown  drop           keep
-None      removed   unserved     reshape-unknown  drop           keep
-None      removed   removed      reshape-unknown  drop           keep
+None      removed   not-storage  reconcile-unknown  drop           keep
+None      removed   unserved     reconcile-unknown  drop           keep
+None      removed   removed      reconcile-unknown  drop           keep
 Webhook   served    not-storage  translate        translate      keep
 Webhook   served    unserved     keep             keep           keep
 Webhook   served    removed      keep             keep           keep
@@ -155,11 +155,11 @@ LISTS = {
 @pytest.mark.parametrize(
     ("options", "completed", "webhook", "treatment", "whole"),
     [
-        (Options(), False, False, EntryPolicy.RESHAPE, True),
+        (Options(), False, False, EntryPolicy.RECONCILE, True),
         (Options(), True, False, EntryPolicy.KEEP, False),
         (Options(), False, True, EntryPolicy.TRANSLATE, False),
         (Options(scope=Scope.UNSERVED), False, False, EntryPolicy.KEEP, False),
-        (Options(managed_fields=ManagedFields.STRIP), False, False, EntryPolicy.RESHAPE, True),
+        (Options(managed_fields=ManagedFields.STRIP), False, False, EntryPolicy.RECONCILE, True),
         (Options(managed_fields=ManagedFields.STRIP, strip_served=True), False, False, EntryPolicy.DROP, False),
         (Options(skip=frozenset({Phase.MANAGED_FIELDS})), False, False, EntryPolicy.KEEP, False),
     ],

@@ -68,7 +68,7 @@ def test_each_object_gets_its_own_translation() -> None:
         an_object("a", SIZE), an_object("b"), an_object("c", OTHER), an_object("d", OTHER, SIZE)
     )
     kept = ConvertedEntry({"f:spec": {"f:other": {}}})
-    assert [each.carried for each in found] == [{0: AMOUNT}, {}, {0: kept}, {0: kept, 1: AMOUNT}]
+    assert [each.converted for each in found] == [{0: AMOUNT}, {}, {0: kept}, {0: kept, 1: AMOUNT}]
     assert converter.asked[:3] == [(V1, ["a", "d"]), (V0, ["c", "d"]), (V2, ["a", "c", "d", "d"])]
     assert report.conversions == sum(len(names) for _to, names in converter.asked)
 
@@ -76,7 +76,7 @@ def test_each_object_gets_its_own_translation() -> None:
 def test_an_object_that_is_refused_does_not_touch_the_others() -> None:
     """It fails by itself; the page goes on."""
     odd, good = translate(an_object("odd", SIZE), an_object("a", SIZE))[0]
-    assert odd.failure.endswith("it is odd") and good.carried == {0: AMOUNT}
+    assert odd.failure.endswith("it is odd") and good.converted == {0: AMOUNT}
 
 
 def test_a_converter_that_is_down_ends_the_page() -> None:

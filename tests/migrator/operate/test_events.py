@@ -23,11 +23,11 @@ SAID = (
 
 
 def details(
-    happening: MigrationEvent = MigrationEvent.FAILED, at: float = 0.0, message: str = "why", **more: Any
+    event: MigrationEvent = MigrationEvent.FAILED, at: float = 0.0, message: str = "why", **more: Any
 ) -> MigrationDetails:
     """Something that happened, some seconds after noon."""
     facts = {"crd": "widgets.example.com", "uid": "uid-1"} | more
-    return MigrationDetails(happening=happening, at=NOON + timedelta(seconds=at), message=message, **facts)
+    return MigrationDetails(event=event, at=NOON + timedelta(seconds=at), message=message, **facts)
 
 
 def test_an_event_says_what_an_api_server_asks_for() -> None:
@@ -53,11 +53,11 @@ def test_an_event_says_what_an_api_server_asks_for() -> None:
     }
 
 
-@pytest.mark.parametrize("happening", [each for each in MigrationEvent if each not in SAID])
-def test_what_is_nobodys_news_is_no_event(happening: MigrationEvent) -> None:
+@pytest.mark.parametrize("event", [each for each in MigrationEvent if each not in SAID])
+def test_what_is_nobodys_news_is_no_event(event: MigrationEvent) -> None:
     """Nothing due, or progress every ten seconds, is for logs and metrics."""
-    assert event_of(details(happening), "c", "i") is None
-    assert not EventLimiter().worth_saying(details(happening))
+    assert event_of(details(event), "c", "i") is None
+    assert not EventLimiter().worth_saying(details(event))
 
 
 def test_a_crd_that_could_not_be_read_has_no_events() -> None:
@@ -91,7 +91,7 @@ def test_news_is_said_at_once() -> None:
 def test_whatever_goes_on_events_are_bounded(happened: list[tuple[MigrationEvent, str, float]]) -> None:
     """A loop of flips, or counts that differ each time, must not fill etcd with Events."""
     said, at, heard = EventLimiter(), 0.0, 0
-    for happening, message, after in happened:
+    for event, message, after in happened:
         at += after
-        heard += said.worth_saying(details(happening, at, message))
+        heard += said.worth_saying(details(event, at, message))
     assert heard <= 25 + at / 300

@@ -83,7 +83,7 @@ def test_failures_are_bounded_in_number_and_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("happening", "after", "said"),
+    ("event", "after", "said"),
     [
         (MigrationEvent.STOPPED, 0.0, "so it is"),
         (MigrationEvent.FINISHED, 0.0, "so it is; looking again at once"),
@@ -93,19 +93,19 @@ def test_failures_are_bounded_in_number_and_length() -> None:
     ],
 )
 def test_when_it_is_looked_at_again(
-    happening: MigrationEvent, after: float | None, said: str, caplog: pytest.LogCaptureFixture
+    event: MigrationEvent, after: float | None, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A run that was stopped does not go on in 0 seconds: this process is the one that ends."""
     with caplog.at_level(logging.DEBUG, "restow.migrator.operate.log"):
         log_details(
-            MigrationDetails(happening=happening, at=NOON, crd="w.example.com", message="so it is", requeue_after=after)
+            MigrationDetails(event=event, at=NOON, crd="w.example.com", message="so it is", requeue_after=after)
         )
     (record,) = caplog.records
-    assert record.getMessage() == f"w.example.com: {happening}: {said}"
+    assert record.getMessage() == f"w.example.com: {event}: {said}"
 
 
 @pytest.mark.parametrize(
-    ("happening", "level"),
+    ("event", "level"),
     [
         (MigrationEvent.FINISHED, "INFO"),
         (MigrationEvent.REFUSED, "WARNING"),
@@ -114,13 +114,13 @@ def test_when_it_is_looked_at_again(
     ],
 )
 def test_a_log_line_has_its_numbers_as_fields(
-    happening: MigrationEvent, level: str, caplog: pytest.LogCaptureFixture
+    event: MigrationEvent, level: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A JSON formatter finds them without parsing a sentence; what needs nobody is for debugging."""
     with caplog.at_level(logging.DEBUG, "restow.migrator.operate.log"):
         log_details(
             MigrationDetails(
-                happening=happening,
+                event=event,
                 at=NOON,
                 crd="w.example.com",
                 due=(Phase.PRUNE,),
@@ -130,6 +130,6 @@ def test_a_log_line_has_its_numbers_as_fields(
         )
     (record,) = caplog.records
     assert record.levelname == level
-    assert record.getMessage() == f"w.example.com: {happening}: so it is; again in 5 s"
+    assert record.getMessage() == f"w.example.com: {event}: so it is; again in 5 s"
     fields = record.migration  # type: ignore[attr-defined]
-    assert (fields["crd"], fields["happening"], fields["due"]) == ("w.example.com", happening.value, ["prune"])
+    assert (fields["crd"], fields["happening"], fields["due"]) == ("w.example.com", event.value, ["prune"])

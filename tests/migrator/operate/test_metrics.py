@@ -26,8 +26,8 @@ class Scrape:
         self._metrics = MigrationMetrics(self.registry)
         self.elected = self._metrics.elected
 
-    def tell(self, happening: MigrationEvent, crd: str = CRD, uid: str = "uid-1", **more: Any) -> None:
-        self._metrics(MigrationDetails(happening=happening, at=NOON, crd=crd, uid=uid, **more))
+    def tell(self, event: MigrationEvent, crd: str = CRD, uid: str = "uid-1", **more: Any) -> None:
+        self._metrics(MigrationDetails(event=event, at=NOON, crd=crd, uid=uid, **more))
 
     def __call__(self, name: str, crd: str = CRD, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"restow_migrator_{name}", {"crd": crd} | labels)
@@ -87,12 +87,12 @@ def test_another_pass_takes_nothing_off_a_counter(scrape: Scrape) -> None:
     assert [scrape("objects_total", outcome=each) for each in ("rewritten", "current")] == [6, 5]
 
 
-@pytest.mark.parametrize("happening", [MigrationEvent.FAILED, MigrationEvent.STOPPED])
-def test_a_run_that_does_not_finish_stays_due(scrape: Scrape, happening: MigrationEvent) -> None:
+@pytest.mark.parametrize("event", [MigrationEvent.FAILED, MigrationEvent.STOPPED])
+def test_a_run_that_does_not_finish_stays_due(scrape: Scrape, event: MigrationEvent) -> None:
     """It is no success, and what it did is counted all the same."""
-    scrape.tell(happening, due=(Phase.STORAGE,), stored_versions=("v1", "v2"), objects=OBJECTS, remaining=6)
+    scrape.tell(event, due=(Phase.STORAGE,), stored_versions=("v1", "v2"), objects=OBJECTS, remaining=6)
     assert (scrape("due"), scrape("objects_remaining")) == (1, 6)
-    assert scrape("runs_total", result=happening.value) == 1
+    assert scrape("runs_total", result=event.value) == 1
     assert scrape("objects_total", outcome="failed") == 2
     assert scrape("prunes_total") == 0
     assert scrape("last_success_timestamp_seconds") is None

@@ -118,7 +118,7 @@ def carry(
     translation, asked = drive(translate(entries, live, rules), converts)
     assert not translation.failure
     assert sum(map(len, asked)) <= supposed(entries, rules)[1]
-    return [translation.carried[number] for number in range(len(owners))], asked
+    return [translation.converted[number] for number in range(len(owners))], asked
 
 
 def of(fields: FieldSet) -> FieldSet:

@@ -59,7 +59,7 @@ def carry(
     owner = entry("alice", "v1", {"f:spec": fields})
     translation, asked = drive(translate([owner], live, rules), convert)
     assert not translation.failure
-    return translation.carried[0], asked
+    return translation.converted[0], asked
 
 
 def spec_of(carried: ConvertedEntry) -> FieldSet:
@@ -260,7 +260,7 @@ def test_owned_annotations_go_with_the_part_and_others_do_not() -> None:
     """A label may mean a field in the other version; a stash in an annotation would bring in fields of others."""
     mine = entry("alice", "v1", {"f:metadata": {"f:annotations": {"f:color": {}}}, "f:spec": {"f:size": {}}})
     translation, asked = drive(translate([mine], LIVE, JOINT), joint)
-    assert members(translation.carried[0].fields) == {("f:spec", "f:size"), ("f:spec", "f:color")}
+    assert members(translation.converted[0].fields) == {("f:spec", "f:size"), ("f:spec", "f:color")}
     [part] = asked[1]
     assert part.obj["metadata"] == {"name": "w", "uid": "u", "annotations": {"color": "red"}}
 
@@ -491,7 +491,7 @@ def test_a_plan_supposes_that_all_is_carried_over_and_counts() -> None:
     """The numbers decide on a maintenance window: each must hold whatever the converter answers."""
     entries: list[ManagedFieldsEntry] = [OWNS, entry("bob", "v1"), entry("carol", "v2")]
     translation, conversions = supposed(entries, JOINT)
-    assert translation.carried == {
+    assert translation.converted == {
         0: ConvertedEntry({"f:spec": {"f:cpu": {}, "f:unit": {}}}),
         1: ConvertedEntry({"f:spec": {"f:size": {}}}),
     }
