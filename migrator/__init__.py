@@ -1,9 +1,11 @@
-"""The storage-version migrator: migrate the objects of CRDs, plan that, and keep CRDs migrated.
+"""The storage-version migrator.
 
-``Migration`` is the whole upgrade-time job in one call, ``Migrator`` what an operator embeds to keep its CRDs migrated;
-``plan`` finds what a run would do, ``ready`` whether a version may go. A ``Converter`` carries ownership through a
-structural conversion. The names in ``__all__`` are public, and so is ``restow.migrator.operate.metrics``; everything
-else is implementation.
+Each command is a function of the same name: ``status`` shows the versions of CRDs, ``plan`` finds what a migration
+would do, ``migrate`` is the whole upgrade-time job, ``prune`` trims ``status.storedVersions``, and ``ready`` decides
+whether a version may be removed. An operator embeds ``Migrator``, which watches CRDs and keeps them migrated. A
+``Converter`` translates objects, and with them the ownership of their fields, where versions differ in structure.
+
+The names in ``__all__`` are public, and so is ``restow.migrator.operate.metrics``; everything else is implementation.
 """
 
 from restow.migrator.decide.proof import Proven, what_is_proved

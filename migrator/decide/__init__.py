@@ -1,1 +1,1 @@
-"""What to do with an object, what an error means, what is proved, and what may be pruned. Pure."""
+"""Decide what to do with an object or an error, what is proved, and whether to prune. Pure."""

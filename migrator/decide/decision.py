@@ -1,10 +1,10 @@
-"""What to do with one object: the decision that the whole migration rests on.
+"""Decide what to do with one object: which requests to send, and with which managedFields.
 
-The API server forgives nothing here (``docs/explanation.md``, *Owners*). A plain write (``{}``, PUT, JSON patch) on an
-object with an entry that cannot be converted empties managedFields without a word, or (from Kubernetes 1.37 on) leaves
-them as they were, whatever it was sent; a server-side apply fails instead. A write that re-encodes an object whose
-stored bytes lack a default of the schema persists that default under the writer's name, and only an apply of nothing
-does not. So there are three kinds of requests, and at most two of them per object:
+The wrong request loses owners (``docs/explanation.md``, *Owners*). A plain write (``{}``, PUT, JSON patch) to an object
+with an entry that cannot be converted silently empties managedFields; from Kubernetes 1.37 on it leaves them as they
+were, whatever the request says. A server-side apply fails instead. A write that re-encodes an object whose stored bytes
+lack a default of the schema persists that default under the writer's name; only an apply of nothing does not. So there
+are three kinds of requests, and at most two of them per object:
 
 - *identity apply*: server-side apply of apiVersion, kind, name, uid and resourceVersion. Re-encodes, owns nothing.
 - *empty patch*: merge patch ``{}`` with a resourceVersion. For objects without managedFields, where an apply would
@@ -97,7 +97,7 @@ def decide(
     Args:
         entries: its managedFields as listed.
         rules: the CRD's policies.
-        live: the whole object at the storage version, needed where an entry is reshaped.
+        live: the whole object at the storage version, needed where an entry is reconciled with another schema.
         translation: what became of entries that had to be converted, needed where there is one.
     """
     storage = rules.storage

@@ -1,10 +1,9 @@
-"""What an error means for the work at hand (one table for writes, one for lists, one for ConversionReviews), and how
-many attempts it had.
+"""The outcome of an error: retry, wait, read again, give up. One table each for writes, lists and ConversionReviews.
 
-A table bounds attempts, so that one object that fails for ever is given up and the others are not kept. An outage is
-another matter: while the server answers nothing at all, attempts say nothing about the object, and patience is counted
-in time. So each kind of error is counted by itself, and errors that may pass are counted only where the server answered
-others in between.
+A table bounds attempts, so that an object that fails for ever is given up and does not hold up the others. An outage
+differs: while the server answers nothing at all, attempts say nothing about the object, and the limit is a time. So
+each kind of error is counted by itself, and errors that may pass count only where the server answered other requests in
+between.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class ErrorAction(StrEnum):
     """What to do next.
 
     - ``gone``: the object does not exist any more; done with it.
-    - ``reread``: read the object again and decide anew.
+    - ``reread``: read the object again and decide again.
     - ``retry``: send the same request again after ``wait`` seconds.
     - ``continue``: go on with the list at ``token``.
     - ``split``: send each half of the objects by itself.
@@ -109,7 +108,7 @@ class ErrorOutcome:
         reason: a word for the report (``"Conflict"``, ``"Forbidden"``, …).
         message: a sentence for the report.
         token: the continue token to go on with.
-        attempts: how many tries there are in all.
+        attempts: how many attempts there are in all.
     """
 
     action: ErrorAction
@@ -192,7 +191,7 @@ def is_outage(error: KubeError) -> bool:
 
 
 def _transient(error: KubeError, attempt: int) -> ErrorOutcome | None:
-    """A row for errors that pass by themselves, as long as there are tries left."""
+    """A row for errors that pass by themselves, as long as attempts are left."""
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
             wait = min(max(error.retry_after or 0.0, _backoff(attempt)), _LONGEST_ASKED_FOR)
@@ -272,7 +271,7 @@ def concerns_all_objects(error: KubeError) -> bool:
 
 
 class Attempts:
-    """The tries of one object, or of one page.
+    """The attempts of one object, or of one page.
 
     Args:
         patience_s: how long errors that may pass are waited for while nothing is answered.

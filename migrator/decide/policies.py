@@ -8,7 +8,7 @@ where a field went.
 Under strategy None the API server converts the object to an entry's version before it compares anything. Where the
 storage version has a default that this version does not declare, every object has such a field from its next write on,
 and that conversion fails: a write that is no server-side apply then empties managedFields (before Kubernetes 1.37), or
-leaves an entry that its manager cannot apply with any more. ``warnings`` names such entries, where they stay.
+leaves an entry with which its manager can no longer apply. ``hazard_warnings`` names such entries where they stay.
 """
 
 from __future__ import annotations

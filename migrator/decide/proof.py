@@ -1,15 +1,15 @@
-"""What is proved about the objects of a CRD, and for how long: the one function that every verdict asks.
+"""The proof that a complete run leaves on a CRD, and for how long it holds (``what_is_proved``).
 
-``status.storedVersions`` is no proof. The API server adds to it and lets anyone trim it; the cluster's own
-StorageVersionMigration trims it after a failure too. So restow believes only what a complete run of its own has
-written down: a ``Proof``, an annotation on the CRD. It says that every object was stored at the storage version, in
-which generation of which CRD, and for which options the managedFields were done.
+``status.storedVersions`` is no proof. The API server adds to it and lets every client trim it; the cluster's own
+StorageVersionMigration trims it after a failure too. So restow trusts only what a complete run of its own has recorded:
+a ``Proof``, an annotation on the CRD. It says that every object was stored at the storage version, in which generation
+of which CRD, and for which options the managedFields were done.
 
 A proof holds for a later generation only where each change in between is known to have left the storage version
 alone (``what_is_proved``): the generation is the same, or it is the next one with the same storage version, since one
 change cannot flip it and flip it back. Only the API server counts generations, and every change of the spec moves
-them. Whoever sees a CRD after each change extends the proof (``extended``). The CRD's managedFields are no evidence of
-what did not happen: a client that replaces the CRD by a dump of it brings those of an earlier day back.
+them. A process that sees a CRD after each change extends the proof (``extended``). The CRD's managedFields are no
+evidence of what did not happen: a client that replaces the CRD by a dump of it restores those of an earlier day.
 
 The annotation has to be owned by restow's field manager. After a restore of etcd the same generation may come again
 with another history, and the annotation of an earlier day then comes back by another manager.
@@ -49,7 +49,7 @@ __all__ = [
 
 ANNOTATION = "restow.dev/migrated"
 UNFINISHED = "unfinished"
-"""Begins what stands in place of a proof after objects failed, followed by what tells the run from others.
+"""Prefix of the value that replaces a proof after objects failed; a number that identifies the run follows.
 
 What another run finished at the same time says nothing of those objects.
 """
@@ -118,7 +118,7 @@ class Proven:
 
 
 def what_is_proved(crd: Crd, remembered: str = "") -> Proven:
-    """Judge what is proved about the objects of a CRD as it was just read.
+    """Return what is proved about the objects of a CRD as it was just read.
 
     Args:
         crd: the CRD.
@@ -272,7 +272,7 @@ def touches_managed_fields(options: Options) -> bool:
 
 
 def run_key(crd: Crd, options: Options) -> str:
-    """Return what tells runs apart that do different things: the shards of one run share it."""
+    """Return a key of what a run does: all shards of one run have the same one."""
     told = msgspec.json.encode([crd.uid, _versions(crd), _settings(options)])
     return hashlib.sha256(told).hexdigest()[:32]
 

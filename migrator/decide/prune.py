@@ -1,9 +1,11 @@
-"""May ``status.storedVersions`` be pruned? The API server does not check it: a wrong prune is accepted, and the objects
-that were stored at the version it dropped are lost without a word.
+"""Decide whether ``status.storedVersions`` may be pruned (``may_prune``).
 
-The answer is yes only if the pass that just ended wrote every object at the version that is the storage version still,
-and was so *all the time in between*: after v2→v1→v2 the uid, the storage version and storedVersions look untouched,
-only ``metadata.generation`` tells, and a certificate rotation moves that too. ``Generations`` collects
+The API server does not check a prune: it accepts a wrong one, and silently loses the objects that are stored at the
+version that was dropped.
+
+A prune is safe only if the pass that just ended wrote every object at the storage version, and if that version was the
+storage version *all the time in between*. After v2→v1→v2 the uid, the storage version and storedVersions are what they
+were; only ``metadata.generation`` differs, and the rotation of a certificate changes that too. ``Generations`` collects
 what a watch saw.
 """
 
@@ -26,7 +28,7 @@ Fingerprint = tuple[tuple[str, bool, bool], ...]
 
 @dataclass(frozen=True, slots=True)
 class PruneVerdict:
-    """``prune``: do it. Otherwise ``reason`` is a sentence, and ``again`` says that another pass may succeed."""
+    """Whether to prune; if not, ``reason`` is a sentence, and ``again`` says that another pass may succeed."""
 
     prune: bool
     reason: str = ""
@@ -64,7 +66,7 @@ class Generations:
 
 
 def may_prune(start: Crd, now: Crd, generations: Generations) -> PruneVerdict:
-    """Judge, after a pass that finished every object, whether storedVersions may be set to the storage version.
+    """Decide, after a pass that finished every object, whether storedVersions may be set to the storage version.
 
     Args:
         start: the CRD as it was read before the objects were listed.
@@ -73,7 +75,7 @@ def may_prune(start: Crd, now: Crd, generations: Generations) -> PruneVerdict:
     """
     name, storage = start.name, start.storage.name
     if now.uid != start.uid:
-        return PruneVerdict(prune=False, reason=f"{name} was deleted and created anew during the run", again=True)
+        return PruneVerdict(prune=False, reason=f"{name} was deleted and created again during the run", again=True)
     if now.terminating:
         return PruneVerdict(prune=False, reason=f"{name} is being deleted")
     if now.storage.name != storage:

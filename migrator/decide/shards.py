@@ -1,4 +1,4 @@
-"""Shards: one migration of one CRD by several processes, each of which finishes the objects whose uid falls to it.
+"""Decide which shards of a migration are done. A shard finishes the objects whose uid falls to it.
 
 Each lists all objects, and leaves a record when every object of its part is done: for which CRD, storage version,
 versions and options, and over which generations the storage version was seen to be the same. One shard alone proves
@@ -9,8 +9,8 @@ nothing about storedVersions; all of them together do (``standing``):
   generation in between has to be known, by the span of some record or by the watch of the one that judges: what no
   shard saw may have been a flip and back, during which a client can have written anything.
 
-So records outlive their process: whoever sees all of them may prune, a shard that is run again with its record in
-place has nothing to do but to judge, and a record from before a flip counts for nothing. Pure.
+So records outlive their process: the shard that sees all of them may prune, a shard that runs again with its record in
+place only decides whether to prune, and a record from before a flip does not count. Pure.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Record(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=
     Attributes:
         index, count: which shard.
         uid, storage: of the CRD, and the version at which every object of the part is stored.
-        mark: what tells runs apart that do different things (``run_key``).
+        mark: the key of what the run does (``run_key``).
         first, last: the generations from before its list until after its last write; the storage version was proven
             to be this one in each of them.
         stored: ``status.storedVersions`` before its list.

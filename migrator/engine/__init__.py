@@ -1,1 +1,1 @@
-"""List, convert, write, pace: one pass over the objects of a CRD, and every request about the CRD itself."""
+"""Run one pass over the objects of a CRD (list, convert, write, pace), and send requests about the CRD itself."""

@@ -1,4 +1,4 @@
-"""What each API server encodes objects with right now, as far as it can be looked at.
+"""Find API servers that lag behind a CRD, and so may store objects at another version than the storage version.
 
 An API server learns of a CRD by a watch, and encodes objects at the storage version that it knew last. One that lags
 behind a flip stores objects at the old version, with a resourceVersion newer than the flip (Kubernetes issue 130235),
@@ -8,11 +8,11 @@ while its answers about the CRD itself come from etcd and look current. Two thin
 - its discovery: ``storageVersionHash`` of a resource is base64 of the first 8 bytes of the SHA-256 of
   ``group/version/Kind``, of the version that it stores at (apiextensions-apiserver, ``DiscoveryController``).
 
-The generation is what tells after v2→v1→v2: a server that still is at the first v2 has the right hash, and passes
+After v2→v1→v2 only the generation shows the lag: a server that is still at the first v2 has the right hash, and passes
 through v1 later.
 
-The API servers are the endpoints of the Service ``kubernetes``, where rights and network allow, and whatever answers at
-the address at hand: behind a load balancer each new connection may reach another one, so several are opened.
+The API servers are the endpoints of the Service ``kubernetes``, where rights and network allow, and those that answer
+at the client's own address: behind a load balancer each new connection may reach another server, so several are opened.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _SERVER_NAME = "kubernetes.default.svc"
 """A name in every API server's certificate; the addresses of endpoints need not be there."""
 
 _CONNECTIONS = 4
-"""New connections to the address at hand: enough to meet each of three servers behind a balancer that takes turns."""
+"""New connections to the client's own address: enough to reach each of three servers behind a round-robin balancer."""
 
 _ASIDE_S = 5.0
-"""Seconds that an endpoint is tried for: many cannot be reached from here, and are only told of then."""
+"""Seconds that an endpoint is tried for: many cannot be reached from here, and are then only reported."""
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
@@ -81,7 +81,7 @@ class View:
     Attributes:
         server: its address.
         generation: of the CRD in its watch cache; 0 where the CRD is not there.
-        storage_hash: of the version that it stores at; None where discovery does not tell.
+        storage_hash: of the version that it stores at; None where discovery does not show it.
     """
 
     server: str
@@ -111,7 +111,7 @@ class ApiServers:
     """The API servers of a cluster, while it is open: ``async with ApiServers(cluster) as servers``.
 
     Args:
-        cluster: the API server at hand.
+        cluster: the client, whose address may be that of several API servers.
         urls: further addresses of API servers, ``https://host:port``.
 
     Attributes:
@@ -162,7 +162,7 @@ class ApiServers:
         """Look at every server.
 
         Raises:
-            KubeError: the address at hand, or a server that was named, cannot be looked at.
+            KubeError: the client's own address, or a server of ``urls``, cannot be reached.
         """
         if not self._found:
             await self._find()
@@ -191,7 +191,7 @@ class ApiServers:
         """Say of the first server that may store an object at another version; empty where none may.
 
         Raises:
-            KubeError: the address at hand, or a server that was named, cannot be looked at.
+            KubeError: the client's own address, or a server of ``urls``, cannot be reached.
         """
         return next(filter(None, (view.behind(crd) for view in await self.views(crd))), "")
 

@@ -1,4 +1,4 @@
-"""Requests about the CRD itself: read it, watch it, prune status.storedVersions, leave proof and watermark."""
+"""Requests about the CRD itself: read, list and watch it, prune ``status.storedVersions``, write annotations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
     """Read one CRD; outages are waited out (``restow.kube.retry``).
 
     Raises:
-        Refused: there is no such CRD, or reading it is not allowed.
+        MigrationRefused: there is no such CRD, or reading it is not allowed.
         KubeError: the API server cannot be reached.
     """
     try:
@@ -59,7 +59,7 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
 
 
 async def deleted(cluster: Cluster, crd: Crd) -> str:
-    """Return a sentence where the CRD was deleted since it was read; empty where it was not, or where none can tell."""
+    """Return a sentence where the CRD was deleted since it was read; empty where it was not, or cannot be read."""
     try:
         reply = await with_retries(cluster).get(CRDS, crd.name)
     except NotFound:
@@ -75,7 +75,7 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
     """Read all CRDs, by name.
 
     Raises:
-        Refused: listing them is not allowed.
+        MigrationRefused: listing them is not allowed.
         KubeError: the API server cannot be reached.
     """
     crds: list[Crd] = []
@@ -102,7 +102,8 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
     """Set ``status.storedVersions``, provided that the CRD is still the one given.
 
     Raises:
-        Conflict: it was written meanwhile, or (Doubtful) perhaps just now by this: read again and judge.
+        Conflict: another client wrote the CRD meanwhile. As an ``OutcomeUnknown``: no answer came, and this write may
+            have been carried out. Read the CRD again and decide again in both cases.
         KubeError: anything else.
     """
     body = {"metadata": {"resourceVersion": crd.resource_version}, "status": {"storedVersions": list(versions)}}
@@ -120,7 +121,7 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
 async def annotate(
     cluster: Cluster, crd: Crd, annotations: Mapping[str, str | None], *, unchanged: bool = False
 ) -> str:
-    """Give a CRD these annotations (None takes one away); return what the API server said where it would not.
+    """Write annotations of a CRD (None removes one); return the API server's message where it refuses, or empty.
 
     Args:
         cluster: where.
@@ -129,7 +130,8 @@ async def annotate(
         unchanged: only if the CRD is still the one given.
 
     Raises:
-        Conflict: it was written meanwhile, or (Doubtful) perhaps just now by this, and ``unchanged`` was asked for.
+        Conflict: ``unchanged`` was asked for, and another client wrote the CRD meanwhile; as an ``OutcomeUnknown``, no
+            answer came, and this write may have been carried out.
     """
     if all(crd.annotations.get(name) == value for name, value in annotations.items()):
         return ""

@@ -1,7 +1,8 @@
-"""All objects of a CRD, page by page, through whatever an API server answers to a long list.
+"""List all objects of a CRD, page by page, with retries.
 
-Memory stays bounded by a page. A continue token that etcd compacted away (410) comes with an inconsistent one, and the
-list goes on from there: no key is skipped, and what was created meanwhile is stored at the storage version.
+Memory is bounded by a page. When etcd has compacted the history of a continue token (410), the API server's answer has
+an inconsistent token, and the list continues with that one: it skips no key, and objects created meanwhile are stored
+at the storage version.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ async def list_objects(
         requests: where requests and retries are counted.
         jitter: spreads a wait, ``seconds -> seconds``.
         whole: read whole objects, not metadata only.
-        attempts: tries of one page, fewer than usual where one list of many may well be missing.
-        patience_s: how long an outage is waited for, beyond the usual tries.
+        attempts: attempts for one page; fewer than usual where one list of many may be missing.
+        patience_s: how long an outage is waited for, beyond the usual attempts.
 
     Raises:
         ListFailed: a page could not be read.

@@ -1,7 +1,8 @@
-"""Which object keeps the others from being listed: an API server says that a conversion failed, and not of what.
+"""Find the object whose conversion fails a list: the API server reports that a conversion failed, but not of which
+object.
 
-A list stops at the first object that cannot be converted to the version that is asked for. So the page that failed is
-halved until a page of one object fails. Another served version, which continues the same list, gives that object's
+A list stops at the first object that cannot be converted to the requested version. The search halves the page that
+failed until a page of one object fails, and continues the same list at another served version to read that object's
 name. The number of requests is bounded, and so is the time.
 """
 
@@ -161,12 +162,12 @@ class _FailureSearch:
 
 
 def conversion_failed(failure: Exception) -> bool:
-    """Whether it is a conversion for which objects could not be listed."""
+    """Whether a list failed because of a conversion."""
     return any(text in str(failure) for text in _CONVERSION_FAILED)
 
 
 def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
-    """Return the failure of a list with what to do about it, where it is the CRD's conversion that fails.
+    """Add advice to the failure of a list where the CRD's conversion is what failed.
 
     Args:
         crd: the CRD whose objects could not be listed.
@@ -180,10 +181,10 @@ def help_to_list(crd: Crd, failure: ListFailed, named: str = "") -> ListFailed:
     if crd.strategy != "Webhook":
         return ListFailed(said, failure.page, unreachable=failure.unreachable)
     return ListFailed(
-        f"{said}. A list takes the conversion of every object to {crd.storage.name}, so one that fails "
-        f"hides all: see that the conversion webhook of {crd.name} runs, that its certificate fits the CRD's caBundle, "
-        f"and that it converts {', '.join(version.name for version in crd.versions)}; an object that it refuses can be "
-        "read and mended at the version that it is stored at",
+        f"{said}. The API server converts every listed object to {crd.storage.name}, and one object that fails "
+        f"fails the list: check that the conversion webhook of {crd.name} runs, that its certificate fits the CRD's "
+        f"caBundle, and that it converts {', '.join(version.name for version in crd.versions)}. An object that the "
+        "webhook refuses can still be read and edited at the version that it is stored at",
         failure.page,
         unreachable=failure.unreachable,
     )

@@ -1,9 +1,9 @@
-"""Fields of stored objects that the storage version does not know: a rewrite prunes them for good.
+"""Find fields of stored objects that the storage version does not declare: a rewrite prunes them for good.
 
-What is stored cannot be read: the API server prunes by the schema of whatever version it is asked at, and a strict dry
-run sees only what it is sent. But with strategy None conversion changes nothing but apiVersion, so an object shows at
-the version that it was stored at all that this version declares; what of that the storage version does not declare is
-what a rewrite loses. Two things stay unseen: fields that the old version's own schema has dropped since (they are
+Stored bytes cannot be read: the API server prunes by the schema of the requested version, and a strict dry run checks
+only the request. With strategy None, however, conversion changes nothing but apiVersion. So a read at the version that
+an object was stored at shows all fields that this version declares; a rewrite loses those that the storage version does
+not declare. Two kinds stay unseen: fields that the old version's own schema has dropped since (they are
 pruned on every read already), and those of an old version that is not served, of which only the schemas can be
 compared. Under strategy Webhook the converter decides what becomes of a field.
 """
@@ -27,12 +27,12 @@ __all__ = ["LostFields", "find_lost_fields", "warn_of_lost_fields"]
 
 
 MOST_PATHS = 200
-"""Fields told apart: below a map that was open, every object may bring names of its own."""
+"""Most fields that are listed: below an open map, every object may have names of its own."""
 
 
 @dataclass(slots=True)
 class LostFields:
-    """Objects by field that would be pruned, an example of each, and old versions at which nobody can look."""
+    """Objects by field that would be pruned, an example of each, and old versions that are not served."""
 
     objects: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)

@@ -1,8 +1,8 @@
-"""Objects that a run left without field owners: remembered on the CRD, so that later runs can say so.
+"""Remember on the CRD which objects a run left without field owners, so that later runs can report them.
 
-Nothing of such an object tells a later run what it lost: it is stored at the storage version, and it has no entry to
-translate. The log of a Job's first pod is gone by then. The names stay in an annotation of the CRD until every one of
-these objects has owners again, or is gone. Its length is bounded; beyond that objects are counted only.
+Such an object does not show what it lost: it is stored at the storage version, and has no entry to translate. The log
+of a Job's first pod is gone by then. The names stay in an annotation of the CRD until every one of these objects has
+owners again, or is gone. Its length is bounded; further objects are counted only.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LostOwners:
 
     @property
     def sentence(self) -> str:
-        """What to tell the user; empty where there is nothing."""
+        """The warning for the user; empty where no object is without owners."""
         if not self.names:
             return ""
         more = len(self.names) - _SHOWN + self.more if len(self.names) > _SHOWN else self.more

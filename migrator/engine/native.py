@@ -1,14 +1,13 @@
-"""The cluster's own StorageVersionMigration (``storagemigration.k8s.io``, KEP-4192): its states, and making, reading
-and following it.
+"""Create, read and follow the cluster's own StorageVersionMigration (``storagemigration.k8s.io``, KEP-4192).
 
-What its controller does, by its source in Kubernetes 1.36 and 1.37: it takes the resource's resourceVersion when it
-first sees the object (``status.resourceVersion``), sends every object that is not newer nothing but its identity (as an
-apply; from 1.37 on as a merge patch), and ends ``Succeeded`` or ``Failed`` (the first refused object fails it; a 500 it
-repeats for ever). Then a second controller sets the CRD's condition StorageMigrating to False, *prunes storedVersions,
-also after a failure*, and sets ``Running`` to False. Only then it is over. One that is deleted while it runs leaves the
-condition True for good.
+Its controller, by its source in Kubernetes 1.36 and 1.37, takes the resource's resourceVersion when it first sees the
+StorageVersionMigration (``status.resourceVersion``). It then writes every object that is not newer, sending nothing but
+the object's identity (as an apply; from 1.37 on as a merge patch), and ends ``Succeeded`` or ``Failed``. The first
+refused object fails it; it repeats a 500 for ever. Then a second controller sets the CRD's condition StorageMigrating
+to False, *prunes storedVersions, also after a failure*, and sets ``Running`` to False. Only then the migration is over.
+A StorageVersionMigration that is deleted while it runs leaves the condition True for good.
 
-It is followed by reading it every second: that takes the right to get it and no watch, and it lasts minutes.
+restow reads it every second rather than watching it, which takes the right to get it only; a migration lasts minutes.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ NATIVE_MIGRATIONS = tuple(
 
 
 class NativeState(StrEnum):
-    """Where it is; ``ending``: it has ended, but the CRD has not been told yet."""
+    """Where it is; ``ending``: it has ended, but the CRD does not show that yet."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -181,7 +180,7 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
     """Return the API of StorageVersionMigrations as it is served, with those that there are; None where it is not.
 
     Raises:
-        Refused: listing them is not allowed.
+        MigrationRefused: listing them is not allowed.
         KubeError: the API server cannot be reached.
     """
     cluster = with_retries(cluster)
@@ -203,10 +202,11 @@ async def left_behind(cluster: Cluster, crd: Crd) -> str:
     """Return a warning where a condition StorageMigrating is left over; empty where a migration may be at work.
 
     The condition is set, and taken back, by controllers in kube-controller-manager alone, and no API server acts on it.
-    They follow StorageVersionMigrations through their API. Where that API is not served they see none, write no object
-    and prune nothing, so that the condition speaks of nothing. While API servers restart with other settings, one that
-    does not serve the API may answer beside one that does. Then both may write, which costs load and no data: each
-    write only stores an object again as it is, and a prune of the cluster's own is never believed.
+    They follow StorageVersionMigrations through their API. Where no API server serves that API, these controllers see
+    no migration, write no object and prune nothing, so the condition has no meaning. While API servers restart with
+    other settings, some serve the API and others do not; the answer may come from one that does not, although a
+    migration is at work. Then restow and the cluster both write. That costs load and loses no data: each write only
+    stores an object again as it is, and restow never trusts a prune by the cluster's own migration.
 
     Raises:
         KubeError: the API server cannot be reached.
@@ -251,7 +251,7 @@ class NativeApi:
         """Create the migration of a CRD; an earlier run's for the same generation is taken up again.
 
         Raises:
-            Refused: creating it is not allowed.
+            MigrationRefused: creating it is not allowed.
             NativeStuck: it is there, and may not be read.
             KubeError: it could not be created.
         """

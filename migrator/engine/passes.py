@@ -1,11 +1,10 @@
-"""One pass over all objects of a CRD: a lister, a bounded queue, and workers that finish objects side by side.
+"""One pass over all objects of a CRD: a lister, a bounded queue, and concurrent workers that finish the objects.
 
-Entries that have to be converted are so page by page, on the way into the queue, so that a converter is asked for many
-objects at once. Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an
-exception about an object; when the run is asked to stop, no new object is begun and writes in flight are finished.
+Managed-fields entries are converted page by page on the way into the queue, so that one request to the converter covers
+many objects. Memory is bounded by two pages, whatever the number of objects. A pass ends in a report, never in an
+exception about an object. When the run is asked to stop, no new object is begun and writes in flight are finished.
 
-``scan`` is the pass of a caller that waits for an answer: it reads the metadata, with no long waits, and writes
-nothing.
+``scan`` is for callers that wait for an answer: it reads metadata only, does not wait for long, and writes nothing.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Environment:
         random: spreads waits; seeded in tests.
         converters: what converts objects of CRDs with strategy Webhook.
         longest_wait: seconds that a wait is cut to.
-        longest_patience_s: seconds beyond the usual tries that an outage is waited for, at most.
+        longest_patience_s: most seconds that an outage is waited for, beyond the usual attempts.
     """
 
     cluster: Cluster
@@ -97,7 +96,7 @@ class Environment:
         """Return what was given to convert the objects of a CRD, or None where its own webhook does.
 
         Raises:
-            Refused: what was given does not fit the CRD.
+            MigrationRefused: the embedder's converter does not fit the CRD.
         """
         return self.converters(crd) if crd.strategy != "None" else None
 
@@ -126,7 +125,7 @@ async def run_pass(
         rules: the policies by which objects are decided.
         options: what is asked for.
         report: counts, failures, and ``unfinished`` where not every object was looked at.
-        listed: told the list's resourceVersion before the first object is begun.
+        listed: receives the list's resourceVersion before the first object is begun.
     """
     chosen = environment.converter(crd)
     async with open_converter(chosen, environment, crd, options, report.requests) as converter:
@@ -202,7 +201,7 @@ class _Pass:
             lister.cancel()
 
     async def _list(self, listed: Callable[[str], Awaitable[None]] | None) -> None:
-        """Feed the queue, then tell every worker that nothing follows."""
+        """Feed the queue, and end it with one None for each worker."""
         report, shard = self._report, self._options.shard
         try:
             async for page in list_objects(
@@ -235,7 +234,7 @@ class _Pass:
             await self._queue.put(None)
 
     async def _crd_deleted(self) -> bool:
-        """Whether the CRD is gone, which ends the pass; asked a few times only, since it may be something else."""
+        """Whether the CRD is gone, which ends the pass; asked a few times only, since a 404 may have other causes."""
         async with self._asking:
             if not self._stop and self._asked < _MOST_ASKED:
                 self._asked += 1
@@ -259,7 +258,7 @@ def unfinished(report: CrdReport, stop: RunStop) -> str:
 
 
 LONGEST_WAIT = 2.0
-"""Seconds between tries: somebody waits, and nothing is lost if it gives up."""
+"""Seconds between attempts: a user waits for the answer, and giving up loses nothing."""
 
 
 async def scan(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:

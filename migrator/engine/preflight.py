@@ -1,6 +1,6 @@
-"""What makes a migration of a CRD impossible or unwise right now, found before anything is written.
+"""Check, before anything is written, whether the objects of a CRD can be migrated, and with which rights.
 
-Each refusal is one sentence: what is the matter, and what to do.
+Each refusal is one sentence: what is wrong, and what to do.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 
 
 def refusal(crd: Crd, namespace: str | None = None) -> str:
-    """Return why the objects of this CRD (in this namespace only) cannot be migrated as it is, or an empty string."""
+    """Return why the objects of a CRD, or those of one namespace, cannot be migrated; empty where they can."""
     if namespace is not None and not crd.namespaced:
         return f"{crd.name} is cluster-scoped: its objects are in no namespace. Leave --namespace out for it"
     if crd.terminating:
-        return f"{crd.name} is being deleted: there is nothing to migrate. Wait until it is gone, or apply it anew"
+        return f"{crd.name} is being deleted: there is nothing to migrate. Wait until it is gone, or apply it again"
     if not crd.established:
         return (
             f"{crd.name} is not established{_because(crd)}: the API server does not serve it yet. Wait for its "
@@ -129,12 +129,12 @@ async def _allowed(cluster: Cluster, asked: Permission) -> bool:
     try:
         reply = await with_retries(cluster).create(SELF_SUBJECT_ACCESS_REVIEWS, msgspec.json.encode(review))
     except (Forbidden, NotFound):
-        return True  # the server does not let us ask; the requests themselves will tell
+        return True  # the server does not let us ask; the requests themselves show it
     return bool(reply.json().get("status", {}).get("allowed"))
 
 
 async def missing_namespace(cluster: Cluster, namespace: str) -> str:
-    """Return a sentence where a namespace does not exist; empty where it does, or where none can tell."""
+    """Return a sentence where a namespace does not exist; empty where it does, or where that cannot be found out."""
     try:
         await with_retries(cluster).get(NAMESPACES, namespace, metadata_only=True)
     except NotFound:
@@ -150,18 +150,18 @@ def of_missing(permission: Permission) -> PlanFinding:
         message = f"permission is missing to {permission}: {permission.without}. Grant it to spare that"
     else:
         message = (
-            f"permission is missing to {permission}: a migration by this user would be refused. Grant it to whoever "
-            "migrates"
+            f"permission is missing to {permission}: a migration by this user would be refused. Grant it to the user "
+            "that migrates"
         )
     return PlanFinding(check=PlanCheck.PERMISSIONS, message=message, reason="Forbidden")
 
 
 _NOT_WATCHED = (
     "a CRD that is edited more than once in mid-run cannot be proven to have kept its storage version, so all objects "
-    "are looked at again then"
+    "are then looked at again"
 )
 
 _NOT_MARKED = (
-    "neither the watermark nor the proof can be left on it, so a later run cannot tell what is done, and "
+    "neither the watermark nor the proof can be left on it, so a later run does not know what is done, and "
     "looks at all objects again"
 )

@@ -1,10 +1,10 @@
-"""A converter that sends ConversionReviews: in slices, again where that helps, and by halves where it does not.
+"""A converter that sends ConversionReviews to a webhook: in slices, with retries, and halved to find a bad object.
 
-Reviews are written and read as an API server does it (apiextensions-apiserver ``webhook_converter.go``, 1.36): of the
-answer everything is checked that the API server checks, since a migration must not take for an image of an object what
-the server would refuse. A review fails or succeeds as a whole. Which of its objects the webhook refuses, or chokes on,
-is found out by halving it. A webhook that is out of reach is waited for, but not for long; one that answers for no
-object is given up for all.
+It writes and reads reviews as an API server does (apiextensions-apiserver ``webhook_converter.go``, 1.36), and makes
+every check that the API server makes of an answer: a migration must not use a converted object that the server would
+refuse. A review fails or succeeds as a whole, so the reviewer halves one that fails, to find the objects that the
+webhook refuses or cannot process. It waits for a webhook that is out of reach, for a bounded time, and gives up a
+webhook that answers for no object.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Reviewer:
         jitter: spreads a wait, ``seconds -> seconds``.
         chance: makes the uids of reviews.
         requests: where reviews are counted.
-        patience_s: how long a webhook that is out of reach is waited for, beyond the usual tries.
+        patience_s: how long a webhook that is out of reach is waited for, beyond the usual attempts.
     """
 
     def __init__(

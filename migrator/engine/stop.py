@@ -1,4 +1,4 @@
-"""Stop a run early: asked for from outside (SIGTERM), or because going on makes no sense."""
+"""Stop a run early: on a request from outside (SIGTERM), or because it cannot succeed any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RunStop:
     """A flag with a reason, and sleeps that end when it is raised.
 
     Attributes:
-        waits: the sleeps under way, for whoever shows the run.
+        waits: the sleeps under way, for a progress display.
         now: the monotonic clock of the run.
         final: whether there is nothing to go on with.
         unreachable: what stayed out of reach for too long, where that is why; empty otherwise.

@@ -1,4 +1,4 @@
-"""Send what ``translation`` asks for through a converter: those of a whole page of objects together."""
+"""Translate the managedFields entries of a page of objects, sending the conversions of all of them together."""
 
 from __future__ import annotations
 

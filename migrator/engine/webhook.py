@@ -1,8 +1,8 @@
-"""Where a CRD's own conversion webhook is, how it is reached, and a converter over it.
+"""Reach a CRD's own conversion webhook, and use it as a converter.
 
-A URL is spoken to as it is. A service of the cluster is reached by its DNS name where that is known, in a pod; from
-elsewhere through the API server's service proxy, which takes the way that the API server's own reviews take, but does
-not verify the certificate at its end.
+A URL is used as it is. In a pod, a Service of the cluster is reached by its DNS name; elsewhere through the API
+server's service proxy, which takes the same way as the API server's own reviews, but does not verify the webhook's
+certificate.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ def endpoint(crd: Crd, url: str | None = None) -> Endpoint:
             still verified for the name, and by the authority, that the CRD gives.
 
     Raises:
-        ConverterDown: the CRD does not tell, or the URL cannot be used.
+        ConverterDown: the CRD does not say where its webhook is, the webhook takes no known version of
+            ConversionReview, or ``url`` is not a URL of a webhook.
     """
     webhook = crd.webhook or {}
     config = webhook.get("clientConfig") or {}
@@ -159,7 +160,7 @@ async def webhook_converter(
     Args:
         crd: a CRD with strategy Webhook.
         cluster: its API server.
-        url: another way to the same webhook, see ``endpoint``.
+        url: another way to the same webhook, see ``Options.conversion_url``.
         stop, jitter, chance, requests, patience_s: see ``Reviewer``.
     """
     async with aiohttp.ClientSession(

@@ -102,7 +102,7 @@ _RESET = (ManagedFieldsEntry(),)
 def combined_patch(resource_version: str, entries: Sequence[ManagedFieldsEntry]) -> bytes:
     """Return the merge patch that re-encodes an object and gives it these managedFields.
 
-    An empty list would be taken for "no change"; ``[{}]`` is how the server is told to reset it.
+    The server takes an empty list for "no change", and ``[{}]`` for a reset.
     """
     return _encoder.encode(_Patch(_PatchMeta(resource_version, managed_fields=entries or _RESET)))
 
@@ -115,7 +115,7 @@ def empty_patch(resource_version: str) -> bytes:
 def identity_apply(api_version: str, kind: str, meta: Meta) -> bytes:
     """Return the server-side apply that only re-encodes.
 
-    uid and resourceVersion make it a 409 instead of a create where the object is gone or was made anew.
+    uid and resourceVersion make it a 409 instead of a create where the object is gone or was created again.
     """
     about = _PatchMeta(meta.resource_version, name=meta.name, uid=meta.uid)
     return _encoder.encode(_Patch(about, api_version=api_version, kind=kind))

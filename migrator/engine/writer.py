@@ -1,7 +1,8 @@
-"""Carry out the decision for one object, check the answer, and put right what it shows.
+"""Write one object as decided, check the answer, and restore owners that the write lost.
 
-Every answer's managedFields are compared with what was meant. That a write lost an owner is the failure that no other
-tool notices; here it is repaired at once from the list in hand, counted, and reported if it cannot be repaired.
+The writer compares the managedFields of every answer with those that it meant to write. A write that loses an owner is
+a failure that no other tool notices; the writer repairs it at once from the list that it sent, counts it, and reports
+it if it cannot be repaired.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class ObjectWriter:
         stop: once raised, no further try is begun.
         clock: a monotonic clock, in seconds.
         jitter: spreads a wait, ``seconds -> seconds``.
-        patience_s: how long an API server that answers nobody is waited for.
+        patience_s: how long an API server that answers no request is waited for.
         dry_run: send every write with ``dryRun=All``.
         crd_deleted: is asked where a 404 does not name the object, whether its CRD is gone; then the object is, too.
     """
@@ -193,7 +194,7 @@ class ObjectWriter:
                 return
 
     def _is_old(self, meta: Meta) -> bool:
-        """Whether an object was last written before the last change of the CRD, as far as its entries tell."""
+        """Whether an object was last written before the last change of the CRD, as far as its entries show."""
         if self._crd_changed is None or not self._rules.reencode or not meta.managed_fields:
             return False
         times = [entry.time for entry in meta.managed_fields]
@@ -355,7 +356,7 @@ class ObjectWriter:
         it was ``before`` the write.
         """
         if any(entry.manager == FIELD_MANAGER for entry in after.managed_fields):
-            # A default that the CRD alone did not tell of: from now on apply first.
+            # A default that the CRD alone did not show: from now on apply first.
             self._rules = replace(self._rules, new_defaults=self._rules.new_defaults or (".",))
         return await self._restore(after, meant, before)
 
@@ -364,7 +365,7 @@ class ObjectWriter:
     ) -> Meta:
         """Send the meant list until the server shows it.
 
-        An error must not end in deciding anew from a list that already lost its owners, so every one is met here.
+        This handles every error: a new decision must not start from a list that has already lost its owners.
         """
         now, entries = after, _restored(meant, after.managed_fields)
         attempts, attempt, first = Attempts(self._patience_s), 1, True
@@ -401,8 +402,8 @@ class ObjectWriter:
     ) -> tuple[ManagedFieldsEntry, ...]:
         """Decide a list that is to be restored, as any other one.
 
-        A client of an older version may have written since. Riding along as it is, its entry would have the server
-        empty the list anew wherever the object now has a field (a default, say) that the older version lacks.
+        A client of an older version may have written since. If its entry were sent as it is, the server would empty the
+        list again wherever the object now has a field (a default, say) that the older version lacks.
         """
         meant = msgspec.structs.replace(meta, managed_fields=entries)
         try:
@@ -423,10 +424,10 @@ def _check_shown(shown: Meta, meant: Sequence[ManagedFieldsEntry], why: str) -> 
 
 
 def _lost_owners(meant: Sequence[ManagedFieldsEntry], found: Sequence[ManagedFieldsEntry]) -> bool:
-    """Whether an object that was written without a legible answer shows what a lossy write leaves.
+    """Whether an object, written by a request without a readable answer, shows that the write lost owners.
 
-    That is no owner at all, or one in our name; or, where somebody applied since, the entry that the server makes then
-    for all that nobody owns any more.
+    Then it has no owner at all, or restow's own entry; or, after an apply by another client, the entry
+    ``before-first-apply`` that the server makes for all fields without an owner.
     """
     managers = {entry.manager for entry in found}
     begun = _BEFORE_FIRST_APPLY in managers and all(entry.manager != _BEFORE_FIRST_APPLY for entry in meant)
@@ -441,7 +442,7 @@ def _not_restored(before: Sequence[ManagedFieldsEntry], now: Meta, said: str = "
 
 
 class _Gone(Exception):
-    """The object was deleted and made anew under its name."""
+    """The object was deleted and created again under its name."""
 
 
 def _restored(

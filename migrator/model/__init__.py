@@ -1,1 +1,1 @@
-"""What a migration is asked for and what it reports: values, and the Protocols of what an embedder gives."""
+"""Options, reports and findings of a migration, and the Protocols that an embedder implements."""

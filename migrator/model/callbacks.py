@@ -1,7 +1,7 @@
-"""What an embedder gives to a run (an ``Observer``, converters), and what happens where that raises.
+"""Call an embedder's own code during a run (an ``Observer``, converters), and keep what it raises.
 
-An error of the embedder's own code ends the run as a request to stop does: writes in flight end, the report says what
-remains, nothing is pruned. Then it is raised, as one exception with the reports so far.
+An error of that code ends the run as a request to stop does: writes in flight are finished, the report says what
+remains, nothing is pruned. The run then raises one ``CallbackFailed`` with the reports so far.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Moment(StrEnum):
 
 
 class Observer(Protocol):
-    """Is told of every moment, in the run's own event loop; must not block. The report is the run's: read only."""
+    """Receives every moment of a run, in the run's event loop; must not block, and must not change the report."""
 
     def at(self, moment: Moment, report: CrdReport) -> None:
         """Take note."""
@@ -72,13 +72,13 @@ class CallbackFailed(Exception):
 
 
 class Callbacks:
-    """Calls what an embedder gave; the first error is kept, and its giver is not called again.
+    """Calls the embedder's observer and converters; keeps the first error and then calls the observer no more.
 
     Attributes:
         failure: the first error.
 
     Args:
-        observer: told of moments.
+        observer: receives the moments.
         converters: gives the converter for a CRD, or None for its own webhook.
         end: ends the run in order, for this reason.
     """
@@ -92,7 +92,7 @@ class Callbacks:
         self.failure: CallbackFailed | None = None
 
     def at(self, moment: Moment, report: CrdReport) -> None:
-        """Tell the observer of a moment."""
+        """Pass a moment on to the observer."""
         if self.failure is not None:
             return
         try:
@@ -104,7 +104,7 @@ class Callbacks:
         """Return the converter for a CRD.
 
         Raises:
-            Refused: what gives it refuses, or fails.
+            MigrationRefused: the embedder's function refuses the CRD, or raises.
         """
         try:
             chosen = self._converters(crd)

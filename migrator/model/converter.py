@@ -1,7 +1,7 @@
-"""The ``Converter`` Protocol: what a migration needs of conversions. An in-process graph or a webhook fulfils it.
+"""The ``Converter`` Protocol, by which a migration converts objects: in this process, or through a webhook.
 
-A converter must take *partial* objects (no spec, list items with nothing but their keys, no status), as the API server
-sends them too: what is absent in one version is absent in the other.
+A converter must accept *partial* objects (no spec, list items with nothing but their keys, no status), which API
+servers send too. What is absent in one version is absent in the other.
 """
 
 from __future__ import annotations
@@ -54,14 +54,16 @@ class ConverterDown(Exception):
 class Converter(Protocol):
     """Converts objects of one or of several kinds between their versions.
 
-    It never changes what it is given; what it answers may share parts with it. Only apiVersion, kind and the fields
-    beside metadata are looked at, and of metadata labels and annotations.
+    It never changes the objects that it receives; its answers may share parts with them. The migrator reads apiVersion,
+    kind and all other fields of an answer; of metadata it reads labels and annotations only.
     """
 
     async def convert(self, objects: Sequence[Json], api_version: str) -> Sequence[Answer]:
-        """Return the objects at another version (``group/version``), each in its place, or why that cannot be.
+        """Return the objects at another version (``group/version``), in the same order.
+
+        The answer for an object that cannot be converted is an ``Unconverted``.
 
         Raises:
-            ConverterDown: there is no use in asking again for any object.
+            ConverterDown: no object can be converted now, and a retry would not help.
         """
         ...

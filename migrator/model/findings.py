@@ -1,6 +1,6 @@
-"""What was found before a migration: one sentence each, with the object or CRD, what would happen, and what to do.
+"""Findings of a plan: one sentence each, with the object or CRD, what would happen, and what to do.
 
-Holds names and reasons, never a value of an object.
+A finding holds names and reasons, never a value of an object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 
 MOST_EACH = 100
-"""Findings of one check that are told one by one; beyond that only counted, so that memory stays bounded."""
+"""Findings of one check that are listed; further ones are counted only, so that memory stays bounded."""
 
 
 class PlanCheck(StrEnum):
@@ -128,7 +128,7 @@ def of_failure(failure: ObjectFailure) -> PlanFinding:
 
 
 def _advice(failure: ObjectFailure) -> str:
-    """What to do about it, where the message does not say so itself."""
+    """Return what to do about a failure; empty where its message says so."""
     said = failure.message
     if failure.reason in _ADVISED:
         return ""
@@ -136,16 +136,16 @@ def _advice(failure: ObjectFailure) -> str:
         return ". See that this webhook runs and that its certificate fits its caBundle, then plan again"
     if any(text in said for text in _POLICIES):
         return (
-            ". Have that policy or webhook admit updates that change nothing (and the user of the migration), or mend "
+            ". Have that policy or webhook admit updates that change nothing (and the user of the migration), or fix "
             "the object, then plan again"
         )
     if failure.reason == "Invalid":
-        return ". The API server takes no write of it as it is: mend the object, or the schema, then plan again"
+        return ". The API server refuses every write of it as it is: fix the object, or the schema, then plan again"
     if failure.reason == "CannotConvert":
-        return ". Mend the object, or what converts it, then plan again"
+        return ". Fix the object, or its conversion, then plan again"
     if failure.reason in ("RequestEntityTooLarge", "413"):
-        return ". It is larger than the API server takes: make it smaller, then plan again"
-    return ". Mend what the message names, then plan again"
+        return ". It is larger than the API server accepts: make it smaller, then plan again"
+    return ". Fix what the message names, then plan again"
 
 
 _NO_DRY_RUN = "does not support dry run"

@@ -1,6 +1,6 @@
-"""What is asked of a run: ``Options``, the phases, and the shard of the objects that is this process's.
+"""The options of a run (``Options``), its phases, and the shard of the objects that this process migrates.
 
-Frozen values that check themselves when they are made. Every other module of the room reads them; none changes them.
+They are frozen values that check themselves when they are made.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is asked of one run; checked when it is made.
+    """What one run does; checked when it is made.
 
     Raises:
         TypeError: a field has a value of another type; the message names it. The values of enums may be given as
             strings, and a list or a set where a tuple or a frozenset stands.
-        ValueError: a value is out of range, or two contradict each other.
+        ValueError: a value is out of range, or two contradict each other; the message names the field.
 
     Attributes:
         skip: phases that are switched off.
@@ -121,9 +121,9 @@ class Options:
         ignore_mark: write all objects although a complete run left its proof, and translate again what clients of
             served versions wrote since.
         resume: leave out re-encoding objects that were written since an earlier run took its watermark
-            (``restow.migrator.model.watermark``). It rests on the same ground as every prune, that ``settle_s`` is
-            enough for all API servers; but a run without it writes such objects once more, and so mends what a server
-            that lagged longer stored wrongly. Hence it has to be asked for: a Job does well to, a run "to be sure" not.
+            (``restow.migrator.model.watermark``). It trusts ``settle_s``, as every prune does. A run without it writes
+            such objects once more, and so repairs what an API server that lagged longer stored at the old version. Use
+            it in Jobs that are retried; omit it for a full check.
         shard: the part of the objects that is this process's, or None for all; see ``restow.migrator.decide.shards``.
         engine: who stores objects again.
         patience_s: how long a request that fails for a reason that may pass (no answer, 429, 5xx) is tried again for,
@@ -288,7 +288,7 @@ class Shard:
         """Read ``i/n``.
 
         Raises:
-            ValueError: it is none.
+            ValueError: the text is not ``i/n``, or there is no such shard.
         """
         found = _I_OF_N.fullmatch(text)
         if found is None:

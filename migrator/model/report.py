@@ -1,7 +1,7 @@
-"""What a run did, as values and as the JSON of ``restow migrate -o json``; and what it waits for right now.
+"""Reports of what a run did, as values and as the JSON of ``restow migrate -o json``, and of what it waits for now.
 
-Holds names and counts, never a value of an object. Failures are listed up to a bound and counted beyond it, so that
-memory stays bounded.
+They hold names and counts, never a value of an object. Failures are listed up to a bound and only counted beyond it, so
+that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Waits:
 
 
 def again(what: str, attempt: int, attempts: int, why: str) -> str:
-    """Return what a wait between two tries is for.
+    """Return what a wait between two attempts is for.
 
     Args:
         what: ``list the objects``, say.
@@ -207,14 +207,16 @@ class CrdReport:
             or empty.
         pruned_reason: why storedVersions was or was not pruned.
         stripped_owners: entries that were stripped, counted by (manager, apiVersion).
-        kept_owners: entries that stay, since the storage version cannot say all that they own; likewise.
-        hazards: entries that stay and may cost their objects all owners, see ``managedfields.hazards``; the same.
+        kept_owners: entries that stay, since the storage version has no field for all that they own; counted in the
+            same way.
+        hazards: entries that stay and may cost their objects all owners (``restow.migrator.decide.policies``); counted
+            in the same way.
         conversions: objects, and parts of objects, that were sent through the converter.
         warnings: sentences for the user.
         owners_lost: objects, as ``namespace/name``, that were left without owners in any pass.
         passes: how often the objects were listed.
         rewritten_before: objects that earlier passes rewrote.
-        expected: how many objects there are, as far as the lists told yet.
+        expected: how many objects there are, as far as the lists show yet.
         settle_s: seconds that were waited for the CRD to settle.
         lagging: the sentence about an API server that was waited for, or empty.
         put_back: versions that were put back into storedVersions before the first write.
@@ -272,7 +274,7 @@ class CrdReport:
         return counts.rewritten - self.rewritten_before + counts.current + counts.gone + counts.failed
 
     def begin_pass(self) -> None:
-        """Start counting what became of each object anew; what was done in earlier passes stays counted."""
+        """Begin to count objects again; what earlier passes did stays counted."""
         done = self.objects
         self.objects = ObjectCounts(
             rewritten=done.rewritten, translated=done.translated, stripped=done.stripped, repaired=done.repaired
@@ -354,5 +356,5 @@ class MigrationReport:
         return MigrationResult.DRY_RUN if self.dry_run else MigrationResult.SUCCEEDED
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON report; ``docs/migrating.md``, *Exit codes and report*, tells its fields."""
+        """Return the JSON report; ``docs/migrating.md``, *Exit codes and report*, describes its fields."""
         return {"result": self.result.value, "crds": [crd.to_json() for crd in self.crds]}

@@ -1,8 +1,8 @@
-"""The watermark, a resourceVersion after which every write was a write at the storage version; and the settle time.
+"""The settle time before a list, and the watermark: a resourceVersion that separates old writes from proved ones.
 
 An API server may encode the old version for a moment after a flip of the storage version: up to 157 ms were measured,
-on objects with resourceVersions newer than the flip (Kubernetes issue 130235). With several API servers the lag is
-theirs. A pass that begins in that moment would miss such objects, so a run waits before it lists
+on objects with resourceVersions newer than the flip (Kubernetes issue 130235). With several API servers, each has its
+own lag. A pass that begins in that moment would miss such objects, so a run waits before it lists
 (``remaining_settle_time``).
 
 The watermark is the resourceVersion of a LIST that was made when the last change of the CRD had settled. An object with
@@ -72,9 +72,9 @@ def remaining_settle_time(crd: Crd, *, settle_s: float, server_now: datetime | N
     Args:
         crd: the CRD as just read.
         settle_s: seconds that must lie between its last change and the list.
-        server_now: the API server's clock with that read, or None where it was not told.
+        server_now: the API server's clock with that read, or None where its answer had no date.
         seen_for_s: seconds since this process saw the CRD in this generation first. It counts for changes of the last
-            minute, and where the CRD itself does not tell when its spec changed.
+            minute, and where the CRD itself does not show when its spec changed.
     """
     changed = last_spec_change(crd)
     if changed is None or server_now is None:

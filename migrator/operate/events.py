@@ -1,8 +1,8 @@
-"""Kubernetes Events on a CRD: what a person finds with ``kubectl describe crd``, and how often.
+"""Kubernetes Events on a CRD, which ``kubectl describe crd`` shows.
 
-A level-triggered reconciler comes by again and again. What it finds as before is said once an hour, which is how long
-an API server keeps an Event by default; and of whatever goes on, a CRD gets a bounded number of Events. Best effort: an
-Event that cannot be written is logged, and changes nothing else.
+A level-triggered reconciler finds the same state again and again. It repeats an Event once an hour, which is how long
+an API server keeps Events by default, and a CRD gets a bounded number of Events in all. An Event that cannot be written
+is logged, and has no other effect.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def event_of(details: MigrationDetails, controller: str, instance: str) -> dict[
 
 @dataclass(slots=True)
 class _Said:
-    """What was said of one CRD: when of each event and sentence, and how much more may be."""
+    """The Events of one CRD so far: the last one of each kind with its time, and how many more may follow."""
 
     last: dict[MigrationEvent, tuple[str, datetime]] = field(default_factory=dict)
     left: float = _BURST

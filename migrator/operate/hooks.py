@@ -39,7 +39,7 @@ __all__ = [
 
 
 class MigrationEvent(StrEnum):
-    """What a ``MigrationDetails`` tells.
+    """What happened to a CRD.
 
     - ``idle``: nothing is due. ``settling``: something is, but the CRD changed only a moment ago.
     - ``started``, ``progress`` (every some seconds): a run is under way.
@@ -74,7 +74,7 @@ class MigrationDetails:
         due: the phases that are due; of a run, those that were when it began.
         storage_version, stored_versions: as last known.
         objects, requests: of this run so far, by the names of ``ObjectCounts`` and ``Requests``.
-        expected, remaining: objects that there are as far as the lists told, and those of them not finished yet.
+        expected, remaining: objects that there are as far as the lists show, and those of them not finished yet.
         pruned: whether this run trimmed ``status.storedVersions``.
         duration_s: seconds since the run began.
         message: one sentence for a person.
@@ -103,7 +103,7 @@ class MigrationDetails:
 
 
 def facts(crd: Crd, report: CrdReport | None = None) -> dict[str, Any]:
-    """Return the fields of details that a CRD and the report of a run, which goes on counting, tell."""
+    """Return the fields of details that a CRD and a report have, copied, since the run goes on counting."""
     known: dict[str, Any] = {
         "crd": crd.name,
         "uid": crd.uid,
@@ -188,7 +188,7 @@ _LONGEST = 300  # characters; three of them fit an Event
 _log = logging.getLogger(__name__)
 
 Hook: TypeAlias = Callable[[MigrationDetails], Awaitable[None] | None]
-"""Is told of everything that happens, in the migrator's event loop; a plain function must not block."""
+"""Receives everything that happens, in the migrator's event loop; a plain function must not block."""
 
 _FIRST_PROGRESS_S = 1.0
 _HOOK_S = 10.0  # that an asynchronous hook gets; a migration does not wait for those who watch it
@@ -232,10 +232,10 @@ class RunHooks:
 
 
 class Hooks:
-    """Tells hooks, one after the other; one that fails or hangs is logged and disturbs nobody.
+    """Calls the hooks, one after the other; one that fails or hangs is logged and does not disturb the others.
 
     Args:
-        hooks: whom.
+        hooks: what to call.
         clock: its ``now`` and ``monotonic``.
         progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
     """
@@ -245,8 +245,8 @@ class Hooks:
         self._clock = clock
         self._progress_s = progress_s
 
-    async def tell(self, event: MigrationEvent, crd: Crd | str, report: CrdReport | None = None, **more: Any) -> None:
-        """Tell what happened to a CRD, or to one that could not be read; ``more`` are fields of the details."""
+    async def call(self, event: MigrationEvent, crd: Crd | str, report: CrdReport | None = None, **more: Any) -> None:
+        """Pass on what happened to a CRD, or to one that could not be read; ``more`` are fields of the details."""
         known = {"crd": crd} if isinstance(crd, str) else facts(crd, report)
         details = MigrationDetails(event=event, at=self._clock.now(), **(known | more))
         for hook in self._hooks:
@@ -259,7 +259,7 @@ class Hooks:
                 _log.error("%s: a hook failed: %s", details.crd, describe_failure(broken))
 
     async def follow(self, run: RunHooks, failures: int) -> None:
-        """Tell of a run from when it looks at objects until it ends; ``failures`` are those before it, in a row."""
+        """Report a run from its first look at objects to its end; ``failures`` counts the failed runs before it."""
         await run.looks_or_ends()
         if not run.began:
             return
@@ -268,10 +268,10 @@ class Hooks:
         # The run read the CRD once more: it may have changed since ``due`` was found.
         stored = ", ".join(run.report.stored_before or run.crd.stored_versions)
         storage = run.report.storage_version or run.crd.storage.name
-        told = f"due: {', '.join(run.due)}; stored at {stored}, to be at {storage}"
-        await self.tell(MigrationEvent.STARTED, run.crd, message=told, **more)
+        message = f"due: {', '.join(run.due)}; stored at {stored}, to be at {storage}"
+        await self.call(MigrationEvent.STARTED, run.crd, message=message, **more)
         pause = min(_FIRST_PROGRESS_S, self._progress_s)
         while not await run.ends_within(pause):
             pause = min(2 * pause, self._progress_s)
             message, seconds = progress(run.report), self._clock.monotonic() - begun
-            await self.tell(MigrationEvent.PROGRESS, run.crd, run.report, message=message, duration_s=seconds, **more)
+            await self.call(MigrationEvent.PROGRESS, run.crd, run.report, message=message, duration_s=seconds, **more)

@@ -1,6 +1,6 @@
 """Prometheus metrics of a migration. Needs the extra ``restow[operator]``; nothing else imports this module.
 
-Series of a CRD that is gone, or no target any more, are taken off.
+The series of a CRD that is gone, or no longer a target, are removed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The migrator as a part of any operator: it looks at CRDs as they change, and starts exactly what is due.
+"""The reconciler that an operator embeds: it watches CRDs and starts the phases that are due.
 
-``Migrator.reconcile`` is one look at one CRD. It reads the CRD and nothing else unless something is due, and says when
-to look again. A complete run leaves a proof, and only what it does not cover is due (``due_phases``): so a reconciler
-with nothing to do reads no object. ``Migrator.run_forever`` watches the CRDs and does so for each that changes, in one
-process at a time.
+``Migrator.reconcile`` reconciles one CRD. It reads the CRD, and nothing else unless something is due, and returns when
+to look again. A complete run leaves a proof, and only what the proof does not cover is due (``due_phases``), so a
+reconciler with nothing to do reads no object. ``Migrator.run_forever`` watches the CRDs and reconciles each one that
+changes, in one process at a time.
 
-What it remembers between two looks (``Memory``) may be lost: proofs are on the CRDs too, and a reconciler that forgets
-to wait looks once more.
+What the reconciler remembers (``Memory``) may be lost: the proofs are on the CRDs too, and a reconciler that forgets to
+wait looks once more.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class _Remembered:
 class Memory:
     """By name of the CRD; times are seconds of a monotonic clock.
 
-    A CRD whose run failed is left alone for a while, whoever writes its status or annotations meanwhile. A change of
-    its spec ends that: it may be what was missing.
+    A CRD whose run failed is left alone for a while, also if clients write its status or annotations meanwhile. A
+    change of its spec ends that, since it may be the fix.
     """
 
     backoff: Backoff
@@ -147,7 +147,7 @@ class Migrator:
         targets: which CRDs: their names, options by name, or a function of the CRD (``in_group``, ``labelled``).
         options: what is asked for, where the targets do not say otherwise; see ``Options.skip`` for its phases. By
             default everything, resuming what another process began.
-        hooks: told of what happens, in this order; by default it is logged, and Events are written.
+        hooks: called for everything that happens, in this order; by default ``log_details`` and ``Events``.
         converters: what converts objects of CRDs with strategy Webhook, by CRD; by default each CRD's own webhook.
         workers: how many CRDs are migrated at once by ``run_forever``; ``options.rate`` holds for each.
         lease: the Lease by which one of several processes is elected; None where the embedder has elected it already.
@@ -159,7 +159,7 @@ class Migrator:
             what ``timing`` leaves between its deadline and its duration.
         progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
         backoff: delays after failures and refusals.
-        controller_hook, election_hook: told of the watch and of the election, for readiness; must not block.
+        controller_hook, election_hook: called for the watch and the election, for readiness; must not block.
         clock: its ``monotonic``, ``now`` and ``sleep``.
         chance: spreads waits; give a seeded one to make a run repeatable.
 
@@ -266,15 +266,15 @@ class Migrator:
         await running
 
     async def reconcile(self, crd_name: str, *, stop: asyncio.Event | None = None) -> ReconcileResult:
-        """Look at one CRD, and do what is due; safe to call at any time, and as often as one likes.
+        """Reconcile one CRD: do what is due. Safe to call at any time and any number of times.
 
-        Nothing due costs one read of the CRD, or none if its name is no target's. Whatever goes wrong is told to the
-        hooks, and tried again later: no error of the API server leaves this.
+        Where nothing is due, this costs one read of the CRD, or none if its name is no target's. Hooks receive what
+        goes wrong, and it is tried again later: this raises no error of the API server.
 
         Args:
             crd_name: ``<plural>.<group>``.
             stop: when set, no new object is begun, writes in flight are finished, and this returns. Cancelling it
-                instead cuts them off, which loses nothing either, but tells nobody what remains.
+                instead cuts them off, which loses nothing either, but leaves no report of what remains.
 
         Returns:
             When to look again without an event: ``requeue_after`` in seconds, or None.
@@ -297,12 +297,12 @@ class Migrator:
         if not due:
             self._memory.calm(name)
             await self._extend_proof(crd)
-            await self._hooks.tell(MigrationEvent.IDLE, crd, message="nothing is due")
+            await self._hooks.call(MigrationEvent.IDLE, crd, message="nothing is due")
             return _NEVER
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
             return ReconcileResult(wait)
         if (wait := self._settling(read, options, due)) > 0:
-            await self._hooks.tell(MigrationEvent.SETTLING, crd, due=due, message=_SETTLING, requeue_after=wait)
+            await self._hooks.call(MigrationEvent.SETTLING, crd, due=due, message=_SETTLING, requeue_after=wait)
             return ReconcileResult(wait)
         return await self._run(crd, options, due, stop)
 
@@ -342,11 +342,11 @@ class Migrator:
             after = self._memory.failed(crd, self._clock.monotonic(), chance)
             event, message = MigrationEvent.FAILED, outcome(report)
         failures = self._memory.failures(name)
-        await self._hooks.tell(event, crd, report, due=due, message=message, failures=failures, requeue_after=after)
+        await self._hooks.call(event, crd, report, due=due, message=message, failures=failures, requeue_after=after)
         return ReconcileResult(after)
 
     async def _migrate(self, crd: Crd, options: Options, due: tuple[Phase, ...], stop: asyncio.Event) -> CrdReport:
-        """Run the migration, and tell of it meanwhile."""
+        """Run the migration, and report its progress to the hooks meanwhile."""
         run = RunHooks(crd, due)
         migration = Migration(
             self._cluster,
@@ -408,12 +408,12 @@ class Migrator:
         said = describe_failure(error) if isinstance(error, KubeError) else str(error)
         event = MigrationEvent.FAILED if isinstance(error, KubeError) else MigrationEvent.REFUSED
         failures = self._memory.failures(name)
-        await self._hooks.tell(event, name, message=said, failures=failures, requeue_after=after)
+        await self._hooks.call(event, name, message=said, failures=failures, requeue_after=after)
         return ReconcileResult(after)
 
     async def _forget(self, name: str) -> ReconcileResult:
         if self._memory.forget(name):
-            await self._hooks.tell(MigrationEvent.FORGOTTEN, name, message="it is gone, or no target any more")
+            await self._hooks.call(MigrationEvent.FORGOTTEN, name, message="it is gone, or no target any more")
         return _NEVER
 
 

@@ -1,6 +1,6 @@
-"""Which CRDs a reconciler takes care of, and with which options each. Pure.
+"""Choose the CRDs that a reconciler migrates, and the options of each. Pure.
 
-An operator names its own CRDs, one by one or with options each, or says by a function of the CRD which they are.
+An operator names its CRDs, with options for each if needed, or gives a function that chooses by the CRD.
 """
 
 from __future__ import annotations

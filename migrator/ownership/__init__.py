@@ -1,1 +1,1 @@
-"""Who owns which field of an object, and what becomes of that at another version. Pure."""
+"""The owners of an object's fields, and their translation to another version. Pure."""

@@ -1,13 +1,13 @@
-"""Carry what one managedFields entry owns through a conversion: what becomes of the owned part is what is owned.
+"""Find what one managedFields entry owns at the storage version, by converting the part of the object that it owns.
 
-For an entry of another version, under strategy Webhook (`docs/migrating.md`, *Through a conversion webhook*), ``carry``
-converts the owned part alone:
+For an entry of another version, under strategy Webhook (``docs/migrating.md``, *Through a conversion webhook*),
+``convert_entry`` converts the owned part alone:
 
 1. the live object, converted to the entry's version, is cut down to the part that the entry owns;
 2. that part alone is converted to the storage version. Its fields that the live object has, too, are owned there;
-3. where fields came out that the entry does not name, the part is converted once more without what is owned in it.
-   What comes out all the same is no image of anything owned: typed converters make up empty values;
-4. where fields that the entry names did not come out, the new part is converted back. What does not show then was not
+3. if the result has fields that the entry does not name, the part is converted once more without what is owned in it.
+   A field that appears again comes from nothing owned: typed converters make up empty values;
+4. if the result lacks fields that the entry names, it is converted back. A field that is still missing then was not
    carried over.
 
 A conversion may put a field where a field of another manager says (a discriminated union), or make one of two. The
@@ -23,8 +23,8 @@ object:
 Several owners of one field each get what differs: without it, it is gone for all. What a conversion wrote into labels
 or annotations is left out on both ways, since it may bring back what was left out.
 
-Conversions are asked for by generators: they yield what is to be converted and are sent the answers, so that the
-caller can send those of many entries together.
+Generators ask for the conversions: they yield what is to be converted and receive the answers, so that the caller can
+send the conversions of many entries together.
 """
 
 from __future__ import annotations

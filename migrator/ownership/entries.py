@@ -114,10 +114,11 @@ def _merge_two(one: ManagedFieldsEntry, other: ManagedFieldsEntry) -> ManagedFie
 
 
 def left_behind(entries: Sequence[ManagedFieldsEntry]) -> frozenset[int]:
-    """Return the places of entries that a run left which ended before it could take them off again.
+    """Return the places of restow's own entries, which a run left that ended before it could remove them.
 
-    A write that persisted a default leaves one in restow's name. On an object that nobody tracked, an apply of nothing
-    leaves ``before-first-apply`` alone; wherever somebody applied something, there is an entry beside it.
+    A write that persists a default leaves an entry of restow's field manager. On an object without managedFields, an
+    apply of nothing leaves ``before-first-apply`` as the only entry; an apply by another client leaves an entry of that
+    client too.
     """
     if all(entry.manager not in _LEAVE for entry in entries):
         return frozenset()

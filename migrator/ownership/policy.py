@@ -20,9 +20,9 @@ class EntryPolicy(StrEnum):
 
     - ``current``: it is at the storage version already.
     - ``rename``: its field set is right as it is, only its apiVersion changes.
-    - ``reconcile``: its field set has to be carried over with the live object in hand.
-    - ``reconcile-unknown``: as ``reconcile``, from a version whose schema is not known any more.
-    - ``translate``: what it owns has to be sent through the converter (``translation``).
+    - ``reconcile``: its field set has to be reconciled with another schema, which takes the live object.
+    - ``reconcile-unknown``: the same, from a version whose schema is no longer known.
+    - ``translate``: what it owns has to be sent through the converter (``ownership.translation``).
     - ``drop``: it is stripped.
     - ``keep``: it stays as it is.
     """
@@ -49,11 +49,11 @@ class EntryPolicies:
         reencode: whether every object has to be written, since no proof says that it is stored at the storage version.
         written_since: the resourceVersion after which everything was written at the storage version, or empty.
         new_defaults: paths of defaults that a write would persist into an object stored at an older version.
-        schemas: schema by apiVersion, for reshaping.
-        whole_objects: whether objects have to be listed whole to be decided: entries are reshaped by what is there, or
-            values may be of a type that the storage version does not admit, or entries grow by a longer name of the
+        schemas: schema by apiVersion, for reconciling.
+        whole_objects: whether objects have to be listed whole to be decided: entries are reconciled with what is there,
+            or values may be of a type that the storage version does not admit, or entries grow by a longer name of the
             version (``fitted``).
-        hazards: defaults that an older version does not declare, by its apiVersion; see ``hazards``.
+        hazards: defaults that an older version does not declare, by its apiVersion; see ``decide.policies``.
         grows: bytes by which an object grows, since the name of the storage version is longer.
     """
 

@@ -53,7 +53,7 @@ def project(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -
     Args:
         fields: the set.
         value: the object (without what no set names: apiVersion, kind).
-        schema: that of the version that set and object are of, or what can be told of it.
+        schema: that of the version that set and object are of, or what is known of it.
     """
     found = Projection()
     both = _of_object(fields, value, schema, (), found)
@@ -147,7 +147,7 @@ def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown)
     Args:
         fields: the set.
         value: the object (without what no set names: apiVersion, kind).
-        schema: that of the version that set and object are of, or what can be told of it.
+        schema: that of the version that set and object are of, or what is known of it.
     """
     return _object_without(fields, value, schema)
 

@@ -32,7 +32,7 @@ def reconcile_with_schema(fields: FieldSet, old: Schema | Unknown, new: Schema, 
 
     Args:
         fields: a set, or the node of one.
-        old: the schema that the set was made under, or what can be told of one that is not known any more.
+        old: the schema that the set was made under, or what is known of one that has left the CRD.
         new: the schema to own under.
         live: the object's value here, as served at the new version.
     """
@@ -141,7 +141,7 @@ def whole_owners(fields: FieldSet, old: Unknown, new: Schema) -> bool:
 class Unknown:
     """Stands for the schema of a version that is no longer in the CRD.
 
-    What it was can be told in part: where any manager of that version owns something *below* a list or map, that one
+    A part of it is known: where any manager of that version owns something *below* a list or map, that one
     was granular.
 
     Attributes:

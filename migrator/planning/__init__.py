@@ -1,1 +1,1 @@
-"""What a migration would do, would cost and would fail at, found without storing anything."""
+"""Plan a migration, show the status of CRDs, and decide whether a version may be removed, without storing anything."""

@@ -1,8 +1,7 @@
-"""Try a migration on a sample of objects: the conversion webhook, and the very writes, sent with ``dryRun=All``.
+"""Try a migration on a sample of objects: the conversion webhook, and the migration's own writes with ``dryRun=All``.
 
-What would be refused shows, and nothing is stored. Conversion of entries, admission and validation all take place; etcd
-is not reached, so its own limit of an object's size is not. The time that the writes take is what a plan's estimate is
-made of.
+The dry run finds what would be refused, and stores nothing. Conversion of entries, admission and validation all take
+place. etcd is not reached, so its size limit is not checked. A plan estimates its time from the time of these writes.
 
 For the webhook, a real object of the sample is converted from the storage version to every other one and back, and once
 more without its content: API servers send such partial objects too, when they work on managedFields.
@@ -83,7 +82,7 @@ async def _there_and_back(converter: Converter, crd: Crd, obj: Json, name: str, 
         if paths := pruned_paths(answer, at.schema):
             message = (
                 f"the conversion webhook of {crd.name} answers {_where(obj)} at {at.name} with fields that {at.name} "
-                f"does not declare, and the API server prunes them: {_few(paths)}. Declare them, or mend the conversion"
+                f"does not declare, and the API server prunes them: {_few(paths)}. Declare them, or fix the conversion"
             )
             found.append(_finding(obj, message))
     return found
@@ -161,8 +160,8 @@ class DryRun:
         rules: the policies by which objects are decided.
         options: what the migration is asked for; concurrency and rate are kept.
         converter: what converts entries.
-        findings: where refusals are told.
-        predicted: where it is told what cannot be carried over.
+        findings: receives refusals.
+        predicted: receives what cannot be carried over.
         stop: once raised, nothing more is tried.
         clock: a monotonic clock, in seconds.
         jitter: spreads a wait, ``seconds -> seconds``.
@@ -210,7 +209,7 @@ class DryRun:
         self.measured = Measured(concurrency=options.concurrency)
 
     async def try_out(self, items: Sequence[Item]) -> None:
-        """Try some objects side by side; what is refused is told in the findings."""
+        """Try some objects concurrently; refusals become findings."""
         if self._stop:
             return
         try:
@@ -235,7 +234,7 @@ class DryRun:
         self._report.failures.clear()
         if self._stop and not self._told_end:
             self._told_end = True
-            message = f"the rehearsal ended before its end: {self._stop.why}. Plan again once that is mended"
+            message = f"the rehearsal ended before its end: {self._stop.why}. Plan again once that is fixed"
             self._findings.add(PlanFinding(check=PlanCheck.REHEARSAL, message=message))
 
     def _tell(self, failure: ObjectFailure) -> None:

@@ -1,9 +1,9 @@
-"""Objects whose ownerReferences name a version of a CRD, searched for in all resources of the cluster.
+"""Find objects whose ownerReferences name a version of a CRD, in all resources of the cluster.
 
 The garbage collector looks an owner up at the apiVersion that the reference names, and takes the owner for gone where
-that version is not served. ``find_dependents`` reads the discovery documents, then the metadata of all resources that
-the garbage collector follows, page by page, a handful of lists at a time. It counts, keeps a few names, and says what
-it could not look at.
+that version is not served. ``find_owner_references`` reads the discovery documents, then the metadata of all resources
+that the garbage collector follows, page by page, a handful of lists at a time. It counts, keeps a few names, and
+reports what it could not look at.
 """
 
 from __future__ import annotations

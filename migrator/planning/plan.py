@@ -110,7 +110,7 @@ class Cost:
 
 
 def server_conversions(crd: Crd, *, listed: int, writes: int, applies: int, rehearsals: int, riding_along: int) -> int:
-    """Return how many conversions the API server asks of a CRD's webhook in a migration, at most if nobody else writes.
+    """Return the most conversions that the API server asks of a CRD's webhook in a migration without other writers.
 
     Each object that it lists is converted (one ConversionReview each). A write converts what it finds stored, an
     apply once more, and what was stored is converted for the watch cache of every other served version. All of this

@@ -1,17 +1,17 @@
-"""May a version be unserved, may it be removed: the question before each step of a version's end.
+"""Decide whether a version may be unserved or removed now (``ready``).
 
-A version may be removed once five things hold:
+A version may be removed once five conditions hold:
 
-- Nothing is stored at it. The API server refuses the removal while storedVersions names it, but believes whatever
-  stands there; so restow asks for a proof of its own (``proof``). What is stored at a removed version cannot be read
-  any more, and one such object ends every LIST of the kind.
-- No API server could store something at it, by lagging behind the CRD (``apiservers``).
+- Nothing is stored at it. The API server refuses the removal while storedVersions names it, but does not check what
+  stands there, so restow asks for a proof of its own (``decide.proof``). What is stored at a removed version can no
+  longer be read, and one such object fails every LIST of the kind.
+- No API server lags behind the CRD and could store something at it (``engine.apiservers``).
 - No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
-- No ownerReference of any object names it, or the garbage collector does not find the owner (``dependents``). This
-  holds for unserving too.
+- No ownerReference of any object names it, or the garbage collector does not find the owner (``ownerreferences``).
+  This holds for unserving too.
 - The CRD did not change while all this was looked at.
 
-Objects and API servers are looked at afresh, each time.
+Each call reads objects and API servers again.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def judge(
     if owners:
         total = sum(owners.values())
         who = ", ".join(f"{name} ({count})" for name, count in sorted(owners.items()))
-        first = f"unserve {version}, so that nobody writes them anew, then " if version in crd.served else ""
+        first = f"unserve {version}, so that no client writes them again, then " if version in crd.served else ""
         removal.append(
             f"{total} managedFields entries are at {version}, of {who}: once it is gone, server-side apply of these "
             f"objects would fail; {first}run restow migrate {crd.name}"
@@ -201,16 +201,17 @@ def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
 
 
 async def ready(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = ()) -> Readiness:
-    """Look at all objects of a CRD, at who names them as owners and at the API servers, and judge.
+    """Decide from all objects of a CRD, from who names them as owners, and from the API servers.
 
     Args:
-        cluster: the API server at hand.
+        cluster: the API server.
         crd: the CRD as just read.
         version: the version that is to go.
         api_servers: ``https://host:port`` of further API servers of the cluster.
 
     Raises:
-        Refused: the objects cannot be listed as the CRD is, or there is no such version.
+        MigrationRefused: the objects cannot be listed as the CRD is, or neither the CRD nor any object names the
+            version.
         ListFailed: a page could not be read.
         KubeError: the API server cannot be reached.
     """
@@ -240,7 +241,7 @@ async def ready(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequen
 
 
 async def _look_at_servers(cluster: Cluster, crd: Crd, urls: Sequence[str]) -> Servers:
-    """Look at the API servers, and then once more at the CRD: what it was judged by must still be so."""
+    """Look at the API servers, and then at the CRD again, which must not have changed meanwhile."""
     against = []
     async with ApiServers(cluster, urls) as servers:
         if behind := await servers.behind(crd):

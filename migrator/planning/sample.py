@@ -99,7 +99,7 @@ class Sample(Generic[_T]):
         Args:
             shape: what makes objects alike to a migration.
             place: its namespace.
-            uid: tells objects apart that are alike in both.
+            uid: the order of objects that are alike in both.
             item: what to keep of it.
         """
         if self._most < 1:

@@ -47,7 +47,7 @@ class StripPrediction:
         kept: entries that stay for that reason, since their version is served, by owner.
         affected: objects on which that is so, by owner.
         examples: one of them, by owner.
-        remaining: objects that keep entries, which only converting them could tell.
+        remaining: objects that keep entries, as only a conversion shows.
         failed: objects that cannot be translated at all.
     """
 
@@ -180,7 +180,7 @@ class StripCheck:
     async def _read(self, picked: Sequence[Meta]) -> list[tuple[Meta, Json]]:
         """Read the picked objects whole; those that are gone are left out.
 
-        They are listed by name: whoever may look through all objects needs no right besides.
+        They are listed by name, which takes no other right than listing all objects.
         """
         resource = self._crd.resource_at(self._crd.storage.name)
         found: dict[str, tuple[Meta, Json]] = {}

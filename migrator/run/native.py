@@ -1,8 +1,8 @@
-"""The engine ``native``: the cluster's own migration first, then a pass that proves it and does what it left.
+"""The engine ``native``: run the cluster's own migration first, then a pass that verifies it and does the rest.
 
-Its success is not believed, nor its prune, which comes after a failure too. What proves an object is its
-resourceVersion: one newer than that which the migration began with was written since, at the storage version. So the
-pass after it writes only what is not, or has managedFields entries to translate.
+restow trusts neither its success nor its prune, which happens after a failure too. An object's resourceVersion is the
+proof: an object with a newer one than the migration began with was written since, at the storage version. The pass
+writes only the objects that were not, and those with managedFields entries to translate.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class NativeRun:
         crd: the CRD as read before, when it had settled.
         rules: the policies of the pass.
         options: what is asked for.
-        report: where warnings and requests are told.
+        report: receives warnings and counts of requests.
     """
 
     def __init__(
@@ -110,7 +110,8 @@ class NativeRun:
         That is empty where there was none: the pass then writes every object itself.
 
         Raises:
-            Refused: the API is not served, a right is missing, or another such migration is at work.
+            MigrationRefused: the API is not served, a right is missing, or another StorageVersionMigration of the CRD
+                is at work.
             NativeStuck: it does not end.
             KubeError: the API server cannot be reached.
         """

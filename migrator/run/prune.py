@@ -1,7 +1,7 @@
-"""The end of a pass: judge, prune ``status.storedVersions``, and leave the proof.
+"""The end of a pass: prove, prune ``status.storedVersions``, mark.
 
-Everything here is decided on a fresh read of the CRD and written with its resourceVersion as precondition, so that it
-is judged again whenever the CRD was written in between.
+Each decision rests on a fresh read of the CRD, and each write has that CRD's resourceVersion as precondition. So a
+write by another client in between leads to a new decision, and never to a wrong prune.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ATTEMPTS = 10
 
 
 class Conclusion:
-    """What follows from a pass that ended.
+    """Proves, prunes and marks after a pass.
 
     Args:
         cluster: the API server.
@@ -76,7 +76,7 @@ class Conclusion:
             return PruneVerdict(prune=False)
 
     async def extend(self, crd: Crd) -> None:
-        """Write the proof down for the generation that the CRD has now, for which it still holds."""
+        """Rewrite the proof for the CRD's present generation, for which it still holds."""
         proof = extended(what_is_proved(crd))
         if proof is None:
             return
@@ -100,13 +100,13 @@ class Conclusion:
         return None
 
     async def _prune(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
-        """Judge on a fresh read, as often as the CRD is written in between."""
+        """Decide on a fresh read, and again whenever another client writes the CRD in between."""
         report = self._report
         conflicts = 0
         while conflicts < _ATTEMPTS:
             now = (await read_crd(self._cluster, start.name)).crd
             await watching.reach(now.generation)
-            if self._stop:  # whoever leads now prunes
+            if self._stop:  # the process that leads now prunes
                 report.pruned_reason = report.unfinished = unfinished(report, self._stop)
                 report.unreachable = self._stop.unreachable
                 return PruneVerdict(prune=False)

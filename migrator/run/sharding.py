@@ -1,7 +1,7 @@
-"""One migration of one CRD by several processes: their records in a ConfigMap, and one shard's share in the work.
+"""Share the migration of one CRD between several processes, which keep their records in a ConfigMap.
 
-Every shard reads and writes the ConfigMap by compare-and-swap. Which records count is decided by
-``restow.migrator.decide.shards``.
+Every shard reads and writes the ConfigMap by compare-and-swap. ``restow.migrator.decide.shards`` decides which records
+count.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Ledger:
         """Read the records, and make sure that one more can be written, before any work is done for it.
 
         Raises:
-            Refused: a right is missing, or the namespace.
+            MigrationRefused: a right is missing, or the namespace does not exist.
             KubeError: the API server cannot be reached.
         """
         try:
@@ -99,9 +99,9 @@ class Ledger:
         return self._records()
 
     async def clear(self) -> None:
-        """Take the records away once all parts are done and pruned: the next migration begins with none.
+        """Remove the records once all parts are done and pruned, so that the next migration begins with none.
 
-        Best effort: where it does not work, the next one's first shard is told of records that are out of date.
+        Best effort: where it fails, the first shard of the next migration reports records that are out of date.
         """
         with contextlib.suppress(KubeError):
             await self._read()
@@ -172,7 +172,7 @@ class ShardRun:
         """Open the records; None for a run that does all objects, or proves nothing about them.
 
         Raises:
-            Refused: the records cannot be read, or none can be left.
+            MigrationRefused: a right on the ConfigMap is missing, or its namespace does not exist.
             KubeError: the API server cannot be reached.
         """
         if options.shard is None or options.dry_run or not options.does(Phase.STORAGE):
@@ -194,7 +194,9 @@ class ShardRun:
         """Leave the record that the part is done, if that is proven as a prune would have to be.
 
         Raises:
-            Refused, CrdError, KubeError: the CRD cannot be read, or the record cannot be left.
+            MigrationRefused: the CRD does not exist any more, or may not be read.
+            CrdError: the CRD cannot be understood.
+            KubeError: the CRD cannot be read, or the record cannot be left.
         """
         if self._done_before:
             return PruneVerdict(prune=True)
@@ -220,7 +222,7 @@ class ShardRun:
         return verdict
 
     async def close(self) -> None:
-        """Take all records away: every part is done, and that is marked on the CRD."""
+        """Remove all records: every part is done, and the proof on the CRD says so."""
         await self._ledger.clear()
 
     def judge(self, now: Crd, seen: Generations, report: CrdReport) -> PruneVerdict:
@@ -241,6 +243,6 @@ class ShardRun:
             reason = f"{now.name} changed after shard {shard} had left its record"
             return PruneVerdict(prune=False, reason=reason, again=True)
         if not found.missing:
-            # Nobody comes after this one, so somebody has to hear of it.
+            # No shard comes after this one, so the report has to say so.
             report.unfinished = f"{found.reason}, so its objects may be stored at another version: run that shard again"
         return PruneVerdict(prune=False, reason=found.reason)

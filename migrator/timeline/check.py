@@ -159,14 +159,14 @@ class _Check:
     def _keep(self, version: str, release: int) -> str:
         last = max(start for start in self._starts(release) if not self._is_clean(version, start))
         until = self.schedule.name(last + self.schedule.policy.upgrade_skew + 1)
-        return f"Keep {version} unserved, beside a migrator, until {until} at least"
+        return f"Keep {version} unserved, together with a migrator, until {until} at least"
 
     def _starts(self, release: int) -> range:
         """The releases from which an upgrade to this one is supported."""
         return range(max(0, release - self.schedule.policy.upgrade_skew), release)
 
     def _is_clean(self, version: str, release: int) -> bool:
-        """Say whether nobody who runs this release can have anything of the version any more."""
+        """Whether no cluster with this release can have anything of the version any more."""
         policy = self.schedule.policy
         if policy.migrator_since is None or release < policy.index(policy.migrator_since):
             return False

@@ -134,7 +134,7 @@ def show(plans: list[MigrationPlan], form: str) -> None:
                 say(f"{each.crd.name}: {sentence}")
         _tell_findings(each)
     if any(each.findings.fail for each in plans):
-        say("Objects would fail: mend what is told above, then plan again.", style="bold")
+        say("Objects would fail: fix what is listed above, then plan again.", style="bold")
     elif any(each.due for each in judged):
         say("Work is due: run restow migrate with the same arguments.", style="bold")
 

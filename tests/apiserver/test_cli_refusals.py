@@ -73,7 +73,7 @@ class TestStatesOfACrd:
         """Its objects are going too: writing them would only get in the way."""
         (refusal,) = await self.refusals(held.name, kubeconfig)
         assert refusal == (
-            f"{held.name} is being deleted: there is nothing to migrate. Wait until it is gone, or apply it anew"
+            f"{held.name} is being deleted: there is nothing to migrate. Wait until it is gone, or apply it again"
         )
         table = await run("status", held.name, kubeconfig)
         assert table.rows[1][-1] == "terminating"

@@ -126,7 +126,7 @@ async def test_an_object_that_a_tightened_schema_makes_invalid_is_found(
     found = await plan(due)
     assert failing(found).keys() == {"w4"}
     assert failing(found)["w4"].startswith("other/w4 would fail (Invalid): ")
-    assert "four" in failing(found)["w4"] and "mend the object, or the schema" in failing(found)["w4"]
+    assert "four" in failing(found)["w4"] and "fix the object, or the schema" in failing(found)["w4"]
     assert [failure.name for failure in (await migrate(due)).failures] == ["w4"]
 
 
@@ -307,7 +307,7 @@ async def test_a_webhook_that_nobody_can_trust_is_found(converted: ConvertedKind
     ran = await asyncio.to_thread(restow, "plan", converted.name, kubeconfig=kubeconfig)
     assert ran.code == 4, "once it is trusted, the same command works"
     assert f"the objects of {converted.name} could not all be listed: " in ran.err
-    assert f"see that the conversion webhook of {converted.name} runs, that its certificate fits" in ran.err
+    assert f"check that the conversion webhook of {converted.name} runs, that its certificate fits" in ran.err
     assert "its certificate is not to be trusted: " in ran.err  # the webhook was asked, too
     hurried = RetryingCluster(converted.cluster, patience_s=0.0)
     crd = (await read_crd(hurried, converted.name)).crd

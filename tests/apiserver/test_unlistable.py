@@ -79,7 +79,7 @@ async def test_the_object_is_named_by_every_command(
     """Of a hundred thousand objects nobody finds the one that is broken by hand."""
     await hide(kind, webhook, refusing(name))
     crd = (await read_crd(cluster, kind.name)).crd
-    named = f"default/{name} cannot be converted to v2. A list takes the conversion of every object to v2"
+    named = f"default/{name} cannot be converted to v2. The API server converts every listed object to v2"
     assert named in (await migrate(cluster, kind)).unfinished
     assert named in (await migrate(cluster, kind, page_size=5)).unfinished
     assert named in (await plan(cluster, crd, Options())).unfinished
@@ -147,6 +147,6 @@ async def test_a_webhook_that_is_down_is_no_object_s_fault(
 
     await until(down, "the webhook is not down")
     report = await migrate(through_proxy, kind)
-    assert "dial tcp" in report.unfinished and "see that the conversion webhook of" in report.unfinished
+    assert "dial tcp" in report.unfinished and "check that the conversion webhook of" in report.unfinished
     assert "cannot be converted" not in report.unfinished
     assert {seen.query["limit"] for seen in proxy.seen if seen.is_list} == {"100"}

@@ -215,7 +215,7 @@ async def test_an_object_that_cannot_be_converted_ends_the_run(
     assert MigrationReport((report,)).result is MigrationResult.FAILED
     assert "could not all be listed" in report.unfinished and "conversion webhook" in report.unfinished
     assert "default/w2 cannot be converted to v2" in report.unfinished
-    assert "see that the conversion webhook of" in report.unfinished
+    assert "check that the conversion webhook of" in report.unfinished
     assert not report.pruned and await kind.stored_versions() == ["v0", "v1", "v2"]
     after = await kind.stored()
     assert report.objects.rewritten == (page_size or 0)

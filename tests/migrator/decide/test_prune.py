@@ -49,7 +49,7 @@ V1_AGAIN = (START, at(5, storage="v1"), at(6))
         (b.crd(stored=("v1",), generation=4), (START,), True),
         (b.crd(stored=("v2",), generation=4), (START,), True),
         (b.crd(stored=("v1", "v2"), generation=4, conditions={"StorageMigrating": "True"}), (START,), True),
-        (b.crd(stored=("v1", "v2"), generation=4, uid="uid-2"), (START,), "created anew"),
+        (b.crd(stored=("v1", "v2"), generation=4, uid="uid-2"), (START,), "created again"),
         (b.crd(stored=("v1", "v2"), generation=4, terminating=True), (START,), "being deleted"),
         (b.crd(stored=("v1", "v2"), generation=4, conditions={"Terminating": "True"}), (START,), "being deleted"),
         (at(5, storage="v1"), (START, at(5, storage="v1")), "from v2 to v1"),

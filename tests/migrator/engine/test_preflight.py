@@ -111,4 +111,4 @@ def test_a_list_that_fails_for_its_conversion_says_what_to_do(crd: Crd, said: st
     """Advice on a webhook for a list that failed for something else sends people the wrong way."""
     found = str(help_to_list(crd, ListFailed(said)))
     assert found.startswith(said)
-    assert ("see that the conversion webhook of widgets.example.com runs" in found) is helped
+    assert ("check that the conversion webhook of widgets.example.com runs" in found) is helped

@@ -11,7 +11,7 @@ from restow.migrator.model.report import ObjectFailure
 @pytest.mark.parametrize(
     ("reason", "message", "check", "says"),
     [
-        ("Invalid", "spec.size: too large", PlanCheck.OBJECTS, "mend the object, or the schema"),
+        ("Invalid", "spec.size: too large", PlanCheck.OBJECTS, "fix the object, or the schema"),
         (
             "Invalid",
             'the object: ValidatingAdmissionPolicy "p" denied request: no',
@@ -26,13 +26,13 @@ from restow.migrator.model.report import ObjectFailure
             "See that this webhook runs",
         ),
         ("BadRequest", 'admission webhook "w" does not support dry run', PlanCheck.REHEARSAL, "sideEffects"),
-        ("CannotConvert", "it cannot be converted to v1", PlanCheck.OBJECTS, "what converts it"),
+        ("CannotConvert", "it cannot be converted to v1", PlanCheck.OBJECTS, "or its conversion"),
         ("OwnershipWouldBeLost", "Run with --managed-fields translate", PlanCheck.OBJECTS, "Run with"),
         ("RequestEntityTooLarge", "limit is 3145728", PlanCheck.OBJECTS, "make it smaller"),
         ("Conflict", "other clients wrote it 8 times", PlanCheck.REHEARSAL, "Plan again"),
         ("TimedOut", "no answer", PlanCheck.REHEARSAL, "Plan again"),
         ("NotFound", "check that its namespace exists, then run again", PlanCheck.OBJECTS, "namespace exists"),
-        ("Odd", "something", PlanCheck.OBJECTS, "Mend what the message names"),
+        ("Odd", "something", PlanCheck.OBJECTS, "Fix what the message names"),
     ],
 )
 def test_each_refusal_says_what_to_do(reason: str, message: str, check: PlanCheck, says: str) -> None:

@@ -124,7 +124,7 @@ def test_an_unsafe_plan(versions, level, release, said):
 def test_the_fix_of_an_early_removal_names_the_release():
     """To keep it longer helps nobody who has to write the date into a plan."""
     (finding,) = check(planned(versions=version("v1beta1", removed="v1.16")))
-    assert finding.fix == "Keep v1beta1 unserved, beside a migrator, until v1.18 at least"
+    assert finding.fix == "Keep v1beta1 unserved, together with a migrator, until v1.18 at least"
 
 
 def test_without_a_migrator_nothing_can_be_removed():
