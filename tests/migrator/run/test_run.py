@@ -1,0 +1,220 @@
+"""Whole runs against an API server in memory: what they store, whom they leave as owner, and when they prune."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from restow.kube.errors import Conflict, TooManyRequests, Unreachable
+from restow.kube.resources import CRDS
+from restow.migrator import CrdReport, Migration, Options, Shard
+from restow.migrator.decide.proof import ANNOTATION
+from tests.apiserver.kind import Impatient, Kind, entry_versions, owners
+from tests.memory.cluster import MemoryCluster, Request
+
+Before = Callable[[Request], Awaitable[None]]
+
+STATUS = {"phase": "Ready", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.fixture
+def memory() -> MemoryCluster:
+    """An API server."""
+    return MemoryCluster()
+
+
+@pytest.fixture
+async def kind(memory: MemoryCluster) -> Kind:
+    """Ten widgets of several owners, stored at v1alpha1; v1beta1 is the storage version since, with a new default."""
+    made = Kind(memory, memory, "example.com")  # type: ignore[arg-type]  # it has what is used of both
+    await made.create(made.document(storage="v1alpha1", versions=("v1alpha1",)))
+    await made.populate(10)
+    for name in ("w03", "w04"):
+        await made.merge("v1alpha1", name, {"metadata": {"labels": {"edited": "yes"}}}, "erin")
+        await made.apply(made.manifest("v1alpha1", name, status=STATUS), "ctl", subresource="status")
+    await made.change(made.document(storage="v1beta1", default=True))
+    memory.requests.clear()
+    return made
+
+
+async def migrate(memory: MemoryCluster, kind: Kind, stop: asyncio.Event | None = None, **options: Any) -> CrdReport:
+    """Migrate the widgets, without a wait."""
+    asked = Options(settle_s=0.0, page_size=3, concurrency=4, **options)
+    return await Migration(memory, asked, stop=stop, chance=Impatient()).migrate(kind.name)
+
+
+def writes(memory: MemoryCluster) -> list[Request]:
+    """What was written for good."""
+    return [each for each in memory.requests if each.verb in ("patch", "update", "delete") and not each.dry_run]
+
+
+def once(wanted: Callable[[Request], bool], act: Callable[[], Awaitable[object]]) -> Before:
+    """Act before the first request that is wanted."""
+    pending = [act]
+
+    async def before(request: Request) -> None:
+        if pending and wanted(request):
+            await pending.pop()()
+
+    return before
+
+
+def is_prune(request: Request) -> bool:
+    """Whether storedVersions is written."""
+    return request.resource == CRDS and request.subresource == "status"
+
+
+def is_write_of(name: str) -> Callable[[Request], bool]:
+    """Whether an object is written."""
+    return lambda request: request.verb == "patch" and request.name == name
+
+
+async def test_a_run_stores_every_object_and_moves_every_owner(memory: MemoryCluster, kind: Kind) -> None:
+    """An object, or an owner, would be left behind at a version that the prune then gives up."""
+    before = await kind.stored()
+    report = await migrate(memory, kind)
+    after = await kind.stored()
+    assert report.pruned and report.objects.rewritten == 10 and not report.failures, report.to_json()
+    assert {found["apiVersion"] for found in after.values()} == {"example.com/v1beta1"}
+    assert await kind.stored_versions() == ["v1beta1"]
+    for key, found in after.items():
+        assert found["spec"]["policy"] == "Retain" and entry_versions(found) == {"v1beta1"}
+        expected = {
+            owner: {path.replace("/f:conditions", '/f:conditions/k:{"type":"Ready"}') for path in paths}
+            for owner, paths in owners(before[key]).items()
+            if owner[0] != "ctl"
+        }
+        found_owners = {owner: paths for owner, paths in owners(found).items() if owner[0] != "ctl"}
+        assert found_owners == expected
+    ctl = owners(after["default/w03"])["ctl", "Apply", "status"]
+    assert '/f:status/f:conditions/k:{"type":"Ready"}/f:status' in ctl
+
+
+async def test_a_second_run_writes_nothing(memory: MemoryCluster, kind: Kind) -> None:
+    """Each restart of a Job would write all objects again."""
+    await migrate(memory, kind)
+    memory.requests.clear()
+    report = await migrate(memory, kind)
+    assert writes(memory) == [] and not report.unfinished
+    assert [each for each in memory.requests if each.resource.plural == kind.plural] == []
+
+
+async def test_a_second_run_that_ignores_the_proof_changes_nothing(memory: MemoryCluster, kind: Kind) -> None:
+    """A run "to be sure" would change objects that were right."""
+    await migrate(memory, kind)
+    before = await kind.stored()
+    report = await migrate(memory, kind, ignore_mark=True)
+    assert report.objects.current == 10 and report.objects.rewritten == 0
+    assert await kind.stored() == before
+
+
+async def test_what_another_writer_changed_meanwhile_is_kept(memory: MemoryCluster, kind: Kind) -> None:
+    """A migration would undo the change of a user who wrote between its read and its write."""
+    change = {"spec": {"color": "blue"}}
+    memory.before = once(is_write_of("w05"), lambda: kind.merge("v1alpha1", "w05", change, "erin"))
+    report = await migrate(memory, kind)
+    found = (await kind.stored())["default/w05"]
+    assert not report.failures and report.pruned and report.requests.retried == 1
+    assert found["spec"]["color"] == "blue" and found["apiVersion"] == "example.com/v1beta1"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TooManyRequests(status=429, verb="patch", target="w05", message="later"),
+        Unreachable("the connection was closed"),
+    ],
+    ids=["429", "no answer"],
+)
+async def test_a_write_that_failed_for_a_moment_is_repeated(
+    memory: MemoryCluster, kind: Kind, error: Exception
+) -> None:
+    """One busy moment of the API server would leave an object behind, and the run would not prune."""
+
+    async def fail() -> None:
+        raise error
+
+    memory.before = once(is_write_of("w05"), fail)
+    report = await migrate(memory, kind)
+    assert report.pruned and report.requests.retried == 1
+    assert (await kind.stored())["default/w05"]["apiVersion"] == "example.com/v1beta1"
+
+
+async def test_an_object_that_was_deleted_meanwhile_is_no_failure(memory: MemoryCluster, kind: Kind) -> None:
+    """A deletion during the run would keep it from pruning."""
+    memory.before = once(is_write_of("w05"), lambda: kind.delete("v1alpha1", "w05"))
+    report = await migrate(memory, kind)
+    assert report.pruned and report.objects.gone == 1 and not report.failures
+
+
+async def test_an_object_that_fails_keeps_the_run_from_pruning(memory: MemoryCluster, kind: Kind) -> None:
+    """The version at which the object is stored would leave the CRD, and nobody could read it any more."""
+
+    async def before(request: Request) -> None:
+        if is_write_of("w05")(request):
+            raise Conflict(status=409, verb="patch", target="w05", message="it is always written")
+
+    memory.before = before
+    report = await migrate(memory, kind, patience_s=0.0)
+    assert report.objects.failed == 1 and not report.pruned
+    assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
+
+
+async def test_a_flip_back_before_the_prune_keeps_both_versions(memory: MemoryCluster, kind: Kind) -> None:
+    """Objects that were stored at the old version since would be lost with it."""
+    memory.before = once(is_prune, lambda: kind.change(kind.document(storage="v1alpha1", default=True)))
+    report = await migrate(memory, kind, passes=1)
+    assert not report.pruned and report.unfinished
+    assert set(await kind.stored_versions()) == {"v1alpha1", "v1beta1"}
+    again = await migrate(memory, kind)
+    assert again.pruned and await kind.stored_versions() == ["v1alpha1"]
+    assert {found["apiVersion"] for found in (await kind.stored()).values()} == {"example.com/v1alpha1"}
+
+
+async def test_a_run_that_is_stopped_prunes_nothing(memory: MemoryCluster, kind: Kind) -> None:
+    """Another process may lead by then, and the objects that were not begun are at the old version."""
+    stop = asyncio.Event()
+
+    async def ask() -> None:
+        stop.set()
+
+    memory.before = once(is_write_of("w05"), ask)
+    report = await migrate(memory, kind, stop)
+    assert not report.pruned and "asked to stop" in report.unfinished
+    assert not any(map(is_prune, memory.requests))
+    crd = (await memory.get(CRDS, kind.name)).json()
+    assert ANNOTATION not in crd["metadata"].get("annotations", {})
+    assert (await migrate(memory, kind)).pruned
+
+
+async def test_a_dry_run_stores_nothing(memory: MemoryCluster, kind: Kind) -> None:
+    """What was to be shown would be done."""
+    before = await kind.stored()
+    report = await migrate(memory, kind, dry_run=True)
+    assert report.objects.rewritten == 10 and await kind.stored() == before and writes(memory) == []
+
+
+async def test_a_list_that_expired_goes_on(memory: MemoryCluster, kind: Kind) -> None:
+    """A list that takes longer than the API server remembers would never end."""
+    pages = 0
+
+    async def before(request: Request) -> None:
+        nonlocal pages
+        pages += request.verb == "list" and request.resource.plural == kind.plural
+        if pages == 2:
+            memory.compact()
+
+    memory.before = before
+    report = await migrate(memory, kind)
+    assert report.pruned and report.objects.rewritten == 10
+
+
+async def test_shards_share_the_objects_and_the_last_one_prunes(memory: MemoryCluster, kind: Kind) -> None:
+    """An object would belong to no shard, or the first shard would prune what the second has not done."""
+    reports = [await migrate(memory, kind, shard=Shard(index, 2)) for index in (0, 1)]
+    assert [report.pruned for report in reports] == [False, True]
+    assert sum(report.objects.rewritten for report in reports) == 10
+    assert all(0 < report.objects.rewritten < 10 for report in reports)
