@@ -34,35 +34,43 @@ TARGETS = {
     "overrides": Target(
         ["cloudprofile/profiles/rendering.py", "cloudprofile/versions/lifecycle.py"],
         [
-            "tests/cloudprofile/test_overrides.py",
-            "tests/cloudprofile/test_lifecycle.py",
-            "tests/cloudprofile/test_lifecycle_cases.py",
+            "tests/cloudprofile/profiles/test_rendering_overrides.py",
+            "tests/cloudprofile/versions/test_lifecycle.py",
+            "tests/cloudprofile/versions/test_lifecycle_cases.py",
         ],
     ),
     "prune": Target(
         ["migrator/run/prune.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
         [
             "tests/migrator/test_prune.py",
-            "tests/migrator/test_proof.py",
-            "tests/migrator/test_storedversions.py",
-            "tests/migrator/test_readiness.py",
+            "tests/migrator/decide/test_proof.py",
+            "tests/migrator/decide/test_prune.py",
+            "tests/migrator/planning/test_ready.py",
         ],
     ),
-    "outcome": Target(["migrator/decide/outcome.py"], ["tests/migrator/test_outcome.py"]),
+    "outcome": Target(["migrator/decide/outcome.py"], ["tests/migrator/decide/test_outcome.py"]),
     "decide": Target(["migrator/decide/decision.py"], ["tests/migrator/decide/test_decision.py"]),
     "entries": Target(
-        ["migrator/managedfields/*.py"], ["tests/migrator/managedfields", "tests/migrator/decide/test_decision.py"]
+        ["migrator/ownership/*.py"], ["tests/migrator/ownership", "tests/migrator/decide/test_decision.py"]
     ),
     "stash": Target(
         ["conversion/stash.py", "conversion/compile/lens.py"],
-        ["tests/conversion/test_stash.py", "tests/conversion/test_rules.py", "tests/conversion/test_reads.py"],
+        ["tests/conversion/test_stash.py", "tests/conversion/rules", "tests/conversion/compile/test_reads.py"],
     ),
 }
 """By the name that the command line takes; the quickest ones first."""
 
 
 def prepare(target: Target) -> None:
-    """Copy the checkout, and say in a pyproject.toml of the copy what is mutated and tested."""
+    """Copy the checkout, and say in a pyproject.toml of the copy what is mutated and tested.
+
+    Raises:
+        FileNotFoundError: a module or a test of the target is not where the table says.
+    """
+    for pattern in (*target.modules, *target.tests):
+        if not any(ROOT.glob(pattern)):
+            msg = f"tests/mutants.py names {pattern}, which does not exist"
+            raise FileNotFoundError(msg)
     source = TREE / "src" / "restow"
     shutil.rmtree(TREE, ignore_errors=True)
     ignore = shutil.ignore_patterns("__pycache__", ".*")
@@ -86,7 +94,7 @@ def _pytest_options() -> Iterable[str]:
     """The checkout's own options of pytest, with the copy's sources on the path."""
     text = (ROOT / "pyproject.toml").read_text()
     section = text[text.index("[tool.pytest.ini_options]") :]
-    section = section[: section.index("\n[", 1)]
+    section = section.partition("\n[")[0]
     for line in section.splitlines():
         yield 'pythonpath = [".", "src"]' if line.startswith("pythonpath") else line
 

@@ -34,7 +34,7 @@ _searches: ContextVar[bool] = ContextVar("searches", default=True)
 @contextmanager
 def seldom_searching() -> Iterator[None]:
     """Leave the search for ownerReferences out where ``ask`` says so: it lists every resource of the cluster."""
-    real = readiness.find_dependents
+    real = readiness.find_owner_references
 
     async def seldom(cluster: Cluster, owners: Collection[OwnerVersion]) -> dict[OwnerVersion, VersionReferences]:
         return await real(cluster, owners) if _searches.get() else {owner: VersionReferences() for owner in owners}

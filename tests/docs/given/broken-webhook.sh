@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from aiohttp import web
-from restow.conversion.certificates.authority import Authority
+from restow.conversion.certificates.ca.authority import Authority
 
 GROUP = "widgets.example.dev"
 RENAMED = {"v1beta1": {"label": "tag"}, "v1": {"tag": "label"}}

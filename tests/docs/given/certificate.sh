@@ -4,7 +4,7 @@ python - <<'END'
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from restow.conversion.certificates.authority import Authority
+from restow.conversion.certificates.ca.authority import Authority
 
 now = datetime.now(UTC)
 authority = Authority.create("docs", now=now, valid_for=timedelta(days=2))
