@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.cloudprofile.objects import merge_patch
-from tests.cloudprofile.memory import _merged
+from tests.memory.custom import apply_merge_patch
 
 values = st.recursive(
     st.integers(0, 3) | st.text("ab", max_size=1),
@@ -21,7 +21,7 @@ objects = st.dictionaries(st.sampled_from("xyz"), values, max_size=3)
 @given(before=objects, after=objects)
 def test_a_patch_leads_to_what_was_meant(before: dict[str, Any], after: dict[str, Any]) -> None:
     """A field that a patch forgets to remove, or to set, would stay wrong in a status for ever."""
-    assert _merged(before, merge_patch(before, after)) == after
+    assert apply_merge_patch(before, merge_patch(before, after)) == after
 
 
 @given(value=objects)

@@ -45,7 +45,7 @@ class Fed(Memory):
         metadata_only: bool = False,
     ) -> Any:
         del namespace, params, metadata_only
-        self._ask("watch", resource)
+        self.note("watch", resource)
         return self._fed()
 
     def feed(self, what: str, made: dict[str, Any]) -> None:
@@ -92,14 +92,14 @@ async def test_a_write_through_the_mirror_is_known_at_once() -> None:
     """A reconciler would read the object from before its own write; a dry run changes nothing."""
     server = Fed(cloudprofiles=[profile(1, x=1)])
     async with running_informer(server) as informer:
-        change = json.dumps({"metadata": {"resourceVersion": "5"}, "spec": {"x": 2}}).encode()
+        change = json.dumps({"metadata": {"resourceVersion": "1"}, "spec": {"x": 2}}).encode()
         merge = PatchType.MERGE
         await informer.patch(CLOUD_PROFILES, "a", change, patch_type=merge, params={"dryRun": "All"})
         assert (await informer.list_page(CLOUD_PROFILES)).json()["items"] == [profile(1, x=1)]
         await informer.patch(CLOUD_PROFILES, "a", change, patch_type=merge)
-        assert (await informer.list_page(CLOUD_PROFILES)).json()["items"] == [profile(5, x=2)]
+        assert (await informer.list_page(CLOUD_PROFILES)).json()["items"] == [profile(2, x=2)]
         async with informer.watch(CLOUD_PROFILES, params=OPEN) as lines:
-            assert await next_line(lines) == ("MODIFIED", profile(5, x=2))
+            assert await next_line(lines) == ("MODIFIED", profile(2, x=2))
 
 
 async def test_a_reader_that_is_too_far_behind_lists_again() -> None:

@@ -26,7 +26,7 @@ from restow.kube.errors import ApiError, api_error
 from restow.kube.resources import CRDS, Resource
 from restow.migrator.engine.apiservers import storage_version_hash
 from tests.memory import ownership
-from tests.memory.custom import BUILT_IN, BuiltIn, Stored, merge_patch, new_crd_status, refusal, served
+from tests.memory.custom import BUILT_IN, BuiltIn, Stored, apply_merge_patch, new_crd_status, refusal, served
 from tests.memory.ownership import CannotConvert, Conflicting, Document, Owner
 
 __all__ = ["MemoryCluster", "Request"]
@@ -85,16 +85,17 @@ class MemoryCluster(Cluster):
         self.keeps_owners = keeps_owners
         self._objects: dict[Key, Document] = {}
         self._history: list[tuple[int, Key, Document | None]] = []
-        self._revision, self._compacted = 1, 0
+        self._revision, self._compacted = -1, 0
         self._news = asyncio.Event()
         self.seed("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}})
 
     # What a test does past the API.
 
     def seed(self, plural: str, document: Document) -> Document:
-        """Store a document as it is; it gets a resourceVersion, and a uid if it has none."""
+        """Store a document as it is, with a uid if it has none; its resourceVersion is its own if that is newer."""
         metadata = document["metadata"]
         metadata.setdefault("uid", str(uuid.uuid4()))
+        self._revision = max(self._revision, int(metadata.get("resourceVersion") or "0") - 1)
         return self._store((plural, metadata.get("namespace") or "", metadata["name"]), document)
 
     def compact(self) -> None:
@@ -222,7 +223,7 @@ class MemoryCluster(Cluster):
             after = self._apply(request)
         else:
             live = self._read(request)
-            after = self._write(request, live, merge_patch(live, document))
+            after = self._write(request, live, apply_merge_patch(live, document))
         return self._reply(request, after, metadata_only=metadata_only)
 
     async def delete(
@@ -233,7 +234,7 @@ class MemoryCluster(Cluster):
         live = self._read(request)
         for field, wanted in ((request.body or {}).get("preconditions") or {}).items():
             if live["metadata"].get(field) != wanted:
-                raise self._error(request, 409, "Conflict", f"Precondition failed: {field} in precondition: {wanted}")
+                raise self.error(request, 409, "Conflict", f"Precondition failed: {field} in precondition: {wanted}")
         gone = [request.key]
         if resource == CRDS:
             plural = live["spec"]["names"]["plural"]
@@ -293,9 +294,9 @@ class MemoryCluster(Cluster):
         kind = self._kind_of(request)
         if request.key in self._objects:
             message = f'{request.resource.full_name} "{request.name}" already exists'
-            raise self._error(request, 409, "AlreadyExists", message)
+            raise self.error(request, 409, "AlreadyExists", message)
         if kind is not None and request.namespace and ("namespaces", "", request.namespace) not in self._objects:
-            raise self._error(request, 404, "NotFound", f'namespaces "{request.namespace}" not found')
+            raise self.error(request, 404, "NotFound", f'namespaces "{request.namespace}" not found')
         made = copy.deepcopy(document)
         about = {"creationTimestamp": _now(), "generation": 1, "uid": str(uuid.uuid4())}
         if request.resource == CRDS:
@@ -316,7 +317,7 @@ class MemoryCluster(Cluster):
         """Carry out a write that replaces values."""
         wanted = new["metadata"].get("resourceVersion") or live["metadata"]["resourceVersion"]
         if wanted != live["metadata"]["resourceVersion"]:
-            raise self._error(request, 409, "Conflict", "the object has been modified; please apply your changes")
+            raise self.error(request, 409, "Conflict", "the object has been modified; please apply your changes")
         kind = self._kind_of(request)
         if kind is not None:
             new = kind.admit(self._part(request, live, new))
@@ -332,21 +333,21 @@ class MemoryCluster(Cluster):
         asked = config["metadata"]
         live = self._read(request) if request.key in self._objects else {}
         if (uid := asked.get("uid")) and uid != live.get("metadata", {}).get("uid"):
-            raise self._error(request, 409, "Conflict", f"Precondition failed: UID in precondition: {uid}")
+            raise self.error(request, 409, "Conflict", f"Precondition failed: UID in precondition: {uid}")
         if (
             live
             and asked.get("resourceVersion", live["metadata"]["resourceVersion"]) != live["metadata"]["resourceVersion"]
         ):
-            raise self._error(request, 409, "Conflict", "the object has been modified; please apply your changes")
+            raise self.error(request, 409, "Conflict", "the object has been modified; please apply your changes")
         force = (request.params or {}).get("force") == "true"
         writer, owners = self._writer(request, "Apply"), _owners(live)
         try:
             schema = kind.schema(request.resource.api_version)
             new, owners = ownership.apply(live, config, owners, writer, kind.members, schema, force=force)
         except Conflicting as conflict:
-            raise self._error(request, 409, "Conflict", f"Apply failed with 1 conflict: {conflict}") from conflict
+            raise self.error(request, 409, "Conflict", f"Apply failed with 1 conflict: {conflict}") from conflict
         except CannotConvert as error:
-            raise self._error(request, 500, "", str(error)) from error
+            raise self.error(request, 500, "", str(error)) from error
         if not live:
             new["metadata"]["managedFields"] = [each.entry() for each in owners]
             return self._create(request, new)
@@ -373,7 +374,7 @@ class MemoryCluster(Cluster):
         if not request.subresource and storage not in new["status"]["storedVersions"]:
             new["status"]["storedVersions"] = [*new["status"]["storedVersions"], storage]
         if not request.subresource and (why := refusal(new)):
-            raise self._error(request, 422, "Invalid", f"{live['metadata']['name']} is invalid: {why}")
+            raise self.error(request, 422, "Invalid", f"{live['metadata']['name']} is invalid: {why}")
         return new
 
     def _owned(self, request: Request, kind: Stored | BuiltIn, live: Document, new: Document) -> Document:
@@ -442,23 +443,23 @@ class MemoryCluster(Cluster):
         if document is None:
             if any(key[0] == request.resource.plural for key in self._objects) or "." not in request.resource.group:
                 return None
-            return self._unknown(request)
+            self.without_crd(request)
+            return None
         if not served(document, request.resource.version):
-            raise self._error(request, 404, "NotFound", "the server could not find the requested resource")
+            raise self.error(request, 404, "NotFound", "the server could not find the requested resource")
         return Stored(document)
 
-    def _unknown(self, request: Request) -> Stored | None:
+    def without_crd(self, request: Request) -> None:
         """Answer a request for a resource of a group that has no CRD here; built-in groups have none."""
-        if request.resource.group.endswith("k8s.io"):
-            return None
-        raise self._error(request, 404, "NotFound", "the server could not find the requested resource")
+        if not request.resource.group.endswith("k8s.io"):
+            raise self.error(request, 404, "NotFound", "the server could not find the requested resource")
 
     def _read(self, request: Request) -> Document:
         kind = self._kind_of(request)
         found = self._objects.get(request.key)
         if found is None:
             message = f'{request.resource.full_name} "{request.name}" not found'
-            raise self._error(request, 404, "NotFound", message)
+            raise self.error(request, 404, "NotFound", message)
         return self._shown(found, kind, request.resource)
 
     def _shown(self, found: Document, kind: Stored | None, resource: Resource) -> Document:
@@ -471,14 +472,15 @@ class MemoryCluster(Cluster):
     def _reply(self, _request: Request, found: Document, *, metadata_only: bool = False) -> Reply:
         return Reply(json.dumps(_metadata_only(found) if metadata_only else found).encode(), datetime.now(UTC))
 
-    def _error(self, request: Request, status: int, reason: str, message: str, **more: Any) -> ApiError:
+    def error(self, request: Request, status: int, reason: str, message: str, **more: Any) -> ApiError:
+        """Return the error that an answer with a status means."""
         details = {"name": request.name, "group": request.resource.group, "kind": request.resource.plural}
         body = {"kind": "Status", "reason": reason, "message": message, "details": details, "code": status} | more
         target = request.resource.describe(request.namespace, request.name or None, request.subresource or None)
         return api_error(status=status, body=json.dumps(body).encode(), headers={}, verb=request.verb, target=target)
 
     def _gone(self, request: Request, token: str = "") -> ApiError:
-        return self._error(request, 410, "Expired", "the resourceVersion is too old", metadata={"continue": token})
+        return self.error(request, 410, "Expired", "the resourceVersion is too old", metadata={"continue": token})
 
 
 def _owners(live: Document) -> list[Owner]:

@@ -15,10 +15,10 @@ from restow.crds.compare import pruned_paths
 from restow.crds.typed import Members, owned
 from tests.memory.ownership import CannotConvert, Document
 
-__all__ = ["BUILT_IN", "BuiltIn", "Stored", "merge_patch", "new_crd_status", "refusal", "served"]
+__all__ = ["BUILT_IN", "BuiltIn", "Stored", "apply_merge_patch", "new_crd_status", "refusal", "served"]
 
 
-def merge_patch(before: Any, change: Any) -> Any:
+def apply_merge_patch(before: Any, change: Any) -> Any:
     """RFC 7386, as it is written there."""
     if not isinstance(change, dict):
         return change
@@ -27,7 +27,7 @@ def merge_patch(before: Any, change: Any) -> Any:
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = merge_patch(merged.get(name), value)
+            merged[name] = apply_merge_patch(merged.get(name), value)
     return merged
 
 

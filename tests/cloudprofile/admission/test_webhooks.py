@@ -23,7 +23,8 @@ from restow.conversion.reviews.admission import (
 )
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
-from tests.cloudprofile.memory import Memory, _merged
+from tests.cloudprofile.memory import Memory
+from tests.memory.custom import apply_merge_patch
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 GROUP = "core.gardener.cloud"
@@ -150,7 +151,7 @@ async def judged(asked: Asked, memory: Memory | None = None) -> AdmissionRespons
 
 def changed(before: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """Return an object with a change of its spec."""
-    after: dict[str, Any] = _merged(copy.deepcopy(before), {"spec": spec})
+    after: dict[str, Any] = apply_merge_patch(copy.deepcopy(before), {"spec": spec})
     return after
 
 
@@ -259,7 +260,7 @@ TABLE = {
     "a Shoot moved to another root": Asked(
         shoot(image=IMAGE, profile="z"),
         shoot(image=IMAGE),
-        {"cloudprofiles": [PROFILE, _merged(PROFILE, {"metadata": {"name": "z"}})]},
+        {"cloudprofiles": [PROFILE, apply_merge_patch(PROFILE, {"metadata": {"name": "z"}})]},
         refused="cloud profile reference change is invalid",
     ),
 }

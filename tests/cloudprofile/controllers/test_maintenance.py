@@ -65,7 +65,7 @@ async def test_a_forced_update_is_tried_told_written_and_told() -> None:
     reconcile = maintenance(memory).reconcile
     again = await reconcile(Key("ns", "s"))
     assert states(memory) == ["dry", "status Processing", "object", "status Succeeded"]
-    assert all(body["metadata"]["resourceVersion"] == "7" for _, body in memory.patches)
+    assert [body["metadata"]["resourceVersion"] for _, body in memory.patches] == ["7", "7", "8", "9"]
     held = memory.held["shoots", "ns", "s"]
     assert held["spec"]["kubernetes"]["version"] == "1.30.1"
     assert [event["reason"] for event in memory.events] == ["KubernetesVersionMaintenance"]

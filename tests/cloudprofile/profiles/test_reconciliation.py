@@ -9,8 +9,8 @@ from hypothesis import given
 
 from restow.cloudprofile.profiles.reconciliation import decide_namespaced_status, decide_status
 from restow.cloudprofile.versions.lifecycle import status_of
-from tests.cloudprofile.memory import _merged
 from tests.cloudprofile.strategies import moments, profile_specs
+from tests.memory.custom import apply_merge_patch
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 LATER = datetime(2025, 6, 1, tzinfo=UTC)
@@ -79,6 +79,6 @@ def test_a_child_follows_its_overrides() -> None:
 def test_one_write_is_enough(spec: dict[str, Any], now: datetime) -> None:
     """A controller that is never content would write for ever."""
     made: dict[str, Any] = {"metadata": {"name": "a", "generation": 1}, "spec": spec}
-    status = _merged({}, decide_status(made, now).patch)
+    status = apply_merge_patch({}, decide_status(made, now).patch)
     assert {name: value for name, value in status.items() if name != "observedGeneration"} == status_of(spec, now)
     assert decide_status({**made, "status": status}, now).patch == {}
