@@ -34,6 +34,8 @@ TARGETS = {
     "overrides": Target(
         ["cloudprofile/profiles/rendering.py", "cloudprofile/versions/lifecycle.py"],
         [
+            "tests/cloudprofile/profiles/test_rendering.py",
+            "tests/cloudprofile/profiles/test_rendering_cases.py",
             "tests/cloudprofile/profiles/test_rendering_overrides.py",
             "tests/cloudprofile/versions/test_lifecycle.py",
             "tests/cloudprofile/versions/test_lifecycle_cases.py",
@@ -42,7 +44,7 @@ TARGETS = {
     "prune": Target(
         ["migrator/run/prune.py", "migrator/decide/proof.py", "migrator/decide/prune.py"],
         [
-            "tests/migrator/test_prune.py",
+            "tests/migrator/run/test_prune.py",
             "tests/migrator/decide/test_proof.py",
             "tests/migrator/decide/test_prune.py",
             "tests/migrator/planning/test_ready.py",

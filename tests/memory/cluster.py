@@ -98,6 +98,10 @@ class MemoryCluster(Cluster):
         self._revision = max(self._revision, int(metadata.get("resourceVersion") or "0") - 1)
         return self._store((plural, metadata.get("namespace") or "", metadata["name"]), document)
 
+    def find(self, plural: str, name: str, namespace: str = "") -> Document:
+        """Return an object as it is stored."""
+        return copy.deepcopy(self._objects[plural, namespace, name])
+
     def compact(self) -> None:
         """Forget the past: continue tokens and watches from before now are gone."""
         self._compacted = self._revision

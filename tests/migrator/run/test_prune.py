@@ -1,57 +1,53 @@
-"""The end of a pass against a CRD in memory: who prunes, and who leaves it to the next leader."""
+"""The end of a pass against an API server in memory: who prunes, and who leaves it to the next leader."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from restow.crds import Crd
-from restow.kube.cluster import Cluster, Reply
 from restow.kube.errors import Conflict, KubeError
-from restow.kube.resources import Resource
+from restow.kube.resources import CRDS
 from restow.migrator.decide.proof import ANNOTATION
 from restow.migrator.engine.crdaccess import CrdWatch
 from restow.migrator.engine.stop import RunStop
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.model.report import CrdReport
 from restow.migrator.run.prune import Conclusion
+from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 
 
-@dataclass
-class OneCrd(Cluster):
-    """A server that has one CRD.
+class OneCrd(MemoryCluster):
+    """An API server that has one CRD.
 
     Attributes:
         reading: is called at each read of it.
         refusing: what the next patches meet in place of an answer.
-        patched: the bodies of the patches that were carried out.
     """
 
-    document: dict[str, Any]
-    reading: Callable[[], None] = lambda: None
-    refusing: list[KubeError] = field(default_factory=list)
-    patched: list[dict[str, Any]] = field(default_factory=list)
-    host: str = "https://server"  # type: ignore[misc]
+    def __init__(self, document: dict[str, Any], reading: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.reading = reading
+        self.refusing: list[KubeError] = []
+        self.patched: list[Request] = []
+        self.before = self._answer
+        self.seed(CRDS.plural, document)
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None, **_more: Any) -> Reply:
-        self.reading()
-        return Reply(json.dumps(self.document).encode())
-
-    async def patch(
-        self, resource: Resource, name: str, body: bytes, namespace: str | None = None, **_more: Any
-    ) -> Reply:
-        change = json.loads(body)
-        if self.refusing:
+    async def _answer(self, request: Request) -> None:
+        if request.verb == "get":
+            self.reading()
+        elif self.refusing:
             raise self.refusing.pop()
-        self.patched.append(change)
-        self.document["status"] |= change.get("status", {})
-        self.document["metadata"]["annotations"] |= change["metadata"].get("annotations", {})
-        return Reply(json.dumps(self.document).encode())
+        else:
+            self.patched.append(request)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The CRD as it is stored."""
+        return self.find(CRDS.plural, f"widgets.{b.GROUP}")
 
 
 async def conclude(server: OneCrd, stop: RunStop, **options: Any) -> CrdReport:
@@ -94,14 +90,16 @@ CONFLICT = Conflict(status=409, verb="PATCH", target="the CRD", message="it was 
 @pytest.mark.parametrize("conflicts", [1, 9])
 async def test_a_prune_that_met_another_writer_is_judged_again(conflicts: int) -> None:
     """A CA bundle that is rotated at that moment would leave the old version in the CRD until the next run."""
-    server = OneCrd(b.crd_document(stored=("v1", "v2")), refusing=[CONFLICT] * conflicts)
+    server = OneCrd(b.crd_document(stored=("v1", "v2")))
+    server.refusing = [CONFLICT] * conflicts
     report = await conclude(server, RunStop())
     assert report.pruned and report.stored_after == ("v2",) and not report.unfinished
 
 
 async def test_a_crd_that_is_always_written_by_others_is_passed_over_again() -> None:
     """The run would try for ever, or end as if nothing were left to do."""
-    server, report = OneCrd(b.crd_document(stored=("v1", "v2")), refusing=[CONFLICT] * 10), CrdReport(name="widgets")
+    server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
+    server.refusing = [CONFLICT] * 10
     start = Crd.from_document(server.document)
     verdict = await Conclusion(server, Options(), RunStop(), report).of(start, CrdWatch(start), None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
@@ -112,7 +110,7 @@ async def test_a_storage_version_that_changed_before_the_prune_is_seen() -> None
     """Objects that were stored at the other version in between would be lost with the version."""
     server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
     start = Crd.from_document(server.document)
-    server.document = b.crd_document(stored=("v1", "v2"), storage="v1", generation=2)
+    server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2"), storage="v1", generation=2))
     watching = CrdWatch(start)
     watching.generations.add(Crd.from_document(server.document))
     verdict = await Conclusion(server, Options(), RunStop(), report).of(start, watching, None)
