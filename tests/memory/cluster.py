@@ -71,6 +71,7 @@ class MemoryCluster(Cluster):
 
     Attributes:
         before: awaited with each request before it is carried out; it may send requests of its own.
+        after: awaited with each patch that was carried out, before it is answered: what it raises hides the answer.
         requests: all requests, in their order.
         keeps_owners: whether an update leaves managedFields that cannot be converted as they were (Kubernetes 1.37);
             otherwise it empties them.
@@ -81,6 +82,7 @@ class MemoryCluster(Cluster):
 
     def __init__(self, *, keeps_owners: bool = False) -> None:
         self.before: Callable[[Request], Awaitable[None]] = _nothing
+        self.after: Callable[[Request], Awaitable[None]] = _nothing
         self.requests: list[Request] = []
         self.keeps_owners = keeps_owners
         self._objects: dict[Key, Document] = {}
@@ -228,6 +230,7 @@ class MemoryCluster(Cluster):
         else:
             live = self._read(request)
             after = self._write(request, live, apply_merge_patch(live, document))
+        await self.after(request)
         return self._reply(request, after, metadata_only=metadata_only)
 
     async def delete(

@@ -143,6 +143,34 @@ async def test_a_write_that_failed_for_a_moment_is_repeated(
     assert (await kind.stored())["default/w05"]["apiVersion"] == "example.com/v1beta1"
 
 
+async def test_a_write_whose_answer_was_lost_leaves_every_owner(memory: MemoryCluster, kind: Kind) -> None:
+    """The object would be written twice, or keep what the first write of the two left it."""
+    before = owners((await kind.stored())["default/w05"])
+
+    async def lose() -> None:
+        msg = "the connection was closed"
+        raise Unreachable(msg)
+
+    memory.after = once(is_write_of("w05"), lose)
+    report = await migrate(memory, kind)
+    found = (await kind.stored())["default/w05"]
+    assert report.pruned and report.requests.retried == 1 and not report.failures
+    assert owners(found) == before and entry_versions(found) == {"v1beta1"}
+
+
+async def test_a_prune_whose_answer_was_lost_is_a_prune(memory: MemoryCluster, kind: Kind) -> None:
+    """The report would say that nothing was pruned, and no proof would be left."""
+
+    async def lose() -> None:
+        msg = "the connection was closed"
+        raise Unreachable(msg)
+
+    memory.after = once(is_prune, lose)
+    report = await migrate(memory, kind)
+    assert report.pruned and not report.unfinished and report.proof
+    assert await kind.stored_versions() == ["v1beta1"]
+
+
 async def test_an_object_that_was_deleted_meanwhile_is_no_failure(memory: MemoryCluster, kind: Kind) -> None:
     """A deletion during the run would keep it from pruning."""
     memory.before = once(is_write_of("w05"), lambda: kind.delete("v1alpha1", "w05"))
