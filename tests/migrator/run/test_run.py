@@ -218,6 +218,24 @@ async def test_a_run_that_is_stopped_prunes_nothing(memory: MemoryCluster, kind:
     assert (await migrate(memory, kind)).pruned
 
 
+async def test_a_run_that_is_stopped_just_before_the_prune_leaves_it(memory: MemoryCluster, kind: Kind) -> None:
+    """A leader that lost its lease in that moment would prune beside the next one."""
+    stop, written = asyncio.Event(), set[str]()
+
+    def is_last_read(request: Request) -> bool:
+        if request.verb == "patch" and request.resource.plural == kind.plural:
+            written.add(request.name)
+        return request.verb == "get" and request.resource == CRDS and len(written) == 10
+
+    async def ask() -> None:
+        stop.set()
+
+    memory.before = once(is_last_read, ask)
+    report = await migrate(memory, kind, stop)
+    assert stop.is_set() and report.objects.rewritten == 10
+    assert not report.pruned and report.unfinished and not any(map(is_prune, memory.requests))
+
+
 async def test_a_dry_run_stores_nothing(memory: MemoryCluster, kind: Kind) -> None:
     """What was to be shown would be done."""
     before = await kind.stored()
