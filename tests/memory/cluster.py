@@ -16,7 +16,6 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,11 +27,9 @@ from restow.migrator.engine.apiservers import storage_version_hash
 from tests.memory import ownership
 from tests.memory.custom import BUILT_IN, BuiltIn, Stored, apply_merge_patch, new_crd_status, refusal, served
 from tests.memory.ownership import CannotConvert, Conflicting, Document, Owner
+from tests.memory.requests import Key, Request, selected
 
 __all__ = ["MemoryCluster", "Request"]
-
-Key = tuple[str, str, str]
-"""Plural, namespace (empty without one) and name."""
 
 _SECOND = 0.01
 """Seconds that a second of a watch's ``timeoutSeconds`` takes."""
@@ -40,30 +37,6 @@ _SECOND = 0.01
 
 async def _nothing(_request: Request) -> None:
     """Leave a request alone."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One request, as it was sent."""
-
-    verb: str
-    resource: Resource
-    name: str = ""
-    namespace: str | None = None
-    subresource: str = ""
-    body: Any = None
-    patch_type: PatchType | None = None
-    params: Mapping[str, str] | None = None
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether nothing is to be stored."""
-        return "dryRun" in (self.params or {})
-
-    @property
-    def key(self) -> Key:
-        """What it is about."""
-        return self.resource.plural, self.namespace or "", self.name
 
 
 class MemoryCluster(Cluster):
@@ -171,7 +144,7 @@ class MemoryCluster(Cluster):
                 raise self._gone(request, _token(0, after))
             revision = revision or self._revision
         found = [
-            (key, item) for key, item in self._as_of(revision) if key > after and _selected(key, item, request, asked)
+            (key, item) for key, item in self._as_of(revision) if key > after and selected(key, item, request, asked)
         ]
         limit = int(asked.get("limit", "0")) or len(found)
         page, rest = found[:limit], found[limit:]
@@ -277,7 +250,7 @@ class MemoryCluster(Cluster):
                 seen = revision
                 before = next((item for at, of, item in reversed(self._history) if of == key and at < revision), None)
                 shown = found or (before or {}) | {"metadata": (before or {})["metadata"] | _version(revision)}
-                if _selected(key, shown, request, params):
+                if selected(key, shown, request, params):
                     what = "DELETED" if found is None else "ADDED" if before is None else "MODIFIED"
                     shown = self._shown(shown, self._kind_of(request), request.resource)
                     event = {"type": what, "object": _metadata_only(shown) if metadata_only else shown}
@@ -496,24 +469,6 @@ def _owners(live: Document) -> list[Owner]:
 
 def _token(revision: int, key: Key) -> str:
     return base64.b64encode(json.dumps([revision, *key]).encode()).decode()
-
-
-def _selected(key: Key, found: Document, request: Request, params: Mapping[str, str]) -> bool:
-    """Whether an object is of the resource and namespace that a request names, and matches its selectors."""
-    if key[0] != request.resource.plural or (request.namespace or key[1]) != key[1]:
-        return False
-    labels = found["metadata"].get("labels", {})
-    terms = [term.partition("=") for term in filter(None, params.get("labelSelector", "").split(","))]
-    fields = [term.partition("=") for term in filter(None, params.get("fieldSelector", "").split(","))]
-    return all(labels.get(name) == value for name, _, value in terms) and all(
-        _value(found, path) == value for path, _, value in fields
-    )
-
-
-def _value(obj: Any, path: str) -> Any:
-    for name in path.split("."):
-        obj = (obj or {}).get(name)
-    return obj
 
 
 def _metadata_only(found: Document) -> Document:
