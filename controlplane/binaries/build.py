@@ -220,8 +220,8 @@ async def run(
     Raises:
         BinariesUnavailableError: a binary cannot be had; the error has the last lines of stderr if it fails.
     """
-    try:
-        process = await asyncio.create_subprocess_exec(
+    start = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
             *command,
             cwd=cwd,
             env=environment,
@@ -230,6 +230,13 @@ async def run(
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
+    )
+    try:
+        process = await asyncio.shield(start)
+    except asyncio.CancelledError:
+        # A start that is cancelled itself would kill the command and leave the children that it already has.
+        _kill(await start)
+        raise
     except OSError as error:
         message = f"{command[0]} could not be run: {error}."
         raise BinariesUnavailableError(message) from error
@@ -240,13 +247,17 @@ async def run(
             tasks.create_task(_read_lines(process.stderr, tail, on_line))
         status = await process.wait()
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
     if status != 0:
         message = f"`{' '.join(command[:3])} …` ended with status {status}: {' / '.join(tail) or 'no output'}"
         raise BinariesUnavailableError(message)
     return output.result()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _read_all(stream: asyncio.StreamReader | None) -> str:

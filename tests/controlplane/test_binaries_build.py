@@ -45,6 +45,14 @@ def _search(folder: Path, *, offline: bool = True, minor: str = DEFAULT_MINOR) -
     )
 
 
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and only waits to be reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 def _built(folder: Path) -> list[str]:
     return (folder / "built").read_text().split()
 
@@ -151,7 +159,7 @@ async def test_a_cancelled_build_leaves_no_compiler(tmp_path: Path, monkeypatch:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        while Path(f"/proc/{pid.read_text().strip()}").exists():
+        while _alive(int(pid.read_text())):
             await asyncio.sleep(0.01)
         async with locked(search.folder, lambda: pytest.fail("the lock is still taken")):
             assert {path.name for path in search.folder.iterdir()} == {".lock"}
