@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from restow.kube import resources
-from restow.kube.resources import Resource, qualified_name
+from restow.kube.resources import Object, Resource, qualified_name
 
 __all__ = [
     "CLOUD_PROFILE",
@@ -46,10 +45,6 @@ __all__ = [
     "spec_of",
     "workers",
 ]
-
-
-Object: TypeAlias = Mapping[str, Any]
-"""A JSON object."""
 
 
 def spec_of(obj: Object) -> Object:
@@ -97,7 +92,7 @@ def by_version(versions: Iterable[Object]) -> dict[str, Object]:
 def qualified_name_of(obj: Object) -> str:
     """Return ``namespace/name`` of a namespaced object."""
     metadata = obj.get("metadata") or {}
-    return resources.qualified_name(metadata.get("namespace"), metadata.get("name"))
+    return qualified_name(metadata.get("namespace"), metadata.get("name"))
 
 
 def is_deleting(obj: Object) -> bool:

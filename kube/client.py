@@ -1,8 +1,8 @@
-"""The adapter: ``Cluster`` over one aiohttp session. Nothing else in restow speaks HTTP to an API server.
+"""The client: a ``Cluster`` over one aiohttp session. Nothing else in restow sends HTTP requests to an API server.
 
-Promises, each tested: every status that is not 2xx raises; every request has a timeout; bodies and credentials
-never reach a log; credentials that expire are renewed in time, and once more on a 401; an own User-Agent, so that
-audit logs and API Priority and Fairness can tell restow.
+Guarantees, each tested: every status that is not 2xx raises; every request has a timeout; bodies and credentials never
+reach a log; expiring credentials are renewed in time, and once more after a 401; requests have their own User-Agent, so
+that audit logs and API Priority and Fairness can identify restow.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-_REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60 by itself, and says more when it does
+_REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60, with a better message
 _CONNECT_TIMEOUT = 10.0
 _ASIDE_CONNECT_TIMEOUT = 4.0
-_ASIDE_TIMEOUT = 10.0  # what is asked of an API server aside is a small document, and others wait for it
+_ASIDE_TIMEOUT = 10.0  # requests to a single API server read small documents, and other work waits for them
 _WATCH_SILENCE = 150.0  # seconds without a byte; bookmarks come about every 60
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE)
 _CONNECTIONS = 128
@@ -55,17 +55,17 @@ async def connect(
     request_timeout: float = _REQUEST_TIMEOUT,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[HttpCluster]:
-    """Open a session to the configured cluster; nothing is sent yet.
+    """Open a client of the configured cluster; sends no request yet.
 
     Args:
         kubeconfig: as kubectl's flag; see ``load_connection`` for the default.
         context: as kubectl's flag.
-        request_timeout: seconds for one whole request, answers to watches excepted.
+        request_timeout: seconds for one whole request; does not apply to watches.
         now: the clock that decides when credentials have to be renewed.
 
     Raises:
-        ConfigError: the configuration cannot be used. Once it was, requests raise ``CredentialsExpired`` while it
-            cannot be loaded again, which passes.
+        ConfigError: the configuration cannot be used. Requests raise ``CredentialsExpired``, which is temporary, if
+            it cannot be loaded again later.
     """
     first = await load_connection(kubeconfig, context, now=now)
 
@@ -82,7 +82,7 @@ async def connect(
 
 
 class HttpCluster:
-    """A ``Cluster`` reached over HTTPS. Made by ``connect``; safe to share between tasks of one event loop."""
+    """A ``Cluster`` over HTTPS, made by ``connect``; the tasks of one event loop can share it."""
 
     def __init__(
         self,
@@ -264,9 +264,9 @@ class HttpCluster:
         return await self._authorized(send)
 
     async def _authorized(self, send: Callable[[ConnectionSettings], Awaitable[_T]]) -> _T:
-        """Send; after a 401 once more with credentials loaded anew, then believe the server.
+        """Send; after a 401, renew the credentials and send once more.
 
-        A token may have been rotated or revoked before its time, and a plugin's certificate does not tell its end.
+        A token may be rotated or revoked before it expires, and a plugin's certificate may have no known expiry.
         """
         used = await self._credentials.current()
         try:
@@ -313,7 +313,7 @@ def _url(connection: ConnectionSettings, path: str, params: Mapping[str, str] | 
 
 
 def _route(connection: ConnectionSettings) -> dict[str, Any]:
-    """How to reach the server. Given per request: a renewed client certificate then just opens new connections."""
+    """Return how to reach the server, per request: a renewed client certificate opens new connections."""
     return {
         "ssl": connection.tls if connection.tls is not None else False,
         "server_hostname": connection.server_hostname,
@@ -331,7 +331,7 @@ def _headers(connection: ConnectionSettings, accept: str, content_type: str | No
 
 
 async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIterator[bytes]:
-    """Split into lines without a limit of their length: an object of etcd's maximum size is one line."""
+    """Split into lines of any length: an object of etcd's maximum size is one line."""
     parts: list[bytes] = []
     while True:
         with errors:
@@ -356,7 +356,7 @@ def _date(value: str | None) -> datetime | None:
 
 
 def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """The texts of RFC 7234 Warning headers (``299 - "text"``), KEP-1693."""
+    """Return the texts of RFC 7234 Warning headers (``299 - "text"``), KEP-1693."""
     if "Warning" not in headers:
         return ()
     values = headers.getall("Warning") if hasattr(headers, "getall") else [headers["Warning"]]
@@ -364,7 +364,7 @@ def _warnings(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class PlainErrors:
-    """Turn what aiohttp and the socket raise into this room's errors; a sentence, with the original chained."""
+    """Turn errors of aiohttp and the socket into a ``KubeError`` with a sentence; the original is its cause."""
 
     __slots__ = ("_host", "_target", "_verb")
 
@@ -389,7 +389,7 @@ class PlainErrors:
 
 
 def _why(error: Exception) -> str:
-    """What went wrong on the way, in words: the texts of aiohttp and the socket show objects and tuples."""
+    """Return a description of a network error: the texts of aiohttp and the socket show objects and tuples."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return f"its proxy answered {error.status} {error.message}".rstrip()
     if isinstance(error, aiohttp.ClientPayloadError):

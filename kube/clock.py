@@ -1,7 +1,7 @@
-"""The time that this room's shell modules live by, passed in so that a test can hold it still.
+"""The clock, passed in so that tests control the time.
 
-What is decided from time (due, overdue, expired) is decided from ``monotonic``; timers that only wake a task up run
-on the event loop, and whoever is woken asks ``monotonic`` again.
+Decisions about time (due, overdue, expired) use ``monotonic``. Timers that only wake a task run on the event loop; the
+task then reads ``monotonic`` again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Clock:
 
     Attributes:
         monotonic: seconds since some fixed moment; never goes back.
-        now: the wall clock, with a time zone; only for what people and other programs read.
+        now: the wall clock, with a time zone; only for output.
         sleep: waits for some seconds.
     """
 
@@ -38,5 +38,5 @@ SYSTEM_CLOCK = Clock()
 
 
 def micro_time(moment: datetime) -> str:
-    """Return a moment as ``metav1.MicroTime`` is written: in UTC, with six digits behind the second."""
+    """Return a time as ``metav1.MicroTime`` writes it: in UTC, with six decimal places."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

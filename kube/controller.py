@@ -1,12 +1,12 @@
-"""The level-triggered loop: watches → keyed queue → workers that make the world agree with the objects.
+"""A level-triggered controller: watches → work queue → workers that call the reconciler.
 
 Invariants:
 
-- a key is reconciled by one worker at a time, and again after every event that came meanwhile;
-- the reconciler is told which object, never what happened: it reads what it needs, so a lost, repeated or merged
-  event changes nothing;
-- a failure is retried with back-off, and never stops the controller; a source that cannot be watched does;
-- when ``run`` is cancelled nothing new is started, what runs may finish within ``grace``, and nothing is left behind.
+- one worker at a time reconciles a key, and again after every event that came meanwhile;
+- the reconciler gets the key of an object, never the event: it reads what it needs, so a lost, repeated or merged event
+  makes no difference;
+- a failure is retried with back-off and never stops the controller; a source that cannot be watched does;
+- when ``run`` is cancelled, no reconcile starts, running ones may finish within ``grace``, and no task is left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, KubeError, describe_failure
+from restow.kube.errors import ApiError, KubeError, describe_failure, first_error
 from restow.kube.resources import Resource
 from restow.kube.retry import Backoff
 from restow.kube.watch import Interruption, Key, Selection, key_of, watch
@@ -44,13 +44,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """How a reconcile ended well; ``requeue_after`` are the seconds after which to look again without an event."""
+    """The result of a successful reconcile; ``requeue_after`` are the seconds until the next one without an event."""
 
     requeue_after: float | None = None
 
 
 class ControllerEventType(StrEnum):
-    """What a ``ControllerEvent`` tells."""
+    """The type of a ``ControllerEvent``."""
 
     RECONCILED = "reconciled"
     FAILED = "failed"
@@ -60,23 +60,23 @@ class ControllerEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ControllerEvent:
-    """One thing that happened, for metrics and readiness.
+    """An event of a controller, for metrics and readiness.
 
     Attributes:
         controller: the controller's name.
-        happening: what it was.
-        queued: keys that wait, due or not.
-        running: keys that are being reconciled; one that just ended still counts.
-        key: RECONCILED, FAILED: which object.
+        type: the type of the event.
+        queued: the number of waiting keys, due or not.
+        running: the number of keys that are being reconciled, with the one that just ended.
+        key: RECONCILED, FAILED: the key of the object.
         seconds: RECONCILED, FAILED: how long it took.
-        requeue_after: RECONCILED: as the reconciler asked; FAILED, INTERRUPTED: until the next try.
-        failures: FAILED, INTERRUPTED: how many times in a row.
-        error: FAILED, INTERRUPTED: why; None where a watch was closed as soon as it was opened.
-        source: LISTED, INTERRUPTED: what is watched. The first LISTED of a source means that it is in sync.
+        requeue_after: RECONCILED: the reconciler's result; FAILED, INTERRUPTED: the seconds until the next try.
+        failures: FAILED, INTERRUPTED: the number of failures in a row.
+        error: FAILED, INTERRUPTED: the error; None if a watch was closed as soon as it was opened.
+        source: LISTED, INTERRUPTED: the watched objects. After its first LISTED a source is in sync.
     """
 
     controller: str
-    happening: ControllerEventType
+    type: ControllerEventType
     queued: int = 0
     running: int = 0
     key: Key | None = None
@@ -92,22 +92,22 @@ def _ignore(_details: ControllerEvent) -> None:
 
 
 class Controller:
-    """Reconciles the objects of one resource. ``run`` may be called again after it ended, not twice at once.
+    """Reconciles the objects of one resource. ``run`` can be called again after it has ended.
 
     Args:
-        cluster: where.
-        resource: whose objects are the keys; only their metadata is watched.
-        reconcile: makes the world agree with the object of a key, which may be gone. Any exception is a failure:
-            logged and retried with back-off, not before a server's ``Retry-After``.
+        cluster: the API server, or an informer.
+        resource: the resource whose objects are reconciled; only their metadata is watched.
+        reconcile: reconciles the object of a key, which may be gone. Any exception is a failure: it is logged and
+            retried with back-off, not before a server's ``Retry-After``.
         name: for logs and metrics; the resource's name by default.
-        namespace, label_selector, field_selector: which objects of ``resource``.
-        sources: other objects whose events concern keys.
-        workers: how many keys are reconciled at once.
-        resync: seconds after which every key is looked at again without an event; None for never.
-        grace: seconds that running reconciles get when ``run`` is cancelled. With a leader elector keep it below
-            its lease duration less its renew deadline (client-go's defaults leave 5).
-        backoff: delays after failures.
-        hook: told of everything that happens; must not block, and what it raises is logged.
+        namespace, label_selector, field_selector: select the objects of ``resource``.
+        sources: other objects whose events enqueue keys.
+        workers: the number of keys that are reconciled at once.
+        resync: the seconds after which every key is reconciled again without an event; None for never.
+        grace: the seconds that running reconciles get when ``run`` is cancelled. With a leader elector keep it below
+            the lease duration minus the renew deadline (5 with client-go's defaults).
+        backoff: the delays after failures.
+        hook: called with every event; must not block, and what it raises is logged.
         clock: its ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
@@ -148,7 +148,7 @@ class Controller:
         self._chance = chance
 
     async def run(self) -> None:
-        """Run until cancelled. A second cancellation while reconciles finish ends them at once.
+        """Run until cancelled. A second cancellation while reconciles finish cancels them at once.
 
         Raises:
             KubeError: a source cannot be watched: its resource is not served (404), RBAC (403), credentials (401);
@@ -161,7 +161,7 @@ class Controller:
                     workers.create_task(self._work(queue), name=f"{self.name} worker {number}")
                 await self._feed_and_drain(queue)
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            raise first_error(group) from None
 
     async def _feed_and_drain(self, queue: WorkQueue[Key]) -> None:
         asked = _cancellations()
@@ -172,13 +172,15 @@ class Controller:
                 for source, index in zip(self._sources, indexes, strict=True):
                     sources.create_task(self._follow(source, index, queue), name=f"{self.name} {source.selection}")
                 if self._resync is not None:
-                    sources.create_task(self._look_again(self._resync, indexes[0], queue), name=f"{self.name} resync")
+                    sources.create_task(
+                        self._resync_forever(self._resync, indexes[0], queue), name=f"{self.name} resync"
+                    )
         finally:
             if _cancellations() - asked < 2:
                 await self._drain(queue)
 
     async def _drain(self, queue: WorkQueue[Key]) -> None:
-        """Let running reconciles finish; those that do not are cancelled with the workers' group."""
+        """Let running reconciles finish; the workers' task group cancels those that do not."""
         try:
             async with asyncio.timeout(self._grace):
                 await queue.idle()
@@ -195,7 +197,7 @@ class Controller:
                 error=interruption.error,
                 source=source.selection,
             )
-            self._tell(queue, details)
+            self._notify(queue, details)
 
         stream = watch(
             self._cluster,
@@ -209,10 +211,10 @@ class Controller:
                 for key in index.apply(event):
                     queue.add(key)
                 if isinstance(event, Listed):
-                    self._tell(queue, ControllerEvent(self.name, ControllerEventType.LISTED, source=source.selection))
+                    self._notify(queue, ControllerEvent(self.name, ControllerEventType.LISTED, source=source.selection))
 
     def _keys_of(self, source: Source, item: Item) -> list[Key]:
-        """One object that a source's function cannot read must not stop the controller."""
+        """Return the keys of an object; one that a source's function cannot read does not stop the controller."""
         try:
             return list(source.keys_of(item))
         except Exception as error:  # noqa: BLE001 - foreign code
@@ -220,7 +222,7 @@ class Controller:
             _log.error("%s: %s of %s concerns no key: %s", self.name, key_of(item), source.selection, reason)
             return []
 
-    async def _look_again(self, period: float, index: KeyIndex, queue: WorkQueue[Key]) -> None:
+    async def _resync_forever(self, period: float, index: KeyIndex, queue: WorkQueue[Key]) -> None:
         while True:
             await self._clock.sleep(period * (0.9 + 0.2 * self._chance()))
             for key in index.known_keys():
@@ -242,11 +244,11 @@ class Controller:
         try:
             after = (await self._reconcile(key)).requeue_after
         except asyncio.CancelledError as error:
-            # A reconciler may also raise this of its own, having awaited something that was cancelled.
+            # A reconciler also raises this if something that it awaited was cancelled.
             if _cancellations():
                 raise
             self._failed(key, queue, error, started)
-        except Exception as error:  # noqa: BLE001 - foreign code; all that it raises is a failure of this key
+        except Exception as error:  # noqa: BLE001 - foreign code; every error is a failure of this key
             self._failed(key, queue, error, started)
         else:
             queue.forget(key)
@@ -256,7 +258,7 @@ class Controller:
             details = ControllerEvent(
                 self.name, ControllerEventType.RECONCILED, key=key, seconds=seconds, requeue_after=after
             )
-            self._tell(queue, details)
+            self._notify(queue, details)
 
     def _failed(self, key: Key, queue: WorkQueue[Key], error: BaseException, started: float) -> None:
         asked = error.retry_after if isinstance(error, ApiError) else None
@@ -274,9 +276,9 @@ class Controller:
             failures=failures,
             error=error,
         )
-        self._tell(queue, details)
+        self._notify(queue, details)
 
-    def _tell(self, queue: WorkQueue[Key], details: ControllerEvent) -> None:
+    def _notify(self, queue: WorkQueue[Key], details: ControllerEvent) -> None:
         try:
             self._hook(replace(details, queued=len(queue), running=queue.busy))
         except Exception as broken:  # noqa: BLE001 - foreign code
@@ -284,7 +286,7 @@ class Controller:
 
 
 async def _hold_open(queue: WorkQueue[Key]) -> None:
-    """Close the queue as soon as the sources are cancelled; until they have ended a worker could start something."""
+    """Close the queue as soon as the sources are cancelled, so that no worker starts a reconcile meanwhile."""
     try:
         await asyncio.get_running_loop().create_future()
     finally:
@@ -292,17 +294,9 @@ async def _hold_open(queue: WorkQueue[Key]) -> None:
 
 
 def _cancellations() -> int:
-    """How often the cancellation of this task was asked for."""
+    """Return how often the cancellation of this task was requested."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first error of a group, which is what an embedder can catch by its type."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 KeysOf: TypeAlias = Callable[[Item], Iterable[Key]]
@@ -310,11 +304,11 @@ KeysOf: TypeAlias = Callable[[Item], Iterable[Key]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Other objects whose events concern a controller's keys.
+    """Other objects whose events enqueue a controller's keys.
 
     Attributes:
-        selection: what to watch.
-        keys_of: the keys that an object concerns; depends on nothing but the object.
+        selection: the objects to watch.
+        keys_of: returns the keys to enqueue for an object; a function of the object alone.
     """
 
     selection: Selection
@@ -322,18 +316,18 @@ class Source:
 
 
 class KeyIndex:
-    """Which keys each object of one source stands for; memory is one small entry an object."""
+    """The keys that each object of one source enqueues."""
 
     def __init__(self, keys_of: KeysOf) -> None:
         self._keys_of = keys_of
         self._known: dict[Key, tuple[Key, ...]] = {}
 
     def known_keys(self) -> list[Key]:
-        """Return all keys that some object stands for now."""
+        """Return all keys of all objects."""
         return _unique(key for keys in self._known.values() for key in keys)
 
     def apply(self, event: WatchEvent) -> list[Key]:
-        """Take note of an event; return the keys that it concerns, each once."""
+        """Apply an event; return the keys to enqueue, each once."""
         match event:
             case Listed(items=items):
                 before, self._known = (

@@ -1,9 +1,9 @@
-"""Where the API server is and how to prove who we are, read by kubernetes-asyncio's configuration loaders.
+"""The address of the API server and the credentials, loaded by kubernetes-asyncio and renewed before they expire.
 
-kubernetes-asyncio understands the entries of a kubeconfig (``restow.kube.kubeconfig`` finds them), exec plugins, OIDC
-and the service account of a pod; only that half of it is used. It is imported here, lazily, since it costs 0.4 s and
-70 MB. What its loaders leave to the caller is done here: credentials that expire are loaded anew
-(``ConnectionSettings.renew_at``), and the environment's proxies are chosen as kubectl does.
+kubernetes-asyncio reads the entries of a kubeconfig (``restow.kube.kubeconfig`` finds them), exec plugins, OIDC and the
+service account of a pod; only these loaders are used. The import is lazy, because it costs 0.4 s and 70 MB. This module
+adds what the loaders leave to the caller: it loads expiring credentials again (``ConnectionSettings.renew_at``), and
+chooses the environment's proxies as kubectl does.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _loading: ContextVar[bool] = ContextVar("restow_loads_credentials", default=Fals
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """Everything needed to open a session: no secret of it ever shows in a ``repr``.
+    """Everything needed to open a session; its ``repr`` shows no secrets.
 
     Attributes:
         host: ``https://host:port``, without a trailing slash.
         tls: the TLS context, client certificate included; None for plain http.
-        server_hostname: the name to verify the server's certificate against, where it is not the host's.
+        server_hostname: the name that the server's certificate is verified against, if not the host's.
         proxy: URL of the proxy to go through, or None.
         authorization: value of the Authorization header, or None with client certificates.
         namespace: the namespace of the context or pod.
-        renew_at: when to load the credentials anew, or None if they do not expire.
+        renew_at: when to load the credentials again, or None if they do not expire.
         valid_until: when they end, as far as they tell.
         context: the kubeconfig's context that this is; None in a pod.
         tls_digest: of the bytes that ``tls`` was made from.
@@ -68,7 +68,7 @@ class ConnectionSettings:
     tls_digest: bytes = b""
 
     def __repr__(self) -> str:
-        return f"Connection(host={self.host!r}, namespace={self.namespace!r})"
+        return f"ConnectionSettings(host={self.host!r}, namespace={self.namespace!r})"
 
 
 async def load_connection(
@@ -84,11 +84,12 @@ async def load_connection(
         kubeconfig: as kubectl's flag.
         context: as kubectl's flag.
         now: the clock.
-        known: what an earlier load made of the same: its TLS context is kept as long as it is made of the same bytes,
-            and with it the connections; and a configuration that has come to name another server is refused.
+        known: the result of an earlier load. Its TLS context, and so its connections, are kept while the certificates
+            are the same. A configuration that now names another server is refused.
 
     Raises:
-        ConfigError: nothing usable is configured; the message says what was looked at.
+        ConfigError: no usable configuration was found, or it names another server than before; the message names the
+            files and settings that were read.
     """
     files = _kubeconfig_files(kubeconfig, wanted=bool(context))
     loaded = await _from_kubeconfig(files, context, now, known) if files else _from_pod(now, known)
@@ -99,7 +100,7 @@ async def load_connection(
 
 
 def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool) -> list[Path]:
-    """Return the files that there are; none of them in a pod whose user named none."""
+    """Return the kubeconfig files that exist; none in a pod without a named file."""
     if kubeconfig:
         named = [os.fspath(kubeconfig)]
     else:
@@ -189,7 +190,7 @@ def _connection(
 
 
 def _tls(settings: Any, source: str, known: ConnectionSettings | None) -> tuple[ssl.SSLContext, bytes]:
-    """Return the context, and the digest of what it is made of; the known one if that is the same."""
+    """Return the TLS context and the digest of its certificates; the known context if they are the same."""
     part, wrong = "certificate-authority", "it is not PEM"
     try:
         digest = _digest(settings)
@@ -217,7 +218,7 @@ def _digest(settings: Any) -> bytes:
 
 
 def _header(value: str | None, source: str) -> str | None:
-    """A file with a token mostly ends with a newline, which no header may hold."""
+    """Strip the newline at the end of a token file, which no header may contain."""
     text = (value or "").strip()
     if not text.isprintable():
         msg = f"the token of {source} cannot be used: it holds a line break or another control character"
@@ -236,10 +237,10 @@ def _proxy(proxy: str | None, source: str) -> str | None:
 
 
 def _proxy_of_environment(url: SplitResult) -> str | None:
-    """HTTPS_PROXY and NO_PROXY, read once: aiohttp would look them and ~/.netrc up at every request.
+    """Return the proxy of HTTPS_PROXY and NO_PROXY, read once: aiohttp reads them and ~/.netrc at every request.
 
-    By the rules of kubectl (golang.org/x/net/http/httpproxy), which are the standard library's and two more: loopback
-    never goes through a proxy, and NO_PROXY may hold networks (the service network, in many a pod).
+    The rules are those of kubectl (golang.org/x/net/http/httpproxy): the standard library's, and two more. Loopback
+    addresses never use a proxy, and NO_PROXY may contain networks (often the service network in a pod).
     """
     proxies, name = getproxies(), url.hostname or ""
     proxy = proxies.get(url.scheme)
@@ -262,7 +263,7 @@ def _networks(no_proxy: str) -> Iterator[IPv4Network | IPv6Network]:
 
 @contextlib.contextmanager
 def _raised_and_not_logged() -> Iterator[None]:
-    """The loader logs what a plugin says at every failure, and raises it as well; a caller tells it once."""
+    """Suppress the loader's log of a plugin's failure: it is also raised, and reported once."""
     logging.getLogger(_LOADERS_LOG).addFilter(_is_not_ours)
     token = _loading.set(True)
     try:
@@ -282,14 +283,14 @@ def _first_line(error: Exception) -> str:
 
 _log = logging.getLogger(__name__)
 
-_PAUSE_WHILE_GOOD = timedelta(seconds=10)  # from an attempt that failed to the next one, while requests go through
+_PAUSE_WHILE_VALID = timedelta(seconds=10)  # from an attempt that failed to the next one, while requests go through
 _PAUSE = timedelta(seconds=1)  # and when they do not: sixteen writers must not run a plugin one after the other
-_PATIENCE_WHILE_GOOD = 10.0  # seconds for a plugin that hangs, before requests go on without waiting for it
-_PATIENCE = 60.0
+_TIMEOUT_WHILE_VALID = 10.0  # seconds for a plugin that hangs, before requests go on without waiting for it
+_TIMEOUT = 60.0
 
 
 class Credentials:
-    """How to reach the API server, and as whom, at this moment; shared by all tasks and sessions of one ``connect``."""
+    """The current connection settings, shared by all tasks and sessions of one ``connect``."""
 
     def __init__(
         self,
@@ -304,18 +305,18 @@ class Credentials:
         self._begun = 0.0
         self._failure: ConfigError | None = None
         self._failed_at = now()
-        self._told = False
+        self._warned = False
 
     @property
     def held(self) -> ConnectionSettings:
-        """What is at hand, due for renewal or not."""
+        """The last loaded settings, due for renewal or not."""
         return self._held
 
     async def current(self) -> ConnectionSettings:
-        """Return what to send a request with, renewed if that is due.
+        """Return the settings for the next request, renewed if that is due.
 
         Raises:
-            CredentialsExpired: they have ended, and no attempt to renew them has succeeded.
+            CredentialsExpired: the credentials have expired and could not be renewed.
         """
         held = self._held
         if held.renew_at is not None and self._now() >= held.renew_at:
@@ -323,29 +324,29 @@ class Credentials:
         return self._held
 
     async def refused(self, used: ConnectionSettings) -> None:
-        """Renew what the API server did not accept, unless another task just did.
+        """Renew credentials that the API server refused, unless another task just has.
 
         Raises:
-            CredentialsExpired: that failed.
+            CredentialsExpired: they could not be renewed.
         """
         if self._held is used:
             await self._renew(used, good=False)
 
     async def close(self) -> None:
-        """End an attempt that is under way."""
+        """Cancel a running renewal."""
         if self._attempt is not None and not self._attempt.done():
             self._attempt.cancel()
             await asyncio.wait({self._attempt})
 
     async def _renew(self, held: ConnectionSettings, *, good: bool) -> None:
-        """Take part in an attempt, or begin one if none failed a moment ago."""
+        """Wait for the running renewal, or start one unless the last one has just failed."""
         moment = asyncio.get_running_loop().time
         if (self._attempt is None or self._attempt.done()) and not self._failed_just_now(good=good):
             self._begun = moment()
             self._attempt = asyncio.create_task(self._load())
         attempt = self._attempt
         if attempt is not None and not attempt.done():
-            until = self._begun + (_PATIENCE_WHILE_GOOD if good else _PATIENCE)
+            until = self._begun + (_TIMEOUT_WHILE_VALID if good else _TIMEOUT)
             await asyncio.wait({attempt}, timeout=max(0.0, until - moment()))
         if attempt is not None and attempt.done() and not attempt.cancelled() and (error := attempt.exception()):
             raise error  # no failure of the configuration: an error of this program
@@ -357,15 +358,15 @@ class Credentials:
         if not good:
             msg = f"the credentials for {held.host} are no longer good, and could not be renewed: {why}"
             raise CredentialsExpired(msg) from self._failure
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             _log.warning("the credentials for %s could not be renewed, and are used until they end: %s", held.host, why)
 
     def _failed_just_now(self, *, good: bool) -> bool:
         if self._failure is None:
             return False
         # A clock that was set back must not put the next attempt off for hours.
-        return abs(self._now() - self._failed_at) < (_PAUSE_WHILE_GOOD if good else _PAUSE)
+        return abs(self._now() - self._failed_at) < (_PAUSE_WHILE_VALID if good else _PAUSE)
 
     async def _load(self) -> None:
         try:
@@ -373,4 +374,4 @@ class Credentials:
         except ConfigError as error:
             self._failure, self._failed_at = error, self._now()
         else:
-            self._failure, self._told = None, False
+            self._failure, self._warned = None, False

@@ -1,25 +1,25 @@
-"""What can go wrong when talking to an API server, as one small tree.
+"""The errors of requests to an API server, as one tree.
 
 ::
 
     KubeError
     ├── ConfigError            the kubeconfig or in-cluster configuration cannot be used
     ├── Unreachable            no answer: refused, reset, TLS failure, name not found
-    │   ├── TimedOut           no complete answer in time; the request may have been carried out
-    │   ├── Untrusted          the server's certificate is not to be trusted; waiting does not help
-    │   └── CredentialsExpired the credentials have ended and could not be renewed yet; nothing was carried out
-    ├── BadReply               an answer with a success status that is not what was asked for
-    │   └── TooDeep            it holds an object that is nested too deeply to be read; waiting does not help
+    │   ├── TimedOut               no complete answer in time; the request may have been carried out
+    │   ├── CertificateUntrusted   the server's certificate cannot be verified; a retry does not help
+    │   └── CredentialsExpired     the credentials have expired and are not renewed yet; nothing was carried out
+    ├── BadReply               a success status with a body of another kind
+    │   └── TooDeep                an object is nested too deeply to be read; a retry does not help
     └── ApiError               an answer with an error status
         ├── BadRequest 400     ├── Conflict 409          ├── UnsupportedMediaType 415
         ├── Unauthorized 401   │   ├── AlreadyExists     ├── Invalid 422
-        ├── Forbidden 403      │   └── Doubtful          ├── TooManyRequests 429
+        ├── Forbidden 403      │   └── OutcomeUnknown    ├── TooManyRequests 429
         ├── NotFound 404       ├── Gone 410              └── ServerError 5xx
         └── MethodNotAllowed   └── TooLarge 413
 
-Every status that is not 2xx raises: a client that swallows one would count a refused write as done. An error
-body is usually a ``v1.Status``, but proxies and a starting API server answer in plain text; both are understood.
-Messages carry what the server said about the request, never the body that was sent.
+Every status that is not 2xx raises; otherwise a refused write would count as done. An error body is usually a
+``v1.Status``; proxies and a starting API server send plain text; both are read. Messages contain the server's own
+message, never the body that was sent.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ __all__ = [
     "UnsupportedMediaType",
     "api_error",
     "describe_failure",
+    "first_error",
     "read_json",
 ]
 
@@ -72,24 +73,24 @@ _LONGEST_TEXT = 300  # characters kept of an error body that is not a Status
 
 
 class KubeError(Exception):
-    """Base of everything that this room raises on purpose.
+    """The base class of all errors of ``restow.kube``.
 
     Attributes:
-        waited_s: seconds that the request was tried again for before it was given up (``restow.kube.retry``).
+        waited_s: the seconds of retries before the request was given up (``restow.kube.retry``).
     """
 
     waited_s: float = 0.0
     may_pass: bool = False
-    """Whether it may pass by itself: the server, or the way to it, is what failed, and not the request."""
+    """Whether the error is temporary: the server or the network failed, and not the request."""
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether what ended the request lasted too long, so that running again may help."""
+        """Whether the request failed for a temporary reason or outlasted its retries, so that a later run may help."""
         return self.may_pass or self.waited_s > 0
 
     @property
     def said(self) -> str:
-        """What the API server said, without what it was asked; where it said nothing, the error's own sentence."""
+        """The API server's message without the request, or the whole error if the server sent no message."""
         return str(self)
 
 
@@ -98,7 +99,7 @@ class ConfigError(KubeError):
 
 
 class Unreachable(KubeError):
-    """No answer came. A write that ended so may or may not have been carried out."""
+    """No answer came. A write may or may not have been carried out."""
 
     may_pass = True
 
@@ -108,20 +109,20 @@ class TimedOut(Unreachable):
 
 
 class CredentialsExpired(Unreachable):
-    """The credentials have ended (or were refused), and could not be renewed yet; nothing was carried out.
+    """The credentials have expired or were refused, and are not renewed yet; nothing was carried out.
 
-    It passes when the plugin, the token file or the identity provider works again: each later request tries.
+    Each later request tries to renew them, and succeeds when the plugin, token file or identity provider works again.
     """
 
 
 class BadReply(KubeError):
-    """The server answered with success, but the body cannot be what was asked for (truncated, or not JSON)."""
+    """The server answered with success, but the body is truncated, not JSON, or of another kind."""
 
     may_pass = True
 
 
 class TooDeep(BadReply):
-    """The answer holds an object that is nested more deeply than Python's recursion limit lets it be read.
+    """The answer has an object that is nested more deeply than Python's recursion limit allows.
 
     API servers read JSON 10,000 levels deep; CPython 3.11 gives up near the thousandth.
     """
@@ -130,7 +131,7 @@ class TooDeep(BadReply):
 
 
 class StatusDetails(msgspec.Struct, frozen=True):
-    """``v1.Status.details``: which object the server speaks of."""
+    """``v1.Status.details``: the object that the error is about."""
 
     name: str = ""
     group: str = ""
@@ -152,7 +153,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class CertificateUntrusted(Unreachable):
-    """The server's certificate is not to be trusted: the wrong CA, the wrong server, or one that has expired."""
+    """The server's certificate cannot be verified: another CA, another host name, or an expired certificate."""
 
     may_pass = False
 
@@ -163,10 +164,10 @@ class ApiError(KubeError):
     Attributes:
         status: the HTTP status.
         reason: ``v1.Status.reason`` (``"Conflict"``, ``"Expired"``, …); empty for a plain-text answer.
-        message: what the server said; at most a few hundred characters of a plain-text answer.
-        details: the object that the server speaks of; empty fields where it did not say.
-        verb, target: what was asked, e.g. ``"patch"``, ``"widgets.example.com a/b"``.
-        retry_after: seconds that the server asked to wait (``Retry-After``), or None.
+        message: the server's message; at most 300 characters of a plain-text answer.
+        details: the object that the error is about; fields that the server left out are empty.
+        verb, target: the request, e.g. ``"patch"``, ``"widgets.example.com a/b"``.
+        retry_after: the server's ``Retry-After`` in seconds, or None.
     """
 
     def __init__(
@@ -203,22 +204,19 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: no RBAC rule allows it, or an admission plugin or policy refused it."""
+    """403: no RBAC rule allows the request, or an admission plugin or policy refused it."""
 
     @property
     def by_authorizer(self) -> bool:
-        """Whether it is the user that lacks a right, and not an admission plugin or policy that refuses the object."""
+        """Whether the user lacks a right, rather than an admission plugin or policy refusing the object."""
         return 'forbidden: User "' in self.message and '" cannot ' in self.message
 
 
 class NotFound(ApiError):
-    """404: *something* is not there; only ``names`` tells whether it is the object that was asked for.
-
-    The same status is answered for an unserved version, a missing namespace and a missing subresource.
-    """
+    """404: the object, version, namespace or subresource does not exist; ``names`` tells whether it is the object."""
 
     def names(self, plural: str, name: str) -> bool:
-        """Whether the server says that this very object is gone."""
+        """Whether the server reports this object as missing."""
         return self.details.kind == plural and self.details.name == name
 
 
@@ -235,39 +233,39 @@ class AlreadyExists(Conflict):
 
 
 class OutcomeUnknown(Conflict):
-    """A write with a precondition got no answer that tells whether it was carried out: read again and judge.
+    """No reply tells whether a write with a precondition was carried out: read the object and decide again.
 
-    ``restow.kube.retry`` raises it, after the wait that is due, in place of the error itself. Whoever writes with a
-    precondition meets conflicts by reading again, and this is met in the same way.
+    ``restow.kube.retry`` raises it after the back-off, in place of the error. It is a ``Conflict`` because callers
+    handle both in the same way.
     """
 
 
 class Gone(ApiError):
     """410: the resourceVersion or continue token is too old.
 
-    ``continue_token`` is the inconsistent token with which a LIST may go on where it was (API concepts:
-    "Retrieving large results sets in chunks"); empty where the server gave none.
+    ``continue_token`` is the inconsistent token with which a LIST can continue (API concepts: "Retrieving large results
+    sets in chunks"); empty if the server sent none.
     """
 
     continue_token: str = ""
 
 
 class TooLarge(ApiError):
-    """413: the request is larger than the server (or etcd) takes."""
+    """413: the request is larger than the server or etcd allows."""
 
 
 class UnsupportedMediaType(ApiError):
-    """415: the resource does not take this patch type."""
+    """415: the resource does not support this patch type."""
 
 
 class Invalid(ApiError):
-    """422: the object breaks its schema, a validation rule or an immutable field."""
+    """422: the object violates its schema, a validation rule or an immutable field."""
 
     @property
     def findings(self) -> str:
-        """What is wrong with which field, without the values that the server quotes.
+        """The invalid fields and their messages, without the values that the server quotes.
 
-        A webhook that denies with this status names no fields: what it says is its own text.
+        A webhook that denies with this status names no fields; its own message is returned.
         """
         causes = (
             f"{cause.get('field') or 'the object'}: {_without_value(str(cause.get('message', '')))}"
@@ -280,13 +278,13 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: asked to slow down; also "storage is (re)initializing", which ``initializing`` tells apart."""
+    """429: too many requests; also "storage is (re)initializing", see ``initializing``."""
 
     may_pass = True
 
     @property
     def initializing(self) -> bool:
-        """Whether the watch cache cannot be filled: it lasts for as long as one object cannot be converted."""
+        """Whether the watch cache cannot be filled; lasts until every object can be converted."""
         return "(re)initializing" in self.message
 
 
@@ -295,7 +293,7 @@ class ServerError(ApiError):
 
     @property
     def may_pass(self) -> bool:  # type: ignore[override]
-        """Whether it may: some speak of the request, and would come again for ever."""
+        """Whether the error is temporary: some are about the request, and a retry gets them again."""
         stays = self.status in (501, 505) or any(text in self.message for text in (*TOO_LARGE, *CANNOT_CONVERT))
         return not stays
 
@@ -304,7 +302,7 @@ TOO_LARGE = ("etcdserver: request is too large", "trying to send message larger 
 """Source: ``isTooLargeError`` of apiserver's ``endpoints/handlers``."""
 
 CANNOT_CONVERT = ("request to convert CR to an invalid group/version", "field not declared in schema")
-"""Of a managedFields entry, or of an object, that the API server cannot convert to the version it needs."""
+"""In messages about a managedFields entry or an object that the API server cannot convert."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {
@@ -343,7 +341,7 @@ def _without_value(message: str) -> str:
 
 
 def api_error(*, status: int, body: bytes, headers: Mapping[str, str], verb: str, target: str) -> ApiError:
-    """Return the error that an answer with this status means; never raises itself."""
+    """Return the error for an answer with this status; never raises."""
     said = _read_status(body)
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     if kind is Conflict and said.reason == "AlreadyExists":
@@ -388,14 +386,14 @@ def read_json(decoder: msgspec.json.Decoder[_T], text: bytes | msgspec.Raw, what
     """Decode what an API server sent.
 
     Args:
-        decoder: of the shape that is expected.
-        text: what came.
-        what: what it is the answer to, for messages.
-        otherwise: says what is wrong where it has another shape, for messages.
+        decoder: a decoder of the expected type.
+        text: the JSON text.
+        what: the request, for messages.
+        otherwise: the problem if the text does not decode, for messages.
 
     Raises:
-        TooDeep: it is nested too deeply to be read.
-        BadReply: it has another shape.
+        TooDeep: the text is nested too deeply to be read.
+        BadReply: the text is not JSON, or not of the expected type.
     """
     try:
         return decoder.decode(text)
@@ -407,11 +405,19 @@ def read_json(decoder: msgspec.json.Decoder[_T], text: bytes | msgspec.Raw, what
         raise BadReply(msg) from error
 
 
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first error of a group, which callers can catch by its type."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
 _FRAMES = 6  # the innermost ones
 
 
 def describe_failure(error: BaseException) -> str:
-    """Return what a log may say of ``error``; of a group, what it may say of each error in it."""
+    """Return a description of an error, or of each error in a group, that is safe to log: no values of objects."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe_failure(one) for one in error.exceptions)
     if isinstance(error, Invalid):

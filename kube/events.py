@@ -1,4 +1,4 @@
-"""Kubernetes Events, what a person finds with ``kubectl describe``: within an API server's bounds, and best effort."""
+"""Kubernetes Events, which ``kubectl describe`` shows: within the API server's limits, and best effort."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def event_body(
     controller: str,
     instance: str,
 ) -> dict[str, Any]:
-    """Return an Event of events.k8s.io/v1; what is too long for an API server is cut.
+    """Return an Event of events.k8s.io/v1; fields that are too long for an API server are cut.
 
     Args:
-        regarding: the object by ``apiVersion``, ``kind``, ``name``, ``uid``, and ``namespace`` if it is in one; Events
+        regarding: the object by ``apiVersion``, ``kind``, ``name``, ``uid``, and ``namespace`` if it has one; Events
             about a cluster-scoped object are in ``default``.
         type: ``Normal`` or ``Warning``.
         reason: one word in CamelCase, for programs.
-        action: what was being done, likewise.
-        note: the sentence.
+        action: what the controller did, one word in CamelCase.
+        note: the message.
         at: when it happened.
-        controller: who reports, a qualified name (``example.com/operator``).
+        controller: the reporting controller, a qualified name (``example.com/operator``).
         instance: this process.
     """
     return {
@@ -65,7 +65,7 @@ def event_body(
 
 
 async def write_event(cluster: Cluster, body: Mapping[str, Any]) -> None:
-    """Write an Event; one that cannot be written is logged, and changes nothing else."""
+    """Write an Event; an error of the API server is only logged."""
     try:
         await cluster.create(EVENTS, _encode(body), body["metadata"]["namespace"])
     except KubeError as error:

@@ -1,10 +1,10 @@
 """Kubeconfig files as kubectl reads them: several merged into one, relative paths resolved, one context chosen.
 
-kubernetes-asyncio does the rest, but not this: of several files it lets the last one name the current context where
-kubectl takes the first, it looks for a user's certificate beside the file of the cluster, it knows no user that is
-left out, and what it says of a file that is no kubeconfig does not help whoever has to mend it.
+kubernetes-asyncio merges differently: it takes the current context from the last file where kubectl takes the first, it
+resolves a user's certificate relative to the file of the cluster, it requires a user, and its errors about a file that
+is not a kubeconfig do not help to fix it.
 
-Messages name files, contexts and settings, never what stands in a user's entry.
+Messages name files, contexts and settings, never the contents of a user's entry.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 @dataclass(frozen=True, slots=True)
 class KubeContext:
-    """One context of the merged files, with its namespace (or ``default``), cluster and user; paths are whole."""
+    """One context of the merged files, with its namespace (or ``default``), cluster and user; paths are absolute."""
 
     context: str
     namespace: str
@@ -38,7 +38,7 @@ class KubeContext:
     user: Mapping[str, Any]
 
     def to_document(self) -> dict[str, Any]:
-        """Return a kubeconfig with this context alone."""
+        """Return a kubeconfig with only this context."""
         name = self.context
         return {
             "current-context": name,
@@ -48,14 +48,14 @@ class KubeContext:
         }
 
     def __repr__(self) -> str:
-        return f"Chosen(context={self.context!r})"
+        return f"KubeContext(context={self.context!r})"
 
 
 def choose_context(files: Sequence[Path], context: str | None = None) -> KubeContext:
     """Read the files and return a context, by default the current one; the first file that sets something wins.
 
     Raises:
-        ConfigError: a file cannot be read, or what was asked for is not in any of them.
+        ConfigError: a file cannot be read or is malformed, or no file has the context, its cluster or its user.
     """
     documents = [_read(file) for file in files]
     where = f"kubeconfig {os.pathsep.join(map(str, files))!r}"
@@ -91,7 +91,7 @@ def _read(file: Path) -> Mapping[str, Any]:
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" (line {mark.line + 1})"
-        msg = f"kubeconfig {str(file)!r} is not YAML{line}: give another file, or mend this one"
+        msg = f"kubeconfig {str(file)!r} is not YAML{line}: name another file, or fix this one"
         raise ConfigError(msg) from error
     if document is None:  # an empty file merges as nothing
         return {}
@@ -117,7 +117,7 @@ def _merged(kind: str, documents: Sequence[Mapping[str, Any]], files: Sequence[P
 
 
 def _with_whole_paths(kind: str, entry: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """Paths are relative to the file that they stand in; a plugin's command is one only if it has a slash."""
+    """Resolve paths relative to their file; a plugin's command is a path only if it has a slash."""
     whole = dict(entry)
     for key in _PATHS.get(kind, ()):
         if whole.get(key):

@@ -1,12 +1,14 @@
-"""Leader election on a Lease: one of several processes runs a body, another one takes over when it is gone.
+"""Leader election on a Lease: one of several processes runs a body; another one takes over when that process is gone.
 
-What to do is decided by ``restow.kube.leaderelection``. Where this differs from client-go's shell:
+``next_lease_action`` decides what to do about the lease, without I/O; ``LeaderElector`` does it. Differences from
+client-go:
 
-- the body ends before the lease is released, so a successor never meets it; meanwhile the lease is kept;
-- leadership is a pair of timers that each renewal pushes out, so even a request that hangs cannot prolong it: at
-  ``renew_deadline`` the body is cancelled, and once more, harder, when others may take the lease;
-- after a loss ``run`` stands for election again, instead of ending the process;
-- errors of the API server and of the network are retried for ever and never leave ``run``.
+- the body ends before the lease is released, and the lease is kept until then, so a successor never runs at the same
+  time;
+- each renewal extends two timers around the body, so a request that hangs cannot extend the leadership: at
+  ``renew_deadline`` the body is cancelled, and once more when the lease expires for others;
+- after a loss ``run`` waits for leadership again, instead of ending the process;
+- ``run`` retries errors of the API server and of the network without limit, and never raises them.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 def unique_identity() -> str:
-    """Return a holder identity that no other process has: host (the pod's name) and a random part, as client-go."""
+    """Return a unique holder identity, as client-go makes it: the host (the pod's name) and a random part."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -61,8 +63,8 @@ class ElectionEvent:
     Attributes:
         lease: ``namespace/name``.
         identity: this process.
-        leading: whether it leads now.
-        transitions: ``spec.leaseTransitions``: how often the lease went from one holder to another.
+        leading: whether this process leads now.
+        transitions: ``spec.leaseTransitions``: how often the lease has changed its holder.
     """
 
     lease: str
@@ -76,17 +78,17 @@ def _ignore(_details: ElectionEvent) -> None:
 
 
 class LeaderElector:
-    """Runs a body for as long as, and only while, this process holds a Lease.
+    """Runs a body while this process holds a Lease, and only then.
 
     Needs the verbs get, create and update on leases of the namespace.
 
     Args:
-        cluster: where.
-        name, namespace: the Lease; created where it does not exist. The namespace is the cluster's default one
-            unless given, and must exist.
-        identity: who we are; no two processes may have the same.
+        cluster: the API server.
+        name, namespace: the Lease, which is created if it does not exist. The namespace must exist; it is the
+            cluster's default one unless given.
+        identity: this process; must be unique.
         timing: client-go's by default.
-        hook: told of each change; must not block, and what it raises is logged.
+        hook: called at each change of leadership; must not block, and what it raises is logged.
         clock: its ``monotonic``, ``now`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
@@ -116,77 +118,77 @@ class LeaderElector:
         self._claimed = False
 
     async def run(self, body: Callable[[], Awaitable[None]]) -> None:
-        """Wait for leadership, then run ``body``; return when it ends by itself, raise what it raises.
+        """Wait for leadership, then run ``body``; return when ``body`` returns, and raise what it raises.
 
-        On loss of leadership ``body`` is cancelled, and called anew once this process leads again. When ``run``
-        itself is cancelled, ``body`` is cancelled first, the lease is kept until it has ended, then released.
+        When leadership is lost, ``body`` is cancelled, and called again once this process leads again. When ``run``
+        is cancelled, ``body`` is cancelled first; the lease is kept until ``body`` has ended, then released.
         """
-        self._tell(leading=False)  # who never led counts too, when somebody asks whether any replica does
+        self._notify(leading=False)  # a process that never leads is a replica in the metrics too
         try:
             while True:
-                since = await self._stand()
+                since = await self._acquire()
                 if await self._lead(body, since):
                     return
         finally:
             await self._release()
 
-    async def _stand(self) -> float:
-        """Try until this process holds the lease; return since when (just before the write was sent)."""
+    async def _acquire(self) -> float:
+        """Try until this process holds the lease; return the time just before the write was sent."""
         while True:
-            turn = await self._try(None)
-            if turn is not None and turn.decision is not LeaseAction.WAIT:
+            attempt = await self._try(None)
+            if attempt is not None and attempt.decision is not LeaseAction.WAIT:
                 _log.info("%s: %s leads", self._lease, self._identity)
-                self._tell(leading=True)
-                return turn.at
+                self._notify(leading=True)
+                return attempt.at
             await self._clock.sleep(self._timing.wait(self._chance()))
 
     async def _lead(self, body: Callable[[], Awaitable[None]], since: float) -> bool:
-        """Run the body while leading; return whether it ended by itself, and not because leadership was lost."""
+        """Run the body while leading; return False if leadership was lost."""
         failure: Exception | None = None
-        tenure = LeadershipDeadline(self._timing, self._clock)
+        deadline = LeadershipDeadline(self._timing, self._clock)
         try:
             async with asyncio.TaskGroup() as group:
-                keeper = group.create_task(self._keep(tenure, since), name=f"{self._lease} renewal")
+                renewal = group.create_task(self._renew(deadline, since), name=f"{self._lease} renewal")
                 try:
-                    await tenure.run(body, since)
+                    await deadline.run(body, since)
                 except Exception as error:  # noqa: BLE001 - raised below, out of the group that would wrap it
                     failure = error
                 finally:
-                    keeper.cancel()
+                    renewal.cancel()
         finally:
-            self._tell(leading=False)
-        if tenure.lost:
+            self._notify(leading=False)
+        if deadline.lost:
             _log.warning("%s: %s lost the lead and its work was cancelled", self._lease, self._identity)
-        if tenure.overrun:
+        if deadline.overrun:
             _log.error("%s: the work of %s did not end before others could lead", self._lease, self._identity)
-        if failure is not None and not (tenure.lost and isinstance(failure, TimeoutError)):
+        if failure is not None and not (deadline.lost and isinstance(failure, TimeoutError)):
             raise failure
-        return not tenure.lost
+        return not deadline.lost
 
-    async def _keep(self, tenure: LeadershipDeadline, renewed_at: float) -> None:
-        """Renew until cancelled; end the tenure at once if the lease is someone else's."""
+    async def _renew(self, deadline: LeadershipDeadline, renewed_at: float) -> None:
+        """Renew until cancelled; end the leadership at once if another process holds the lease."""
         while True:
             await self._clock.sleep(self._timing.retry_period)
-            turn = await self._try(renewed_at)
-            if turn is None:
+            attempt = await self._try(renewed_at)
+            if attempt is None:
                 continue
-            if turn.decision is LeaseAction.LOST:
-                tenure.end()
+            if attempt.decision is LeaseAction.LOST:
+                deadline.end()
                 return
-            renewed_at = turn.at
-            tenure.prolong(renewed_at)
+            renewed_at = attempt.at
+            deadline.extend(renewed_at)
 
     async def _try(self, renewed_at: float | None) -> _Attempt | None:
-        """Look at the lease and do what is to be done; return it, or None where that failed."""
+        """Read the lease and act on it; return what was done, or None if that failed."""
         try:
             async with asyncio.timeout(self._timing.renew_deadline):
-                return await self._turn(renewed_at)
+                return await self._act(renewed_at)
         except (KubeError, TimeoutError) as error:
             _log.warning("%s: %s", self._lease, _reason(error))
             return None
 
-    async def _turn(self, renewed_at: float | None) -> _Attempt:
-        # What was written last needs no reading: if anyone wrote since, the server refuses the next write.
+    async def _act(self, renewed_at: float | None) -> _Attempt:
+        # Our own last write need not be read: if another process wrote since, the server refuses the next write.
         if not self._lease.ours:
             self._observed = observe_lease(self._observed, await self._lease.read(), self._clock.monotonic())
         identity, timing, now = self._identity, self._timing, self._clock.monotonic()
@@ -199,7 +201,7 @@ class LeaderElector:
         return _Attempt(decision, now)
 
     async def _release(self) -> None:
-        """Let others lead at once, if the lease is ours; best effort, with the patience of a renewal."""
+        """Release the lease if it is ours, so that others can lead at once; gives up after ``renew_deadline``."""
         if not self._claimed:
             return
         self._claimed = False
@@ -211,10 +213,10 @@ class LeaderElector:
             _log.warning("%s: not released, so it has to expire: %s", self._lease, _reason(error))
 
     async def _released(self) -> bool:
-        """Give the lease up if it is ours; return False where it changed in between, so that it has to be read again.
+        """Release the lease if it is ours; return False if it changed in between and has to be read again.
 
-        A renewal that was cut off half-way may reach the server before the read, between the read and the write, or
-        never: only a read tells whether the lease is ours, and only the server whether it still is as it was read.
+        A renewal that was cancelled may reach the server before the read, between the read and the write, or never.
+        So only a read shows whether the lease is ours, and only the server knows whether it has changed since.
         """
         record = await self._lease.read()
         if record is None or record.holder_identity != self._identity:
@@ -226,7 +228,7 @@ class LeaderElector:
         _log.info("%s: released by %s", self._lease, self._identity)
         return True
 
-    def _tell(self, *, leading: bool) -> None:
+    def _notify(self, *, leading: bool) -> None:
         transitions = (self._observed.record.lease_transitions or 0) if self._observed is not None else 0
         try:
             self._hook(ElectionEvent(self._lease.key, self._identity, leading, transitions))
@@ -236,7 +238,7 @@ class LeaderElector:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What was done about the lease, and when it was decided, on the monotonic clock."""
+    """What was done about the lease, and the monotonic time of the decision."""
 
     decision: LeaseAction
     at: float
@@ -246,7 +248,7 @@ def _reason(error: Exception) -> str:
     return describe_failure(error) if isinstance(error, KubeError) else "no answer in time"
 
 
-_JITTER = 1.2  # client-go's JitterFactor: those who wait ask every 1 to 2.2 periods
+_JITTER = 1.2  # client-go's JitterFactor: a waiting process tries every 1 to 2.2 periods
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,12 +256,12 @@ class LeaseTiming:
     """The three times of an election, in seconds; client-go's defaults.
 
     Attributes:
-        lease_duration: how long others wait after the last renewal that they saw; whole seconds on the wire.
-        renew_deadline: how long the leader goes on without a successful renewal.
-        retry_period: between two tries.
+        lease_duration: how long other processes wait after the last renewal that they saw; whole seconds.
+        renew_deadline: how long the leader continues without a successful renewal.
+        retry_period: the time between two tries.
 
     Raises:
-        ValueError: a leader could outlive its lease, or would have no second try.
+        ValueError: a leader could outlive its lease, or would have no time for a second try.
     """
 
     lease_duration: int = 15
@@ -272,12 +274,12 @@ class LeaseTiming:
             raise ValueError(msg)
 
     def wait(self, chance: float) -> float:
-        """Return the seconds until one who waits tries again; ``chance`` is a random number from [0, 1)."""
+        """Return the seconds until a waiting process tries again; ``chance`` is a random number from [0, 1)."""
         return self.retry_period * (1 + _JITTER * chance)
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """``LeaseSpec`` of coordination.k8s.io/v1, as far as elections use it; times as written."""
+    """The fields of coordination.k8s.io/v1 ``LeaseSpec`` that elections use; times as written."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -288,7 +290,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """A lease as it was last read, and since when (own monotonic clock, seconds) it has been seen like this."""
+    """A lease as last read, and the monotonic time at which it was first seen in this state."""
 
     record: LeaseRecord
     since: float
@@ -305,7 +307,7 @@ class LeaseAction(Enum):
 
 
 def observe_lease(before: ObservedLease | None, record: LeaseRecord | None, now: float) -> ObservedLease | None:
-    """Return what is known after a read; None if there is no lease. An unchanged record keeps its age."""
+    """Return the lease after a read, or None if there is none. An unchanged record keeps its age."""
     if record is None:
         return None
     return before if before is not None and before.record == record else ObservedLease(record, now)
@@ -314,10 +316,18 @@ def observe_lease(before: ObservedLease | None, record: LeaseRecord | None, now:
 def next_lease_action(
     observed: ObservedLease | None, *, identity: str, renewed_at: float | None, now: float, timing: LeaseTiming
 ) -> LeaseAction:
-    """Return what ``identity`` has to do; see the module's table.
+    """Return what ``identity`` has to do about the lease.
 
-    ``renewed_at`` is the time just before this process's last successful write was sent, or None if it does not
-    lead. Times are seconds of this process's monotonic clock.
+    A leader that has not renewed within ``renew_deadline``, or whose lease another process holds, has lost. Without a
+    lease it is created. A lease that is released, or that has not changed for its duration, is acquired; all others
+    wait. Expiry counts from when this process saw the last change, so that clocks need not agree.
+
+    Args:
+        observed: the lease as last read, or None if there is none.
+        identity: this process.
+        renewed_at: the time just before this process's last successful write was sent, or None if it does not lead.
+        now: the time; all times are seconds of this process's monotonic clock.
+        timing: the times of the election.
     """
     leading = renewed_at is not None
     if renewed_at is not None and now - renewed_at >= timing.renew_deadline:
@@ -335,7 +345,7 @@ def next_lease_action(
 
 
 def held_record(observed: ObservedLease | None, *, identity: str, now: datetime, timing: LeaseTiming) -> LeaseRecord:
-    """Return the record to write for CREATE, ACQUIRE and RENEW; ``now`` is the wall clock, for readers only."""
+    """Return the record to write for CREATE, ACQUIRE and RENEW; ``now`` is the wall clock, for people only."""
     before = observed.record if observed is not None else LeaseRecord(holder_identity=identity)
     ours = before.holder_identity == identity
     time = micro_time(now)
@@ -349,7 +359,7 @@ def held_record(observed: ObservedLease | None, *, identity: str, now: datetime,
 
 
 def released_record(held: LeaseRecord, now: datetime) -> LeaseRecord:
-    """Return the record that lets anyone else take over at once."""
+    """Return the record that lets another process take over at once."""
     time = micro_time(now)
     return LeaseRecord(
         holder_identity="",
@@ -361,7 +371,7 @@ def released_record(held: LeaseRecord, now: datetime) -> LeaseRecord:
 
 
 class Lease:
-    """The Lease object. What elections do not use of it (labels, owners, …) is written back as it was read."""
+    """The Lease object. Fields that elections do not use (labels, owners, …) are written back as read."""
 
     def __init__(self, cluster: Cluster, name: str, namespace: str) -> None:
         self._cluster = cluster
@@ -369,7 +379,7 @@ class Lease:
         self._namespace = namespace
         self._document: dict[str, Any] | None = None
         self.ours = False
-        """Whether the document is the answer to our own last write."""
+        """Whether the document is the reply to our own last write."""
 
     @property
     def key(self) -> str:
@@ -380,7 +390,7 @@ class Lease:
         return f"lease {self.key}"
 
     async def read(self) -> LeaseRecord | None:
-        """Return what the lease says, or None if there is none."""
+        """Read the lease; return None if there is none."""
         self.ours = False
         try:
             reply = await self._cluster.get(LEASES, self._name, self._namespace)
@@ -392,10 +402,10 @@ class Lease:
         return lease.spec
 
     async def write(self, record: LeaseRecord) -> None:
-        """Create the lease, or update it as it was last read or written.
+        """Create the lease, or update the last state that was read or written.
 
         Raises:
-            Conflict: it is not so any more.
+            Conflict: the lease has changed since, or another process has created it.
         """
         self.ours = False
         spec = msgspec.to_builtins(record)
@@ -423,7 +433,7 @@ _document = msgspec.json.Decoder(dict[str, Any])
 
 
 class LeadershipDeadline:
-    """The time for which this process may lead: two timers around the body, pushed out by each renewal."""
+    """The time for which this process may lead: two timers around the body, extended by each renewal."""
 
     def __init__(self, timing: LeaseTiming, clock: Clock) -> None:
         self._timing = timing
@@ -433,26 +443,26 @@ class LeadershipDeadline:
 
     @property
     def lost(self) -> bool:
-        """Whether the body was cancelled because the lease was not renewed in time, or is someone else's."""
+        """Whether the body was cancelled because the lease was not renewed in time or another process holds it."""
         return self._leading.expired()
 
     @property
     def overrun(self) -> bool:
-        """Whether the body still ran when others could take the lease, and was cancelled once more."""
+        """Whether the body still ran when other processes could take the lease, and was cancelled again."""
         return self._protected.expired()
 
     async def run(self, body: Callable[[], Awaitable[None]], since: float) -> None:
         """Run the body.
 
         Raises:
-            TimeoutError: it was cancelled for the loss.
+            TimeoutError: the body was cancelled because leadership was lost.
         """
         async with self._protected, self._leading:
-            self.prolong(since)
+            self.extend(since)
             await body()
 
-    def prolong(self, renewed_at: float) -> None:
-        """Push the timers out after a renewal that was sent at ``renewed_at``."""
+    def extend(self, renewed_at: float) -> None:
+        """Extend the timers after a renewal that was sent at ``renewed_at``."""
         if not self.lost:
             offset = asyncio.get_running_loop().time() - self._clock.monotonic()
             self._leading.reschedule(offset + renewed_at + self._timing.renew_deadline)

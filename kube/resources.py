@@ -1,12 +1,14 @@
-"""How resources of the API are addressed: group, version and plural make the path, nothing is discovered.
+"""Resources of the API, addressed by group, version and plural, without discovery.
 
-The CRD object already says group, versions, plural and scope, so no discovery request is needed, and no
-discovery cache can be stale just after a CRD changed.
+A CRD already names its group, versions, plural and scope. So no discovery request is needed, and no discovery cache
+can be stale just after a CRD changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 __all__ = [
@@ -17,9 +19,13 @@ __all__ = [
     "LEASES",
     "NAMESPACES",
     "SELF_SUBJECT_ACCESS_REVIEWS",
+    "Object",
     "Resource",
     "qualified_name",
 ]
+
+Object: TypeAlias = Mapping[str, Any]
+"""A Kubernetes object as decoded JSON."""
 
 
 def qualified_name(namespace: object, name: object) -> str:

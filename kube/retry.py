@@ -1,4 +1,12 @@
-"""One policy for requests that fail for a passing reason: wait, send again, and give up after a budget of time."""
+"""Retries: ``RetryingCluster`` sends a request again while its error is temporary, within a budget of time.
+
+- The wait grows with each failure (``Backoff``), is at least the server's ``Retry-After``, and ends early when a
+  ``Stop`` is requested.
+- A write with a precondition whose outcome is unknown is not sent again: the caller gets ``OutcomeUnknown``, reads the
+  object and decides.
+- A 401 is retried once the credentials have worked. A 403 is retried while the API server may not have read its RBAC
+  rules: after an outage, or if the same request was allowed before.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +40,15 @@ from restow.kube.resources import Resource
 __all__ = ["READ_PATIENCE_S", "Backoff", "RetryingCluster", "Stop", "with_retries", "without_retries"]
 
 
-_MOST_DOUBLINGS = 63  # keeps the power finite, however long something has been failing
+_MOST_DOUBLINGS = 63  # keeps the power finite after any number of failures
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays in seconds: ``first`` after the first failure, ``factor`` times more after each further one.
+    """Exponential back-off in seconds: ``first`` after one failure, ``factor`` times more after each, ``most`` at most.
 
     Raises:
-        ValueError: it is given delays that do not grow from a positive first to a cap.
+        ValueError: ``first`` is not positive, exceeds ``most``, or ``factor`` is below 1.
     """
 
     first: float
@@ -55,7 +63,7 @@ class Backoff:
     def delay(self, failures: int, chance: float) -> float:
         """Return the seconds to wait after ``failures`` failures in a row; 0 after none.
 
-        ``chance`` is a random number from [0, 1): the delay lies between half of its size and all of it.
+        ``chance`` is a random number from [0, 1): the result lies between half of the delay and all of it.
         """
         if failures <= 0:
             return 0.0
@@ -66,28 +74,28 @@ class Backoff:
 _log = logging.getLogger(__name__)
 
 READ_PATIENCE_S = 30.0
-"""Seconds that a request is tried again for where somebody waits for the answer, and nothing is lost without one."""
+"""The retry budget, in seconds, of reads for which a person or a caller waits and that lose nothing when they fail."""
 
 _BACKOFF = Backoff(first=0.5, most=15.0)
-_LONGEST_ASKED_FOR = 60.0  # of what a server asks for by Retry-After
-_STARTING_S = 30.0  # after an outage, in which a 403 may be that of a server that has not read its RBAC rules yet
-_FORBIDDEN = 6  # tries against that
-_SHORTEST_LOGGED = 2.0  # seconds of a wait that is worth a word
+_LONGEST_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is cut
+_STARTING_S = 30.0  # after an outage, while a 403 may mean that the server has not read its RBAC rules yet
+_FORBIDDEN = 6  # tries while the server starts
+_SHORTEST_LOGGED = 2.0  # seconds; shorter waits are not logged
 _is_json = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Stop(Protocol):
-    """The end of a run before its end: true once it was asked for, with sleeps that end then."""
+    """A request to stop: true once it is made, which also ends each ``sleep``."""
 
     def __bool__(self) -> bool: ...
 
     async def sleep(self, seconds: float, what: str = "") -> None:
-        """Sleep; ``what`` the wait is for, as the end of a sentence that begins with "waiting 8 s"."""
+        """Sleep; ``what`` ends a log sentence that begins with "waiting 8 s"."""
         ...
 
 
 class _NeverStop:
-    """Nobody asks; long waits are told in the log."""
+    """Never stops; logs long waits."""
 
     def __bool__(self) -> bool:
         return False
@@ -100,7 +108,7 @@ class _NeverStop:
 
 @dataclass(slots=True)
 class _FailureStreak:
-    """Failures in a row, and the time they took."""
+    """The failures of one request in a row, and how long they have lasted."""
 
     since: float
     failures: int = 0
@@ -113,22 +121,32 @@ class _FailureStreak:
 
 @dataclass(slots=True)
 class _ServerState:
-    """What the answers so far tell of the server, whatever they were about."""
+    """What all replies so far show about the server.
+
+    Attributes:
+        accepted: whether it has accepted the credentials.
+        granted: the requests that it has allowed.
+        starting_until: when a 403 counts as final again after an outage.
+    """
 
     accepted: bool = False
     granted: set[str] = field(default_factory=set)
-    shaken_until: float = float("-inf")
+    starting_until: float = float("-inf")
 
 
 class RetryingCluster:
-    """A ``Cluster`` whose requests are sent again while their errors may pass; see the module.
+    """A ``Cluster`` that retries requests whose errors are temporary; see the module.
 
     Args:
-        cluster: the API server; if that is patient itself, what it has learned is taken over.
-        stop: ends every wait, and then the error is raised.
-        patience_s: how long one request is tried again for; 0 for not at all.
+        cluster: the API server; the state of a ``RetryingCluster`` is taken over.
+        stop: ends every wait; the error is raised then.
+        patience_s: the retry budget of one request, in seconds; 0 for no retries.
         clock: a monotonic clock, in seconds.
-        chance: spreads waits.
+        chance: the jitter of the waits.
+
+    Attributes:
+        bare: the cluster without retries.
+        patience_s: the retry budget.
     """
 
     def __init__(
@@ -146,7 +164,7 @@ class RetryingCluster:
         self._stop = stop if stop is not None else _NeverStop()
         self._clock = clock
         self._chance = chance or random.Random()
-        self._doubts: dict[str, _FailureStreak] = {}
+        self._write_failures: dict[str, _FailureStreak] = {}
 
     @property
     def host(self) -> str:
@@ -157,9 +175,9 @@ class RetryingCluster:
         return self.bare.default_namespace
 
     @property
-    def shaken(self) -> bool:
-        """Whether the server was out of reach a moment ago: it may not have read its RBAC rules yet."""
-        return self._clock() < self._known.shaken_until
+    def may_be_starting(self) -> bool:
+        """Whether the server was unreachable a moment ago, so that it may not have read its RBAC rules yet."""
+        return self._clock() < self._known.starting_until
 
     async def get(
         self,
@@ -171,18 +189,18 @@ class RetryingCluster:
         cached: bool = False,
     ) -> Reply:
         target = f"get {resource.describe(namespace, name)}"
-        return await self._again(
+        return await self._retry(
             target, lambda: self.bare.get(resource, name, namespace, metadata_only=metadata_only, cached=cached)
         )
 
     async def discover(self, path: str) -> Reply:
-        return await self._again(f"get {path}", lambda: self.bare.discover(path))
+        return await self._retry(f"get {path}", lambda: self.bare.discover(path))
 
     @asynccontextmanager
     async def at(
         self, host: str = "", server_name: str = "", *, patience_s: float | None = None
     ) -> AsyncIterator[RetryingCluster]:
-        """As ``Cluster.at``; ``patience_s``: less patience with another server, which may well be out of reach."""
+        """As ``Cluster.at``; ``patience_s`` is a smaller retry budget for another server, which may be unreachable."""
         patience_s = self.patience_s if patience_s is None else min(patience_s, self.patience_s)
         async with self.bare.at(host, server_name) as opened:
             yield RetryingCluster(opened, self._stop, patience_s=patience_s, clock=self._clock, chance=self._chance)
@@ -196,7 +214,7 @@ class RetryingCluster:
         metadata_only: bool = False,
     ) -> Reply:
         target = f"list {resource.describe(namespace)}"
-        return await self._again(
+        return await self._retry(
             target, lambda: self.bare.list_page(resource, namespace, params=params, metadata_only=metadata_only)
         )
 
@@ -204,7 +222,7 @@ class RetryingCluster:
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:
         target = f"create {resource.describe(namespace)}"
-        return await self._again(target, lambda: self.bare.create(resource, body, namespace, params=params))
+        return await self._retry(target, lambda: self.bare.create(resource, body, namespace, params=params))
 
     async def replace(
         self,
@@ -219,10 +237,10 @@ class RetryingCluster:
         """As ``Cluster.replace``.
 
         Raises:
-            Doubtful: the outcome of the request is not known.
+            OutcomeUnknown: no reply tells whether the write was carried out.
         """
         target = f"update {resource.describe(namespace, name, subresource)}"
-        return await self._doubting(
+        return await self._retry_write(
             target, lambda: self.bare.replace(resource, name, body, namespace, subresource=subresource, params=params)
         )
 
@@ -241,10 +259,10 @@ class RetryingCluster:
         """As ``Cluster.patch``.
 
         Raises:
-            Doubtful: the outcome of the request is not known.
+            OutcomeUnknown: no reply tells whether the write was carried out.
         """
         target = f"patch {resource.describe(namespace, name, subresource)}"
-        return await self._doubting(
+        return await self._retry_write(
             target,
             lambda: self.bare.patch(
                 resource,
@@ -261,9 +279,9 @@ class RetryingCluster:
     async def delete(
         self, resource: Resource, name: str, namespace: str | None = None, *, body: bytes | None = None
     ) -> Reply:
-        """As ``Cluster.delete``; NotFound may be the answer to the second one of two."""
+        """As ``Cluster.delete``; NotFound may be the reply to a retry after the object was deleted."""
         target = f"delete {resource.describe(namespace, name)}"
-        return await self._again(target, lambda: self.bare.delete(resource, name, namespace, body=body))
+        return await self._retry(target, lambda: self.bare.delete(resource, name, namespace, body=body))
 
     def watch(
         self,
@@ -273,79 +291,81 @@ class RetryingCluster:
         params: Mapping[str, str],
         metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """As ``Cluster.watch``: ``restow.kube.watch`` begins watches again by its own rules."""
+        """As ``Cluster.watch``, without retries: ``restow.kube.watch`` reconnects by its own rules."""
         return self.bare.watch(resource, namespace, params=params, metadata_only=metadata_only)
 
-    async def _again(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
-        """Send until there is an answer that counts."""
-        spell: _FailureStreak | None = None
+    async def _retry(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Send until a reply is final."""
+        streak: _FailureStreak | None = None
         while True:
             try:
-                return self._answered(what, await send())
+                return self._accepted(what, await send())
             except KubeError as error:
-                spell = spell or _FailureStreak(self._clock())
-                if not await self._wait(spell, error, what):
+                streak = streak or _FailureStreak(self._clock())
+                if not await self._wait(streak, error, what):
                     raise
 
-    async def _doubting(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
-        """Send a write with a precondition until there is an answer, or a doubt."""
+    async def _retry_write(self, what: str, send: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Send a write with a precondition until a reply is final or its outcome is unknown."""
         while True:
             try:
-                reply = self._answered(what, await send())
+                reply = self._accepted(what, await send())
             except KubeError as error:
-                spell = self._doubts.setdefault(what, _FailureStreak(self._clock()))
-                if not await self._wait(spell, error, what):
-                    self._doubts.pop(what, None)
+                streak = self._write_failures.setdefault(what, _FailureStreak(self._clock()))
+                if not await self._wait(streak, error, what):
+                    self._write_failures.pop(what, None)
                     raise
                 if not isinstance(error, (TooManyRequests, Unauthorized, Forbidden, CredentialsExpired)):
                     message = f"no answer tells whether it was carried out ({error.said})"
                     verb, _, target = what.partition(" ")
                     raise OutcomeUnknown(status=409, verb=verb, target=target, message=message) from error
             else:
-                self._doubts.pop(what, None)
+                self._write_failures.pop(what, None)
                 return reply
 
-    def _answered(self, what: str, reply: Reply) -> Reply:
+    def _accepted(self, what: str, reply: Reply) -> Reply:
         read_json(_is_json, reply.body, what, f"{self.host} answered with success, but the body is not JSON")
         self._known.accepted = True
         self._known.granted.add(what)
         return reply
 
-    async def _wait(self, spell: _FailureStreak, error: KubeError, what: str) -> bool:
-        """Wait until a request is to be sent again; whether it is."""
+    async def _wait(self, streak: _FailureStreak, error: KubeError, what: str) -> bool:
+        """Wait until a request can be retried; return whether to retry it."""
         now = self._clock()
         if isinstance(error, (Unreachable, ServerError)):
-            self._known.shaken_until = now + _STARTING_S
-        if not self._passes(spell, error, what):
+            self._known.starting_until = now + _STARTING_S
+        if not self._is_temporary(streak, error, what):
             return False
-        lasted = spell.lasted(now)
+        lasted = streak.lasted(now)
         left = self.patience_s - lasted
         if left <= 0 or self._stop:
             error.waited_s = lasted
             return False
-        spell.failures += 1
+        streak.failures += 1
         asked = error.retry_after if isinstance(error, ApiError) else None
-        wait = _BACKOFF.delay(spell.failures, self._chance.random())
-        wait = min(max(wait, min(asked or 0.0, _LONGEST_ASKED_FOR)), left)
-        await self._stop.sleep(wait, f"to {what} again (try {spell.failures + 1}, for {left:.0f} s more): {error.said}")
-        spell.slept += wait
+        wait = _BACKOFF.delay(streak.failures, self._chance.random())
+        wait = min(max(wait, min(asked or 0.0, _LONGEST_RETRY_AFTER)), left)
+        await self._stop.sleep(
+            wait, f"to {what} again (try {streak.failures + 1}, for {left:.0f} s more): {error.said}"
+        )
+        streak.slept += wait
         return not self._stop
 
-    def _passes(self, spell: _FailureStreak, error: KubeError, what: str) -> bool:
+    def _is_temporary(self, streak: _FailureStreak, error: KubeError, what: str) -> bool:
         if isinstance(error, (Unauthorized, ConfigError)):
             return self._known.accepted
         if isinstance(error, Forbidden):
-            spell.forbidden += 1
-            starting = self.shaken or what in self._known.granted
-            return error.by_authorizer and starting and spell.forbidden < _FORBIDDEN
+            streak.forbidden += 1
+            starting = self.may_be_starting or what in self._known.granted
+            return error.by_authorizer and starting and streak.forbidden < _FORBIDDEN
         return error.may_pass
 
 
 def with_retries(cluster: Cluster) -> RetryingCluster:
-    """Return the cluster as a patient one, with the patience of a look unless it has its own."""
+    """Return the cluster with retries: its own, or those of ``READ_PATIENCE_S``."""
     return cluster if isinstance(cluster, RetryingCluster) else RetryingCluster(cluster)
 
 
 def without_retries(cluster: Cluster) -> Cluster:
-    """Return the cluster without its patience, for whoever decides on each error by a table of its own."""
+    """Return the cluster without retries, for a caller that decides on each error itself."""
     return cluster.bare if isinstance(cluster, RetryingCluster) else cluster

@@ -1,17 +1,21 @@
-"""The informer: a cluster whose lists and watches of some resources are answered from memory, one watch each for all.
+"""The informer: keeps all objects of some resources in memory, one watch for each, and serves every reader from there.
 
-Controllers run on an informer as on the API server itself, and read objects without a request. Its stores have an
-object before a controller is notified of it, and have what a write through the informer returned before the write
-returns. So a reconciler never acts on an object older than its own last write, and reading one costs nothing.
-Everything else passes through: ``get`` is answered by the API server, for decisions that need what is true now.
+An ``Informer`` is a ``Cluster``. Controllers run on it as on the API server, and read objects without a request. It
+guarantees:
 
-A ``Store`` has all objects of one resource, indexed, and the last changes. No I/O, and nothing waits in it. Its laws:
+- a store has an object before a controller is notified of it;
+- a store has what a write through the informer returned before the write returns, so a reconciler never acts on an
+  object older than its own last write;
+- everything that is not in memory passes through. ``get`` always reads from the API server, for decisions that need
+  the current object.
+
+A ``Store`` has all objects of one resource, indexed, and the last changes. It does no I/O and never waits. Its laws:
 
 - a reader learns of a change only after the store has it;
 - an object is never replaced by an older one of the same uid: what our own writes returned may be ahead of the watch
   (since Kubernetes 1.35 resourceVersions may be compared as numbers, KEP-5504; they always were in etcd);
-- a change that leaves what is kept as it was is no change, and readers do not see it;
-- after a gap, or where a reader is too far behind, the reader has to list again.
+- an update that changes nothing of what is kept is no change, and readers do not see it;
+- after a gap, or when a reader is too far behind, the reader has to list again.
 """
 
 from __future__ import annotations
@@ -23,14 +27,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, I
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster, PatchType, Reply
-from restow.kube.errors import api_error
-from restow.kube.resources import Resource
+from restow.kube.errors import api_error, first_error
+from restow.kube.resources import Object, Resource
 from restow.kube.watch import Key, Selection, watch
 from restow.kube.watchevents import Added, Bookmark, Deleted, Listed, Modified, WatchEvent
 
@@ -42,19 +46,22 @@ __all__ = [
 ]
 
 
-Object: TypeAlias = Mapping[str, Any]
-"""A JSON object."""
-
-_REMEMBERED = 4096  # changes; a reader that is further behind lists again, which costs no request
+_KEPT_CHANGES = 4096  # a reader that is further behind lists again, which costs no request
 
 
 class TooOld(Exception):
-    """The changes that were asked for are no longer remembered."""
+    """The store no longer has the changes that a reader asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreChange:
-    """One change: ADDED, MODIFIED or DELETED, the object after it (before, if it is gone), its resourceVersion."""
+    """One change of a store.
+
+    Attributes:
+        type: ADDED, MODIFIED or DELETED.
+        obj: the object after the change; for DELETED the last state.
+        version: the resourceVersion of the change.
+    """
 
     type: str
     obj: Object
@@ -69,8 +76,8 @@ class Store:
     """The objects of one resource.
 
     Args:
-        transform: returns what is kept of an object; at least its name, namespace, uid and resourceVersion.
-        index_by: returns the index value of an object, by which `by_index` finds it.
+        transform: returns the part of an object to keep; at least its name, namespace, uid and resourceVersion.
+        index_by: returns the index value of an object, by which ``by_index`` finds it.
     """
 
     def __init__(
@@ -79,8 +86,8 @@ class Store:
         self._transform = transform
         self._index_by = index_by
         self._objects: dict[Key, Object] = {}
-        self._groups: dict[Hashable, dict[Key, Object]] = {}
-        self._changes: deque[StoreChange] = deque(maxlen=_REMEMBERED)
+        self._indexed: dict[Hashable, dict[Key, Object]] = {}
+        self._changes: deque[StoreChange] = deque(maxlen=_KEPT_CHANGES)
         self._position = 0
         self._gap = 0
         self._listed = ""
@@ -92,19 +99,19 @@ class Store:
         return self._position
 
     def get(self, key: Key) -> Object | None:
-        """Return an object, None if there is none."""
+        """Return an object, or None if the store does not have it."""
         return self._objects.get(key)
 
     def all(self) -> list[Object]:
         """Return all objects."""
         return list(self._objects.values())
 
-    def by_index(self, group: Hashable) -> list[Object]:
-        """Return the objects with this index value."""
-        return list(self._groups.get(group, {}).values())
+    def by_index(self, value: Hashable) -> list[Object]:
+        """Return the objects with an index value."""
+        return list(self._indexed.get(value, {}).values())
 
     def apply(self, event: WatchEvent) -> bool:
-        """Apply an event of a watch; return whether there is something new for readers."""
+        """Apply an event of a watch; return whether readers have to be notified."""
         match event:
             case Listed(items=items, resource_version=version):
                 self._list((self._transform(item.json()) for item in items), version)
@@ -117,19 +124,19 @@ class Store:
                 return False
 
     def apply_write(self, obj: Object) -> bool:
-        """Apply what a write returned, before its event comes; return whether there is something new for readers.
+        """Apply the object that a write returned, before its event comes; return whether readers have to be notified.
 
-        An object that is no longer here does not come back: its Deleted came before the answer.
+        An object that the store no longer has stays away: its Deleted event came before the reply.
         """
         kept = self._transform(obj)
         known = self._objects.get(_key(kept))
         return known is not None and _uid(known) == _uid(kept) and self._put(kept)
 
     def since(self, version: str) -> int:
-        """Return the number of changes up to a resourceVersion that readers have seen.
+        """Return the position that a reader at a resourceVersion has reached.
 
         Raises:
-            TooOld: what is asked for is not kept any more.
+            TooOld: the store no longer has the changes after this resourceVersion, or never had it.
         """
         if version == self.version:
             return self._position
@@ -141,10 +148,10 @@ class Store:
         raise TooOld
 
     def changes(self, position: int) -> Iterator[StoreChange]:
-        """Return the changes after the first ``position`` ones.
+        """Return the changes after a position.
 
         Raises:
-            TooOld: what is asked for is not kept any more.
+            TooOld: the store no longer has all of them.
         """
         behind = self._position - position
         if position < self._gap or behind > len(self._changes):
@@ -152,12 +159,12 @@ class Store:
         return islice(self._changes, len(self._changes) - behind, None)
 
     def _list(self, listed: Iterable[dict[str, Any]], version: str) -> None:
-        before, self._objects, self._groups = self._objects, {}, {}
+        before, self._objects, self._indexed = self._objects, {}, {}
         for obj in listed:
             known = before.get(_key(obj))
             self._store(known if known is not None and not _is_newer(obj, known) else obj)
         self._changes.clear()
-        self._position += 1  # readers from before the gap are behind by more than is remembered
+        self._position += 1  # readers from before the gap must list again
         self._gap = self._position
         self._listed = self.version = version
 
@@ -174,7 +181,7 @@ class Store:
     def _remove(self, obj: dict[str, Any]) -> bool:
         known = self._objects.pop(_key(obj), None)
         if known is not None:
-            self._groups[self._index_by(known)].pop(_key(known))
+            self._indexed[self._index_by(known)].pop(_key(known))
         self._record("DELETED", obj)
         return True
 
@@ -182,10 +189,10 @@ class Store:
         key = _key(obj)
         known = self._objects.get(key)
         if known is not None:
-            members = self._groups[self._index_by(known)]
+            members = self._indexed[self._index_by(known)]
             members.pop(key)
         self._objects[key] = obj
-        self._groups.setdefault(self._index_by(obj), {})[key] = obj
+        self._indexed.setdefault(self._index_by(obj), {})[key] = obj
 
     def _record(self, what: str, obj: Object) -> None:
         self.version = _version(obj)
@@ -219,11 +226,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Informer:
-    """A ``Cluster`` with a memory. Keep ``run`` running, and wait for ``wait_for_sync`` before controllers start.
+    """A ``Cluster`` that answers lists and watches of some resources from memory.
+
+    ::
+
+        store = Store(dict, index_by=lambda obj: obj["metadata"]["namespace"])
+        informer = Informer(cluster, {CONFIG_MAPS: store})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(informer.run())
+            await informer.wait_for_sync()
+            tasks.create_task(Controller(informer, CONFIG_MAPS, reconcile).run())
 
     Args:
-        cluster: where.
-        stores: the resources that are kept in memory, whole: in all namespaces, without selectors.
+        cluster: the API server.
+        stores: a store for each resource to keep in memory: its objects of all namespaces, without selectors.
         clock: its ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
     """
@@ -244,17 +260,21 @@ class Informer:
         self._changed = {resource: asyncio.Event() for resource in stores}
 
     async def run(self) -> None:
-        """Keep the memory up to date until cancelled.
+        """Keep the stores current until cancelled.
 
         Raises:
-            KubeError: a resource cannot be watched.
+            KubeError: a resource cannot be watched: it is not served (404), RBAC (403), credentials (401); see
+                ``watch`` for when.
         """
-        async with asyncio.TaskGroup() as group:
-            for resource in self._stores:
-                group.create_task(self._follow(resource), name=f"informer of {resource.full_name}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for resource in self._stores:
+                    group.create_task(self._follow(resource), name=f"informer of {resource.full_name}")
+        except BaseExceptionGroup as failures:
+            raise first_error(failures) from None
 
     async def wait_for_sync(self) -> None:
-        """Wait until everything has been listed once."""
+        """Wait until every resource has been listed once."""
         for synced in self._synced.values():
             await synced.wait()
 
@@ -307,12 +327,12 @@ class Informer:
         params: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> Reply:
-        """List what is in memory, in one page; other resources, and selections, by the API server."""
+        """List from memory, in one page; other resources, one namespace and selections come from the API server."""
         store = self._stores.get(resource)
         if store is None or namespace is not None or _selects(params):
             return await self._cluster.list_page(resource, namespace, params=params, metadata_only=metadata_only)
         await self._synced[resource].wait()
-        items = [_shown(obj, metadata_only=metadata_only) for obj in store.all()]
+        items = [_view(obj, metadata_only=metadata_only) for obj in store.all()]
         return Reply(_encode({"metadata": {"resourceVersion": store.version}, "items": items}))
 
     async def create(
@@ -331,7 +351,7 @@ class Informer:
         subresource: str | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Replace one object."""
+        """Replace one object; its store has the result when this returns."""
         reply = await self._cluster.replace(resource, name, body, namespace, subresource=subresource, params=params)
         self._apply_write(resource, reply, params)
         return reply
@@ -348,7 +368,7 @@ class Informer:
         params: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> Reply:
-        """Patch one object."""
+        """Patch one object; its store has the result when this returns, unless ``metadata_only``."""
         reply = await self._cluster.patch(
             resource,
             name,
@@ -377,7 +397,7 @@ class Informer:
         params: Mapping[str, str],
         metadata_only: bool = False,
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Watch what happens in memory; other resources, and selections, by the API server."""
+        """Watch the memory; other resources, one namespace and selections are watched on the API server."""
         if resource not in self._stores or namespace is not None or _selects(params):
             return self._cluster.watch(resource, namespace, params=params, metadata_only=metadata_only)
         return self._watch(resource, params, metadata_only=metadata_only)
@@ -401,7 +421,7 @@ class Informer:
                 changes, position = list(store.changes(position)), store.position
                 for change in changes:
                     yield _line(change, metadata_only=metadata_only)
-                if store.position == position and not await _comes(changed, end):
+                if store.position == position and not await _wait_for_change(changed, end):
                     return
         except TooOld as error:
             target = resource.describe()
@@ -413,8 +433,8 @@ class Informer:
             self._notify(resource)
 
 
-async def _comes(changed: asyncio.Event, end: float) -> bool:
-    """Wait for a change; return False if the time is over first."""
+async def _wait_for_change(changed: asyncio.Event, end: float) -> bool:
+    """Wait for a change; return False if the time ends first."""
     try:
         async with asyncio.timeout_at(end):
             await changed.wait()
@@ -427,9 +447,9 @@ def _selects(params: Mapping[str, str] | None) -> bool:
     return bool(params) and not {"labelSelector", "fieldSelector"}.isdisjoint(params or ())
 
 
-def _shown(obj: Mapping[str, object], *, metadata_only: bool) -> Mapping[str, object]:
+def _view(obj: Mapping[str, object], *, metadata_only: bool) -> Mapping[str, object]:
     return {"metadata": obj["metadata"]} if metadata_only else obj
 
 
 def _line(change: StoreChange, *, metadata_only: bool) -> bytes:
-    return _encode({"type": change.type, "object": _shown(change.obj, metadata_only=metadata_only)})
+    return _encode({"type": change.type, "object": _view(change.obj, metadata_only=metadata_only)})

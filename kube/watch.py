@@ -1,8 +1,11 @@
-"""List-then-watch: everything that happens to a selection of objects, for as long as the consumer asks.
+"""List, then watch: all changes of a selection of objects, as client-go's reflector delivers them.
 
-Why not kubernetes-asyncio's Watch: it reconnects without back-off, repeats an expired resourceVersion and never
-lists again. Here what to do next is decided by ``watchposition`` and the consumer sees every gap as a new
-``Listed``: between two of those no change is missing, however often the connection broke.
+``watch`` sends the requests; ``WatchPosition`` decides, without I/O, from which resourceVersion to go on, whether to
+list again, and how long to wait. The consumer sees every gap as a new ``Listed``. Between two of those no change is
+missing, however often the connection breaks.
+
+kubernetes-asyncio's Watch is not used: it reconnects without back-off, repeats an expired resourceVersion, and never
+lists again.
 """
 
 from __future__ import annotations
@@ -35,27 +38,65 @@ from restow.kube.watchevents import Bookmark, Item, Listed, WatchEvent, read_eve
 
 __all__ = ["HEALTHY_S", "WATCH_BACKOFF", "Interruption", "Key", "Selection", "WatchPosition", "key_of", "watch"]
 
-
 _log = logging.getLogger(__name__)
 
 _PAGE_SIZE = 500
-_SHORTEST, _LONGEST = (
-    300.0,
-    600.0,
-)  # seconds of one watch request; random, so that clients do not reopen together
+_SHORTEST, _LONGEST = 300.0, 600.0  # seconds of one watch request; random, so that clients do not reopen together
 _GRACE = 30.0  # seconds that the server may be late in ending a watch before the connection counts as dead
 
 
 @dataclass(frozen=True, slots=True)
-class Interruption:
-    """A list or watch that did not end well, for metrics.
+class Selection:
+    """The objects to list and watch.
 
     Attributes:
-        selection: what is watched.
-        error: what happened, or None if the server closed a watch that had only just been opened.
-        relist: whether the history is lost, and a Listed will follow.
-        failures: how many times in a row.
-        delay: seconds until the next request.
+        resource: the resource, at the version to read.
+        namespace: one namespace, or None for all of them.
+        label_selector, field_selector: in the API's syntax; empty for everything.
+        metadata_only: ask for apiVersion, kind and metadata only (``PartialObjectMetadata``).
+    """
+
+    resource: Resource
+    namespace: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+    metadata_only: bool = False
+
+    def params(self) -> dict[str, str]:
+        """Return the query parameters of the selectors."""
+        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
+        return {name: value for name, value in selectors.items() if value}
+
+    def __str__(self) -> str:
+        return self.resource.describe(self.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The namespace and name of an object; ``namespace`` is None for cluster-scoped resources."""
+
+    namespace: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return qualified_name(self.namespace, self.name)
+
+
+def key_of(item: Item) -> Key:
+    """Return the key of an object."""
+    return Key(item.metadata.namespace or None, item.metadata.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """A list or watch that failed, for metrics.
+
+    Attributes:
+        selection: the objects that are watched.
+        error: the error, or None if the server closed a watch as soon as it was opened.
+        relist: whether the history is lost, so that a Listed follows.
+        failures: the number of failures in a row.
+        delay: the seconds until the next request.
     """
 
     selection: Selection
@@ -77,7 +118,7 @@ def watch(
     clock: Clock = SYSTEM_CLOCK,
     chance: Callable[[], float] = random.random,
 ) -> AbstractAsyncContextManager[AsyncGenerator[WatchEvent, None]]:
-    """Follow a selection of objects; it never ends by itself.
+    """Watch a selection of objects until the caller ends it.
 
     ::
 
@@ -85,20 +126,20 @@ def watch(
             async for event in events:
                 ...
 
-    The first event is a ``Listed``; another one follows whenever the history was lost. Requests that fail for a
-    reason that may pass are repeated with back-off and only reported, in the log and to ``on_interruption``.
+    The first event is a ``Listed``; another one follows whenever the history is lost. A request that fails for a
+    temporary reason is repeated with back-off; the log and ``on_interruption`` report it.
 
     Args:
-        cluster: where.
-        selection: what.
+        cluster: the API server.
+        selection: the objects to watch.
         on_interruption: called before each wait; must not block or raise.
         clock: its ``monotonic`` and ``sleep``.
         chance: random numbers from [0, 1).
 
     Raises:
-        ApiError: from the iteration: an answer that waiting does not change: 401, 403, 404 (the resource, or its
-            version, is not served), or another 4xx than 410 and 429. The first three are raised at once at the
-            beginning, and only if they last once it has worked: a restarting API server answers so for some moments.
+        ApiError: from the iteration: 401, 403, 404 (the resource or its version is not served), or another 4xx than
+            410 and 429. Before the first list has succeeded, 401, 403 and 404 are raised at once; later only if they
+            last, because a restarting API server returns them for some moments.
     """
     return aclosing(_ListWatch(cluster, selection, on_interruption, clock, chance).events())
 
@@ -147,8 +188,8 @@ class _ListWatch:
         try:
             return await self._pages({"limit": str(_PAGE_SIZE)})
         except Gone:
-            # Reading the pages took longer than the server keeps history. The inconsistent token that it offers
-            # is of no use here, since a watch needs one resourceVersion for all pages: ask for all in one.
+            # Reading the pages took longer than the server keeps history. Its inconsistent token is of no use: a watch
+            # needs one resourceVersion for all pages. So ask for everything in one page.
             return await self._pages({})
 
     async def _pages(self, limit: dict[str, str]) -> Listed:
@@ -198,7 +239,7 @@ class _ListWatch:
         if delay <= 0:
             return
         relist = position.version is None
-        # One broken connection is nothing to warn of: servers restart, balancers drop what is idle.
+        # A single broken connection is no reason for a warning: servers restart, balancers drop idle connections.
         level = logging.WARNING if error is not None and position.failures > 1 else logging.INFO
         what = error or "the watch was closed as soon as it was opened"
         _log.log(
@@ -206,7 +247,7 @@ class _ListWatch:
             "%s: %s; %s in %.1f s",
             self._selection,
             what,
-            "list again" if relist else "watch on",
+            "listing again" if relist else "watching again",
             delay,
         )
         self._on_interruption(Interruption(self._selection, error, relist, position.failures, delay))
@@ -225,15 +266,15 @@ _REFUSALS_BEFORE_RAISE = 6  # with their back-off 12 to 25 seconds
 
 @dataclass(frozen=True, slots=True)
 class WatchPosition:
-    """Where a list-watch stands.
+    """The state of a list-watch, and what to do next; no I/O.
 
     Attributes:
         version: the resourceVersion to watch from, or None if a list is needed.
-        failures: streams in a row that did not end well.
-        server_errors: 5xx in a row while watching from ``version``.
+        failures: the number of failed lists and watches in a row.
+        server_errors: the number of 5xx in a row while watching from ``version``.
         worked: whether a list has succeeded.
-        refusals: 401, 403 and 404 since something last worked.
-        at_least: seconds that the server asked to wait before the next request.
+        refusals: the number of 401, 403 and 404 since the last success.
+        at_least: the server's ``Retry-After`` for the next request, in seconds.
     """
 
     version: str | None = None
@@ -248,14 +289,14 @@ class WatchPosition:
         return replace(self, version=version, server_errors=0, worked=True, refusals=0)
 
     def closed(self, lived: float) -> WatchPosition:
-        """Return the position after the server closed a stream that was open for ``lived`` seconds."""
+        """Return the position after the server closed a watch that was open for ``lived`` seconds."""
         return replace(self, failures=0 if lived >= HEALTHY_S else self.failures + 1, refusals=0, at_least=0.0)
 
     def failed(self, error: KubeError, lived: float) -> WatchPosition:
-        """Return the position after a list or stream failed; ``lived`` is 0 if no stream was open.
+        """Return the position after a list or watch failed; ``lived`` is 0 if no watch was open.
 
         Raises:
-            KubeError: ``error`` itself, if it does not pass by waiting.
+            KubeError: ``error`` itself, if a retry cannot help.
         """
         refusals = self.refusals + isinstance(error, (Unauthorized, Forbidden, NotFound))
         may_pass = isinstance(error, (Gone, TooManyRequests, ServerError, Unreachable, BadReply))
@@ -275,45 +316,3 @@ class WatchPosition:
     def delay(self, chance: float) -> float:
         """Return the seconds to wait before the next request; ``chance`` is a random number from [0, 1)."""
         return max(self.at_least, WATCH_BACKOFF.delay(self.failures, chance))
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The objects to list and to watch.
-
-    Attributes:
-        resource: the resource, at the version to read it at.
-        namespace: one namespace, or None for all of them.
-        label_selector, field_selector: in the API's own syntax; empty for everything.
-        metadata_only: ask for apiVersion, kind and metadata alone (``PartialObjectMetadata``).
-    """
-
-    resource: Resource
-    namespace: str | None = None
-    label_selector: str = ""
-    field_selector: str = ""
-    metadata_only: bool = False
-
-    def params(self) -> dict[str, str]:
-        """Return the query parameters that select."""
-        selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
-        return {name: value for name, value in selectors.items() if value}
-
-    def __str__(self) -> str:
-        return self.resource.describe(self.namespace)
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """Which object to reconcile; ``namespace`` is None for cluster-scoped resources."""
-
-    namespace: str | None
-    name: str
-
-    def __str__(self) -> str:
-        return qualified_name(self.namespace, self.name)
-
-
-def key_of(item: Item) -> Key:
-    """Return the key of the object itself."""
-    return Key(item.metadata.namespace or None, item.metadata.name)

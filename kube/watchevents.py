@@ -1,8 +1,8 @@
-"""What a list-watch tells its consumer, and how pages and watch lines are read. Pure.
+"""The events of a list-watch, and how pages and watch lines are read. Pure.
 
-Envelopes are typed; an object stays the bytes it came as (``Item.raw``) until a consumer decodes what it needs.
-So an object that a consumer cannot read is that consumer's matter and never breaks the stream. The source of the
-formats: Kubernetes API concepts, "Efficient detection of changes".
+Envelopes are typed. An object stays as received (``Item.raw``) until a consumer decodes what it needs, so an object
+that one consumer cannot read never breaks the stream. Source of the formats: Kubernetes API concepts, "Efficient
+detection of changes".
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What every object's metadata says of its identity and state; ``namespace`` is empty for cluster-scoped ones."""
+    """The identity and state in an object's metadata; ``namespace`` is empty for cluster-scoped objects."""
 
     name: str = ""
     namespace: str = ""
@@ -45,7 +45,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One object: its metadata decoded, all of it as received.
+    """One object: its decoded metadata, and the object as received.
 
     Items of built-in resources carry apiVersion and kind in a watch but not in a list.
     """
@@ -57,15 +57,15 @@ class Item:
         """Decode the object.
 
         Raises:
-            BadReply: it is none.
+            BadReply: it is not a JSON object, or nested too deeply.
         """
         return self.decode(_document)
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
-        """Decode what is needed of the object.
+        """Decode the part of the object that a decoder describes.
 
         Raises:
-            BadReply: it does not have the decoder's shape.
+            BadReply: the object does not have the decoder's shape.
         """
         name = qualified_name(self.metadata.namespace, self.metadata.name)
         return read_json(decoder, self.raw, name, "it does not have the shape that is read here")
@@ -73,10 +73,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """All objects as of ``resource_version``: first of all, and again after every gap.
+    """All objects as of ``resource_version``: the first event, and the first one after every gap.
 
-    Between the event before and this one anything may have happened, and objects missing here may be gone without
-    a Deleted. Between two Listed events nothing is missing.
+    Changes since the previous event are unknown: an object that is missing here may be gone without a Deleted.
+    Between two Listed events no change is missing.
     """
 
     items: tuple[Item, ...]
@@ -106,7 +106,7 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """Nothing else happened up to ``resource_version``."""
+    """There are no further changes up to ``resource_version``."""
 
     resource_version: str
 

@@ -1,7 +1,12 @@
-"""The queue between a controller's sources and its workers: waiting for what ``WorkSchedule`` says.
+"""The work queue between a controller's sources and its workers, as client-go's rate-limiting queue.
 
-Any number of workers of one event loop may wait in ``get``. Closing wakes them all; what still waits is dropped,
-since a level-triggered controller lists everything again when it starts.
+- A key waits once, at its earliest due time, however often it is added.
+- One worker at a time has a key; a key that is added meanwhile waits again after ``done``.
+- A failed key waits with exponential back-off until ``forget``.
+
+``WorkSchedule`` keeps these rules without I/O; ``WorkQueue`` waits for it. Any number of workers of one event loop may
+wait in ``get``. Closing wakes them all and drops the waiting keys: a level-triggered controller lists everything again
+when it starts.
 """
 
 from __future__ import annotations
@@ -25,11 +30,11 @@ RETRY_BACKOFF = Backoff(first=0.1, most=300.0)
 
 
 class QueueClosed(Exception):
-    """Raised by ``get`` when the queue was closed."""
+    """The queue is closed."""
 
 
 class WorkQueue(Generic[_K]):
-    """A keyed queue with due times; see ``restow.kube.workqueue`` for its laws.
+    """A queue of keys with due times; see the module.
 
     Args:
         backoff: delays after failures of one key.
@@ -53,42 +58,42 @@ class WorkQueue(Generic[_K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys wait, due or not."""
+        """The number of waiting keys, due or not."""
         return len(self._schedule)
 
     @property
     def busy(self) -> int:
-        """How many keys are being worked on."""
+        """The number of keys that workers have."""
         return self._schedule.busy
 
     def add(self, key: _K) -> None:
-        """Ask for ``key`` now."""
+        """Add a key that is due now."""
         self.add_after(key, 0.0)
 
     def add_after(self, key: _K, seconds: float) -> None:
-        """Ask for ``key`` in some seconds; an earlier time that it already waits for stands."""
+        """Add a key that is due in some seconds; an earlier due time is kept."""
         self._schedule.add(key, self._clock.monotonic() + max(0.0, seconds))
         self._changed.set()
 
     def retry(self, key: _K, *, at_least: float = 0.0) -> float:
-        """Count a failure of ``key``, ask for it after its back-off (or ``at_least`` seconds), return the delay."""
+        """Count a failure of a key, add it after its back-off (or ``at_least`` seconds), and return the delay."""
         delay = self._schedule.retry(key, self._clock.monotonic(), self._chance(), at_least=at_least)
         self._changed.set()
         return delay
 
     def forget(self, key: _K) -> None:
-        """Forget the failures of ``key``."""
+        """Reset the back-off of a key."""
         self._schedule.forget(key)
 
     def failures(self, key: _K) -> int:
-        """How many times in a row ``key`` failed."""
+        """Return how many times in a row a key has failed."""
         return self._schedule.failures(key)
 
     async def get(self) -> _K:
-        """Wait for the next due key; ``done`` has to follow.
+        """Wait for the next due key; call ``done`` with it afterwards.
 
         Raises:
-            QueueClosed: the queue was closed.
+            QueueClosed: the queue is closed.
         """
         while not self._closed:
             now = self._clock.monotonic()
@@ -102,24 +107,24 @@ class WorkQueue(Generic[_K]):
         raise QueueClosed(msg)
 
     def done(self, key: _K) -> None:
-        """Give back a key that ``get`` returned; if it was asked for meanwhile, it waits again."""
+        """Give back a key that ``get`` returned; if it was added meanwhile, it waits again."""
         self._schedule.done(key)
         if self._schedule.busy == 0:
             self._idle.set()
         self._changed.set()
 
     def close(self) -> None:
-        """Hand out no more keys: every ``get``, also one that waits, raises QueueClosed."""
+        """Close the queue: every ``get``, also one that waits, raises QueueClosed."""
         self._closed = True
         self._changed.set()
 
     async def idle(self) -> None:
-        """Wait until no key is being worked on; after ``close`` this is the end of all work."""
+        """Wait until no worker has a key; after ``close`` this is the end of all work."""
         await self._idle.wait()
 
     async def _change(self, seconds: float | None) -> None:
-        """Wait until something was added, done or closed, or for some seconds."""
-        # Nothing can come in between the look at the schedule and this: there is no await in between.
+        """Wait for ``add``, ``done`` or ``close``, or for some seconds."""
+        # No await lies between reading the schedule and this line, so no change is missed.
         self._changed.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -128,11 +133,11 @@ class WorkQueue(Generic[_K]):
             pass
 
 
-_SLACK = 64  # outdated heap entries that are never worth a clean-up
+_SLACK = 64  # outdated heap entries that are tolerated before a clean-up
 
 
 class WorkSchedule(Generic[_K]):
-    """Keys that wait and keys that are worked on. Times are seconds of one monotonic clock."""
+    """The waiting keys and those that workers have. Times are seconds of one monotonic clock."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -145,16 +150,16 @@ class WorkSchedule(Generic[_K]):
         self._order = count()
 
     def __len__(self) -> int:
-        """How many keys wait, due or not."""
+        """The number of waiting keys, due or not."""
         return len(self._waiting)
 
     @property
     def busy(self) -> int:
-        """How many keys are being worked on."""
+        """The number of keys that workers have."""
         return len(self._busy)
 
     def add(self, key: _K, due: float) -> None:
-        """Ask for ``key`` at ``due``."""
+        """Add a key that is due at a time."""
         if key in self._busy:
             self._again[key] = min(due, self._again.get(key, due))
         elif key not in self._waiting or due < self._waiting[key][0]:
@@ -164,7 +169,7 @@ class WorkSchedule(Generic[_K]):
             self._drop_outdated()
 
     def take(self, now: float) -> _K | None:
-        """Hand out the key that has been due the longest, or None if none is due; ``done`` has to follow."""
+        """Return the key that has been due longest, or None if none is due; call ``done`` with it afterwards."""
         due = self.next_due()
         if due is None or due > now:
             return None
@@ -177,31 +182,31 @@ class WorkSchedule(Generic[_K]):
         """Give back a key that was taken.
 
         Raises:
-            KeyError: it was not.
+            KeyError: the key was not taken.
         """
         self._busy.remove(key)
         if key in self._again:
             self.add(key, self._again.pop(key))
 
     def next_due(self) -> float | None:
-        """When the next key is due; None if none waits."""
+        """Return when the next key is due, or None if none waits."""
         while self._heap and not self._counts(self._heap[0]):
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def retry(self, key: _K, now: float, chance: float, *, at_least: float = 0.0) -> float:
-        """Count a failure of ``key`` and ask for it after the back-off, or ``at_least`` seconds; return which."""
+        """Count a failure of a key, add it after its back-off (or ``at_least`` seconds), and return the delay."""
         self._failures[key] = self.failures(key) + 1
         delay = max(at_least, self._backoff.delay(self._failures[key], chance))
         self.add(key, now + delay)
         return delay
 
     def forget(self, key: _K) -> None:
-        """Forget the failures of ``key``: it succeeded, or is gone."""
+        """Reset the back-off of a key that succeeded or is gone."""
         self._failures.pop(key, None)
 
     def failures(self, key: _K) -> int:
-        """How many times in a row ``key`` failed."""
+        """Return how many times in a row a key has failed."""
         return self._failures.get(key, 0)
 
     def _counts(self, entry: tuple[float, int, _K]) -> bool:

@@ -26,6 +26,7 @@ from restow.cloudprofile.objects import (
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.controller import Controller, ControllerEvent, Source
+from restow.kube.errors import first_error
 from restow.kube.resources import Resource
 from restow.kube.watch import Key, Selection
 from restow.kube.watchevents import Item
@@ -85,7 +86,7 @@ async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Controller
             for controller in assembly.controllers():
                 group.create_task(controller.run(), name=controller.name)
     except BaseExceptionGroup as failures:
-        raise _first(failures) from None
+        raise first_error(failures) from None
 
 
 class _ControllerFactory:
@@ -182,11 +183,3 @@ def _profile_keys(kind: str, shoot: Item) -> tuple[Key, ...]:
     """Return the key of the profile that a Shoot uses if it is of this kind."""
     reference = profile_of(shoot.json())
     return (key_of_reference(reference),) if reference is not None and reference.kind == kind else ()
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first error of a group, which is what an embedder can catch by its type."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -110,7 +110,7 @@ async def _missing_permissions(run: CrdRun, crd: Crd) -> list[str]:
             break
         await run.stop.sleep(wait)
         missing = await missing_permissions(run.cluster, crd, run.options)
-    while missing and run.cluster.shaken and not run.stop:
+    while missing and run.cluster.may_be_starting and not run.stop:
         await run.stop.sleep(_ASK_AGAIN_S[-1])
         missing = await missing_permissions(run.cluster, crd, run.options)
     return missing

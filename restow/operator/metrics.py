@@ -69,9 +69,9 @@ class OperatorMetrics:
             self._seen.add(name)
             self._reconciles.labels(name, "failed")
         self._queued.labels(name).set(details.queued)
-        match details.happening:
+        match details.type:
             case ControllerEventType.RECONCILED | ControllerEventType.FAILED:
-                result = "succeeded" if details.happening is ControllerEventType.RECONCILED else "failed"
+                result = "succeeded" if details.type is ControllerEventType.RECONCILED else "failed"
                 self._reconciles.labels(name, result).inc()
                 self._seconds.labels(name).observe(details.seconds)
                 self._running.labels(name).set(details.running - 1)  # the one that just ended still counts

@@ -103,7 +103,7 @@ async def test_a_stage_start_needs_no_event(world: World, watched: Watched) -> N
     looked: list[datetime] = []
 
     def note(details: ControllerEvent) -> None:
-        if details.happening is ControllerEventType.RECONCILED and details.key and details.key.name == "a":
+        if details.type is ControllerEventType.RECONCILED and details.key and details.key.name == "a":
             looked.append(datetime.now(UTC))
 
     await world.profile("a", version("1.30.1", ("supported", start.strftime("%Y-%m-%dT%H:%M:%SZ"))))
@@ -249,7 +249,7 @@ async def test_an_object_that_goes_is_no_failure(world: World, watched: Watched,
         await gone.wait()
         await world.profile("c", version("1.30.1"))
         await world.says("CloudProfile", "c", v1_30_1="supported")
-    assert not [details for details in told if details.happening is ControllerEventType.FAILED]
+    assert not [details for details in told if details.type is ControllerEventType.FAILED]
     assert not await world.exists("CloudProfile", "a")
 
 
@@ -266,7 +266,7 @@ async def test_many_profiles_settle_without_a_storm(world: World, watched: Watch
 
     def note(details: ControllerEvent) -> None:
         nonlocal looks
-        looks += details.happening is ControllerEventType.RECONCILED
+        looks += details.type is ControllerEventType.RECONCILED
 
     async with running(watched, time, hook=note):
         statuses = "patch cloudprofiles/status"

@@ -163,7 +163,7 @@ async def test_a_thousand_profiles_settle_without_a_storm(family: Family) -> Non
 
     def note(details: ControllerEvent) -> None:
         nonlocal looks
-        looks += details.happening is ControllerEventType.RECONCILED
+        looks += details.type is ControllerEventType.RECONCILED
 
     async with family.controlled(hook=note):
         await reached(lambda: asked[STATUSES] - before[STATUSES], PROFILES)

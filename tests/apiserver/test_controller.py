@@ -155,12 +155,12 @@ async def test_failures_are_retried_and_told(maps: Maps, caplog: pytest.LogCaptu
 
     def hook(details: ControllerEvent) -> None:
         told.append(details)
-        if details.happening is ControllerEventType.RECONCILED:
+        if details.type is ControllerEventType.RECONCILED:
             done.set()
         raise RuntimeError("a broken hook")
 
     async def reconcile(_key: Key) -> ReconcileResult:
-        failures = sum(details.happening is ControllerEventType.FAILED for details in told)
+        failures = sum(details.type is ControllerEventType.FAILED for details in told)
         if failures == 0:
             raise ValueError("hunter2")
         if failures == 1:
@@ -172,9 +172,9 @@ async def test_failures_are_retried_and_told(maps: Maps, caplog: pytest.LogCaptu
     await maps.create("a")
     async with running(maps.controller(reconcile, hook=hook, name="fickle")):
         await done.wait()
-    assert told[0].happening is ControllerEventType.LISTED
+    assert told[0].type is ControllerEventType.LISTED
     about = [details for details in told if details.key == maps.key("a")]
-    assert [(details.happening, details.failures) for details in about] == [
+    assert [(details.type, details.failures) for details in about] == [
         (ControllerEventType.FAILED, 1),
         (ControllerEventType.FAILED, 2),
         (ControllerEventType.FAILED, 3),
@@ -203,7 +203,7 @@ async def test_a_key_is_in_one_worker_at_a_time_and_no_event_is_lost(maps: Maps)
     failures: list[ControllerEvent] = []
 
     def hook(details: ControllerEvent) -> None:
-        if details.happening is ControllerEventType.FAILED:
+        if details.type is ControllerEventType.FAILED:
             failures.append(details)
 
     await maps.create("a", x="1")

@@ -317,8 +317,8 @@ class TestRenewalsThatFail:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """One that asks a person to log in would otherwise stop a run long before its token ends."""
-        monkeypatch.setattr(renewal, "_PATIENCE_WHILE_GOOD", 0.01)
-        monkeypatch.setattr(renewal, "_PATIENCE", 0.01)
+        monkeypatch.setattr(renewal, "_TIMEOUT_WHILE_VALID", 0.01)
+        monkeypatch.setattr(renewal, "_TIMEOUT", 0.01)
         clock, plugin = Clock(), Plugin(tmp_path, token(1, minutes=10), token(2, minutes=30))
         door, answering = tmp_path / "door", tmp_path / "answering"
         os.mkfifo(door)
@@ -333,7 +333,7 @@ class TestRenewalsThatFail:
                 clock.passes(minutes=2)
                 with pytest.raises(CredentialsExpired, match="did not end yet"):
                     await ask(cluster)
-                monkeypatch.setattr(renewal, "_PATIENCE", 60.0)
+                monkeypatch.setattr(renewal, "_TIMEOUT", 60.0)
                 await asyncio.to_thread(door.write_text, "\n")
                 await ask(cluster)
         assert server.tokens == ["Bearer token-1", "Bearer token-2"]
@@ -519,7 +519,7 @@ class TestKubeconfigs:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("{{{", "is not YAML (line 1): give another file, or mend this one"),
+            ("{{{", "is not YAML (line 1): name another file, or fix this one"),
             ("a: b\nc: [", "is not YAML (line 2)"),
             ("a: 2026-99-99", "is not YAML"),
             ("hello", "is not a kubeconfig"),

@@ -22,7 +22,7 @@ class Work:
         self.loop = asyncio.get_running_loop()
         self.start = self.loop.time()
         self.clock = Clock(monotonic=lambda: self.loop.time() + 5000)  # need not be the loop's
-        self.tenure = LeadershipDeadline(TIMING, self.clock)
+        self.deadline = LeadershipDeadline(TIMING, self.clock)
         self.lasts = lasts
         self.winds_up_in = winds_up_in
         self.cancelled_at: list[float] = []
@@ -42,7 +42,7 @@ class Work:
         return self.loop.time() - self.start
 
     async def run(self) -> None:
-        await self.tenure.run(self, self.clock.monotonic())
+        await self.deadline.run(self, self.clock.monotonic())
 
 
 def test_work_that_ends_by_itself(run_in_virtual_time: Run) -> None:
@@ -51,7 +51,7 @@ def test_work_that_ends_by_itself(run_in_virtual_time: Run) -> None:
     async def main() -> None:
         work = Work(lasts=9)
         await work.run()
-        assert (work.cancelled_at, work.tenure.lost, work.tenure.overrun) == ([], False, False)
+        assert (work.cancelled_at, work.deadline.lost, work.deadline.overrun) == ([], False, False)
 
     run_in_virtual_time(main())
 
@@ -64,7 +64,7 @@ def test_without_renewal_the_work_is_cancelled_at_the_deadline(run_in_virtual_ti
         with pytest.raises(TimeoutError):
             await work.run()
         assert work.cancelled_at == [10]
-        assert (work.passed(), work.tenure.lost, work.tenure.overrun) == (13, True, False)
+        assert (work.passed(), work.deadline.lost, work.deadline.overrun) == (13, True, False)
 
     run_in_virtual_time(main())
 
@@ -77,7 +77,7 @@ def test_work_that_will_not_end_is_cancelled_again_before_others_lead(run_in_vir
         with pytest.raises(TimeoutError):
             await work.run()
         assert work.cancelled_at == [10, 15]
-        assert (work.tenure.lost, work.tenure.overrun) == (True, True)
+        assert (work.deadline.lost, work.deadline.overrun) == (True, True)
 
     run_in_virtual_time(main())
 
@@ -90,9 +90,9 @@ def test_renewals_push_the_deadline_out(run_in_virtual_time: Run) -> None:
 
         async def renew() -> None:
             await asyncio.sleep(8)
-            work.tenure.prolong(work.clock.monotonic() - 1)
+            work.deadline.extend(work.clock.monotonic() - 1)
             await asyncio.sleep(11)
-            work.tenure.prolong(work.clock.monotonic())
+            work.deadline.extend(work.clock.monotonic())
 
         async with asyncio.TaskGroup() as group:
             group.create_task(renew())
@@ -111,15 +111,15 @@ def test_a_lease_taken_away_ends_the_work_at_once(run_in_virtual_time: Run) -> N
 
         async def see() -> None:
             await asyncio.sleep(3)
-            work.tenure.end()
+            work.deadline.end()
             await asyncio.sleep(0)
-            work.tenure.end()
+            work.deadline.end()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(see())
             with pytest.raises(TimeoutError):
                 await work.run()
-        assert (work.cancelled_at, work.tenure.lost) == ([3], True)
+        assert (work.cancelled_at, work.deadline.lost) == ([3], True)
 
     run_in_virtual_time(main())
 
@@ -134,6 +134,6 @@ def test_a_cancellation_from_outside_is_no_loss(run_in_virtual_time: Run) -> Non
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert (work.cancelled_at, work.tenure.lost) == ([4], False)
+        assert (work.cancelled_at, work.deadline.lost) == ([4], False)
 
     run_in_virtual_time(main())

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import runpy
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from restow.cloudprofile.controllers import index
 from restow.cloudprofile.objects import CLOUD_PROFILES
-from restow.kube.cluster import PatchType
-from restow.kube.errors import Gone
+from restow.kube.cluster import PatchType, Reply
+from restow.kube.errors import Gone, NotFound, api_error
 from restow.kube.resources import Resource
 from restow.kube.store import Informer, Store
 from tests.cloudprofile.memory import Memory
 
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "embedding" / "informer_controller.py"
 OPEN = {"resourceVersion": "1", "timeoutSeconds": "300"}
 
 
@@ -59,7 +63,7 @@ def profile(version: int, **spec: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running_informer(server: Fed) -> AsyncIterator[Informer]:
-    """A informer of CloudProfiles that follows the server."""
+    """An informer of CloudProfiles that follows the server."""
     informer = Informer(server, {CLOUD_PROFILES: Store(index.transform_profile)})
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         task = group.create_task(informer.run())
@@ -88,7 +92,7 @@ async def test_a_list_and_what_follows_it_come_without_a_request() -> None:
     assert server.asked == ["list cloudprofiles", "watch cloudprofiles"]
 
 
-async def test_a_write_through_the_mirror_is_known_at_once() -> None:
+async def test_a_write_through_the_informer_is_known_at_once() -> None:
     """A reconciler would read the object from before its own write; a dry run changes nothing."""
     server = Fed(cloudprofiles=[profile(1, x=1)])
     async with running_informer(server) as informer:
@@ -118,6 +122,29 @@ async def test_a_watch_ends_in_time() -> None:
         informer.watch(CLOUD_PROFILES, params=now) as lines,
     ):
         assert [line async for line in lines] == []
+
+
+async def test_a_resource_that_is_not_served_ends_the_informer() -> None:
+    """An operator could not catch the error by its type, or would run on with an empty store."""
+
+    class NotServed(Fed):
+        async def list_page(self, resource: Resource, *_: Any, **__: Any) -> Reply:
+            raise api_error(status=404, body=b"", headers={}, verb="list", target=resource.describe())
+
+    with pytest.raises(NotFound):
+        await Informer(NotServed(), {CLOUD_PROFILES: Store(index.transform_profile)}).run()
+
+
+async def test_the_example_of_the_documentation(caplog: pytest.LogCaptureFixture) -> None:
+    """Users would copy an example that does not run."""
+    caplog.set_level(logging.INFO, logger="example")
+    run = runpy.run_path(str(EXAMPLE))["run"]
+    held = [{"metadata": {"name": name, "namespace": "a", "resourceVersion": "1"}} for name in ("x", "y")]
+    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(run(Fed(configmaps=held)))
+        while "a has 2 ConfigMaps" not in caplog.messages:
+            await asyncio.sleep(0.01)
+        task.cancel()
 
 
 async def test_selections_are_the_servers() -> None:
