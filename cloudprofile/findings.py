@@ -1,8 +1,8 @@
-"""What is wrong with an object, said as Kubernetes says it: a type, a field and a sentence. Pure.
+"""Findings of validation in the form of Kubernetes field errors: a type, a field and a sentence. Pure.
 
 The types are those of apimachinery's field errors. A finding refuses a request; a warning goes back as an admission
-warning and refuses nothing. Details name versions, images and other objects, never the content of secrets. Where the
-one who asks is not known, ``anonymous`` takes the names of other users' objects out.
+warning and refuses nothing. Details name versions, images and other objects, never the content of secrets. For an
+unauthenticated client, ``anonymous`` removes the names of other users' objects.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ _LEADS = {
 
 @dataclass(frozen=True, slots=True)
 class ProfileUser:
-    """Another object that stands against a request because it builds on what the request takes away.
+    """Another object that blocks a request because it uses what the request removes.
 
     Attributes:
-        kind: as a sentence has it, ``shoot`` for instance.
+        kind: its kind as written in a sentence, ``shoot`` for instance.
         name: its qualified name.
-        text: how it stands in a finding's detail, with its kind and name.
-        aside: a further part of the detail that only tells of this object.
+        text: its kind and name as written in a finding's detail.
+        aside: a further part of the detail that is about this object only.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class ValidationFinding:
         type: the kind of error.
         field: the path in the object, ``spec.kubernetes.versions[0].lifecycle`` for instance.
         detail: the rule that is broken, as a sentence without a full stop.
-        user: whom the rule protects, if it is another object.
+        user: the other object that the rule protects, if any.
     """
 
     type: FindingType
@@ -100,11 +100,11 @@ class ValidationFinding:
 
 @dataclass(frozen=True, slots=True)
 class ValidationWarning:
-    """One thing that is allowed and yet worth a warning to who sent the request.
+    """One admission warning about an allowed request.
 
     Attributes:
         field: the path in the object.
-        detail: what it leads to, as a sentence without a full stop.
+        detail: the consequence, as a sentence without a full stop.
     """
 
     field: str
@@ -121,11 +121,11 @@ Remark: TypeAlias = ValidationFinding | ValidationWarning
 
 @dataclass(frozen=True, slots=True)
 class ValidationVerdict:
-    """What all rules together say about a request.
+    """The result of all rules for a request.
 
     Attributes:
-        findings: why it is refused; empty where it is allowed.
-        warnings: what to warn of in any case.
+        findings: the reasons to refuse it; empty if it is allowed.
+        warnings: the warnings, whether it is refused or not.
     """
 
     findings: tuple[ValidationFinding, ...] = ()
@@ -138,7 +138,7 @@ class ValidationVerdict:
 
 
 def verdict(remarks: Iterable[Remark]) -> ValidationVerdict:
-    """Collect what the rules say."""
+    """Collect the remarks of all rules."""
     said = list(remarks)
     return ValidationVerdict(
         tuple(remark for remark in said if isinstance(remark, ValidationFinding)),

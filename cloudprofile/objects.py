@@ -96,7 +96,7 @@ def qualified_name_of(obj: Object) -> str:
 
 
 def is_deleting(obj: Object) -> bool:
-    """Whether the deletion of an object has been asked for."""
+    """Whether an object is in deletion."""
     return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 
@@ -171,7 +171,7 @@ def resource_of(kind: str) -> Resource:
     """Return the resource of a kind of the family.
 
     Raises:
-        KeyError: it is another one.
+        KeyError: the kind is not of the family.
     """
     return _RESOURCES[kind]
 

@@ -1,6 +1,6 @@
-"""Live queries to the API server: a profile, its children, the Shoots that use it. No cache is fresh enough for these.
+"""Live queries to the API server: a profile, its children, the Shoots that use it. A cache may be too old for these.
 
-The server selects, and lists are read in pages; of each object only what the rules look at is kept.
+The server selects, and lists are read in pages. Only the fields that the rules need are kept.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def _copied(kubeconfig: Path, copy: Path | None) -> Iterator[Path]:
 
 
 def _new_kubeconfig(text: str) -> Path:
-    """Refuse the file of somebody else: it would be overwritten, and removed at the end."""
+    """Refuse an existing file that is not ours: it would be overwritten, and removed at the end."""
     path = Path(text)
     if path.exists() and not (path.is_file() and _OURS in path.read_bytes()):
         message = f"{path} exists and is no kubeconfig of this command; name another file"

@@ -11,7 +11,7 @@
           return ControlPlane(feature_gates={"StorageVersionMigrator": True}, controller_manager=True)
 
 Where the control plane cannot be had, tests are skipped with the reason; with CI set they fail instead,
-because a skipped test in CI is a test that nobody misses. On an existing cluster a test that asks for what is not
+because a skipped test in CI goes unnoticed. On an existing cluster a test that asks for what is not
 to be had there (etcd, users, another API server) is skipped with the reason, in CI too: whoever names a cluster
 asks for what can be tested on it.
 

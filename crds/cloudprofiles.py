@@ -14,7 +14,7 @@ __all__ = ["documents"]
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """Return the documents by the name of the CRD, e.g. ``shoots.core.gardener.cloud``; made anew with every call.
+    """Return the documents by the name of the CRD, e.g. ``shoots.core.gardener.cloud``; parsed at every call.
 
     They declare strategy Webhook with the Service of an ordinary installation and no CA bundle: an installation adds
     its own, and may put a ``url`` in the place of the Service.

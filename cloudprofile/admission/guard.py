@@ -1,11 +1,10 @@
-"""What every step has in common: it handles its own kind, checks the shape first, and refuses what it cannot decide.
+"""The guard around every step: it admits only its own kind, checks the shape first, and fails closed.
 
-An update that leaves the spec as it is, a migration or a label, is admitted before anything of it is decoded. Of any
-other one the shape comes before the rules: mutating admission comes before the API server's own validation, so a step
-meets whatever a client sent: a version that YAML took for a number, a text where a list belongs. The finding names the
-place and the type, as the server's would. Lists are limited here as well, since some rules take a time that grows
-faster than a list. What is nested deeper than anything in the schemas is refused: one such object would keep the
-operator from reading a list of its kind.
+An update that does not change the spec (a migration, a label) is admitted before it is decoded. For all others the
+shape is checked before the rules: mutating admission runs before the API server's own validation, so a step may get any
+JSON: a version that YAML read as a number, a string in place of a list. The finding names the field and the type, as
+the server's own does. The length of lists is limited here too, because the time of some rules grows faster than the
+list. An object that is nested more deeply than any schema is refused: it would keep the operator from listing its kind.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ __all__ = ["GuardedStep", "shape_findings"]
 
 
 class GuardedStep:
-    """A step that is asked about the creations and updates of one kind at one version, and fails closed.
+    """A step for the creations and updates of one kind at one version, which fails closed.
 
     Args:
         step: decides; the object of its requests is never None.
         kind, version: what it is for.
-        schema: of that version; None for no look at the shape.
-        pauses: seconds before each further try while the API server fills a watch cache anew, as it does for a moment
-            when a CRD changed (our own new CA bundle is enough); together less than a webhook's timeout.
+        schema: the schema of that version; None to skip the check of the shape.
+        pauses: the seconds before each retry while the API server fills a watch cache, which happens for a moment after
+            every change of a CRD (a new CA bundle is enough); in total less than a webhook's timeout.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class GuardedStep:
         self._pauses = pauses
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the step's verdict, or a refusal that says what it lacked."""
+        """Return the step's verdict, or a refusal with the reason."""
         if not is_judged(request):
             return ALLOWED
         if (request.kind.group, request.kind.kind, request.kind.version) != (GROUP, self._kind, self._version):

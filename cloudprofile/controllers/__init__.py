@@ -1,6 +1,6 @@
-"""The controllers of the CloudProfile family.
+"""The controllers of the CloudProfile family: status, finalizers, version management, Shoot maintenance.
 
-Public: ``run`` and its ``ControllerOptions``; everything else is implementation.
+``run`` runs them as ``ControllerOptions`` say. Everything else is implementation.
 """
 
 from restow.cloudprofile.controllers.manager import ControllerOptions, run

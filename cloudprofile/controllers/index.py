@@ -1,8 +1,8 @@
-"""What the controllers keep in memory: all profiles and Shoots, by key and by who refers to whom.
+"""The index of the controllers: all profiles and Shoots in memory, by key and by reference.
 
-Of profiles all but ``managedFields`` is kept, which is about as large as the rest. Of a Shoot what the controllers
-decide from is kept: which profile it uses, and when it may be maintained. A Shoot's heartbeats change none of that, so
-they trigger nothing.
+A profile is kept without ``managedFields``, which are about half of its size. Of a Shoot only the fields that decisions
+need are kept: the profile that it uses, and its maintenance. A Shoot's heartbeats change none of these, so they trigger
+no reconcile.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp")
 
 
 def transform_profile(obj: Object) -> dict[str, Any]:
-    """Return what is kept of a CloudProfile or NamespacedCloudProfile."""
+    """Return a CloudProfile or NamespacedCloudProfile without its ``managedFields``."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
 
 
 def transform_shoot(obj: Object) -> dict[str, Any]:
-    """Return what is kept of a Shoot."""
+    """Return the fields of a Shoot that the controllers need."""
     metadata = obj.get("metadata") or {}
     requested = _only(metadata.get("annotations") or {}, (OPERATION_ANNOTATION,))
     return {
@@ -98,7 +98,7 @@ class ProfileIndex:
         return self.namespaced if kind == NAMESPACED_CLOUD_PROFILE else self.profiles
 
     def parent(self, profile: Object) -> Object | None:
-        """Return the CloudProfile that a NamespacedCloudProfile inherits from, None where there is none."""
+        """Return the CloudProfile that a NamespacedCloudProfile inherits from, or None if it does not exist."""
         return self.profiles.get(key_of_reference(parent_of(profile)))
 
     def children(self, kind: str, profile: Object) -> list[Object]:
@@ -109,8 +109,8 @@ class ProfileIndex:
         """Return the Shoots that use a profile of this kind."""
         return self.shoots.by_index(reference_to(kind, profile))
 
-    def offer(self, shoot: Object) -> Object | None:
-        """Return the CloudProfile spec that holds for a Shoot, None where its profile does not exist."""
+    def offered_spec(self, shoot: Object) -> Object | None:
+        """Return the CloudProfile spec that applies to a Shoot, or None if its profile does not exist."""
         reference = profile_of(shoot)
         profile = self.store(reference.kind).get(key_of_reference(reference)) if reference else None
         if reference is None or profile is None:

@@ -1,12 +1,12 @@
-"""The Shoot maintenance controller, opt-in: moves Shoots to other versions in their maintenance windows.
+"""The Shoot maintenance controller, opt-in: updates the versions of Shoots in their maintenance windows.
 
-What changes is decided by ``restow.cloudprofile.maintenance.plan``, when by
-``restow.cloudprofile.maintenance.schedule``: a Shoot is maintained once a window, one step of a forced update each
-time, or at once if it is annotated so. The Shoot is read from the API server then, so that nothing of it has to be kept
-in memory. The changes are tried with a dry run first.
+``restow.cloudprofile.maintenance.plan`` decides the changes, and ``restow.cloudprofile.maintenance.schedule`` the time.
+A Shoot is maintained once in a window, with one step of a forced update, or at once if it is annotated. The controller
+reads the Shoot from the API server at that time, so the whole object need not stay in memory. It tries the changes with
+a dry run first.
 
-If this process ends between announcing changes and writing them, ``status.lastMaintenance`` says Processing until the
-next window, which completes them: a second step in one window would be worse.
+If this process ends after announcing changes and before writing them, ``status.lastMaintenance`` stays Processing until
+the next window, which completes them: a second step in one window would be worse.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class ShootMaintenance:
     """Maintains Shoots.
 
     Args:
-        informer: where to read and write.
-        index: what the informer knows.
-        recorder: for events.
-        now: the time.
+        informer: the informer, for reads and writes.
+        index: the informer's index.
+        recorder: writes Events.
+        now: returns the time.
     """
 
     def __init__(
@@ -49,39 +49,39 @@ class ShootMaintenance:
         self._index = index
         self._recorder = recorder
         self._now = now
-        self._looked: dict[Key, datetime] = {}
+        self._checked: dict[Key, datetime] = {}
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        """Maintain one Shoot if it is time.
+        """Maintain one Shoot if it is due.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
         """
         known = self._index.shoots.get(key)
         if known is None:
-            self._looked.pop(key, None)
+            self._checked.pop(key, None)
             return ReconcileResult()
         now = self._now()
         planned = self._schedule(key, known, now)
         if planned.is_due:
             shoot: Object = (await self._informer.get(SHOOTS, key.name, key.namespace)).json()
-            # The memory may not know yet of a maintenance that another process did before it stopped leading.
+            # The informer may not have a maintenance yet that the previous leader has done.
             if self._schedule(key, shoot, now).is_due:
                 await self._maintain(key, shoot, now)
-                self._looked[key] = now
+                self._checked[key] = now
         if planned.following is None:
             return ReconcileResult()
         return ReconcileResult(requeue_after=(planned.following - now).total_seconds())
 
     def _schedule(self, key: Key, shoot: Object, now: datetime) -> MaintenanceSchedule:
         try:
-            return schedule(shoot, self._looked.get(key), now)
+            return schedule(shoot, self._checked.get(key), now)
         except ValueError as error:
             _log.warning("Shoot %s is not maintained until it is changed: %s", key, error)
             return MaintenanceSchedule(False, None)
 
     async def _maintain(self, key: Key, shoot: Object, now: datetime) -> None:
-        offer = self._index.offer(shoot)
+        offer = self._index.offered_spec(shoot)
         if offer is None:
             _log.warning("Shoot %s is not maintained: its profile does not exist", key)
             return
@@ -98,10 +98,10 @@ class ShootMaintenance:
             shoot = await patch(self._informer, SHOOTS, shoot, writes.change)
         if writes.after:
             shoot = await patch(self._informer, SHOOTS, shoot, writes.after, subresource="status")
-        await self._tell(key, shoot, plan)
+        await self._record(key, shoot, plan)
 
     async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:
-        """Try the changes; where the API server refuses them, tell so, and do not try again in this window."""
+        """Try the changes; if the API server refuses them, report that and do not retry in this window."""
         try:
             await patch(self._informer, SHOOTS, shoot, change, dry_run=True)
         except (BadRequest, Forbidden, Invalid) as error:
@@ -115,7 +115,7 @@ class ShootMaintenance:
             return False
         return True
 
-    async def _tell(self, key: Key, shoot: Object, plan: Maintenance) -> None:
+    async def _record(self, key: Key, shoot: Object, plan: Maintenance) -> None:
         for event in events(plan.report):
             await self._recorder.write(event, SHOOT, shoot)
         if not plan.report.is_empty:

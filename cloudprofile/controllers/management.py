@@ -1,7 +1,7 @@
-"""Automatic version management, opt-in: proposes what the versioning policy asks for, or writes it if told to apply.
+"""Automatic version management, opt-in: proposes the changes that the versioning policy requires, or applies them.
 
-The one controller that writes the spec of a profile, and therefore off unless configured. A proposal is an Event about
-the profile and a line in the log; it leaves no trace in the object, and is made once for as long as it stays the same.
+It is the only controller that writes the spec of a profile, and therefore off by default. A proposal is an Event on the
+profile and a line in the log. It changes nothing in the object, and is repeated only when it changes.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class ManagedVersions:
 
     Args:
         config: the policy.
-        applies: whether to write the spec, rather than to propose.
-        informer: where to write.
-        index: what the informer knows.
-        recorder: for events.
-        now: the time.
+        applies: whether to write the spec; otherwise changes are only proposed.
+        informer: the informer, for writes.
+        index: the informer's index.
+        recorder: writes Events.
+        now: returns the time.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ManagedVersions:
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
-            ValueError: validation would refuse the profile.
+            ValueError: a version, classification or time cannot be read; validation refuses such profiles.
         """
         profile = self._index.profiles.get(key)
         if profile is None or is_deleting(profile):
@@ -76,7 +76,7 @@ class ManagedVersions:
             await self._recorder.write(_event("VersionsManaged", managed), CLOUD_PROFILE, profile)
             _report(key, "changed", managed)
         else:
-            # The dates move on with the clock; as long as the same versions change for the same reasons it is old news.
+            # The dates move with the clock; a proposal is the same if the same versions change for the same reasons.
             meaning = tuple((change.field, change.version, change.why) for change in managed.changes)
             event = _event("VersionManagementProposed", managed)
             if await self._recorder.record(event, CLOUD_PROFILE, profile, key, meaning):

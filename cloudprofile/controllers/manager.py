@@ -1,4 +1,4 @@
-"""All controllers of the CloudProfile family in one: what an embedding process runs while it leads."""
+"""Runs all controllers of the CloudProfile family on one informer, for a process that leads."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def _ignore(_details: ControllerEvent) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """What is run, and how.
+    """Which controllers run, and how.
 
     Attributes:
-        management: the policy of automatic version management; None leaves it off.
-        applies_management: whether it writes the specs of CloudProfiles; otherwise it proposes.
+        management: the policy of automatic version management; None disables it.
+        applies_management: whether it writes the specs of CloudProfiles; otherwise it only proposes.
         maintenance: whether Shoots are maintained.
-        workers: how many objects of a kind are written at once; what bounds the rate of requests.
-        resync: seconds after which everything is looked at again, in memory; guards against a wall clock that was
-            set, and costs no request. None for never.
-        grace: seconds that running reconciles get to finish when ``run`` is cancelled.
+        workers: how many objects of a kind are reconciled at once; bounds the rate of requests.
+        resync: the seconds after which every object is reconciled again; covers changes of the wall clock, and costs
+            no request. None for never.
+        grace: the seconds that running reconciles get to finish when ``run`` is cancelled.
         identity: this process, for events.
-        hook: told of what the controllers do, for metrics and readiness; must not block.
+        hook: called with every event of the controllers, for metrics and readiness; must not block.
         chance: random numbers from [0, 1).
     """
 
@@ -67,7 +67,7 @@ class ControllerOptions:
 
 
 async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: ControllerOptions | None = None) -> None:
-    """Run the controllers until cancelled; only one process of a cluster may at a time (``LeaderElector``).
+    """Run the controllers until cancelled. Only one process of a cluster may run them at a time (``LeaderElector``).
 
     Needs, on cloudprofiles and namespacedcloudprofiles: get, list, watch, patch, also of their status; on shoots: list
     and watch, and for the maintenance get and patch, also of their status; create on events.events.k8s.io.
@@ -78,12 +78,12 @@ async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Controller
     index = ProfileIndex()
     chosen = options or ControllerOptions()
     informer = index.informer(cluster, clock, chosen.chance)
-    assembly = _ControllerFactory(cluster, informer, index, clock, chosen)
+    factory = _ControllerFactory(cluster, informer, index, clock, chosen)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run(), name="informer")
-            await informer.wait_for_sync()  # a finalizer must not go because Shoots are not listed yet
-            for controller in assembly.controllers():
+            await informer.wait_for_sync()  # else a finalizer would be removed before all Shoots are listed
+            for controller in factory.controllers():
                 group.create_task(controller.run(), name=controller.name)
     except BaseExceptionGroup as failures:
         raise first_error(failures) from None
@@ -102,7 +102,7 @@ class _ControllerFactory:
         self._options = options
 
     def controllers(self) -> list[Controller]:
-        """Return those that are asked for."""
+        """Return the controllers that the options ask for."""
         made = [self._profiles(), self._namespaced()]
         if self._options.management is not None:
             made.append(self._management(self._options.management))
@@ -175,7 +175,7 @@ class _ControllerFactory:
 
 
 def _parent_keys(child: Item) -> tuple[Key, ...]:
-    """Return the key of the CloudProfile that a NamespacedCloudProfile inherits from: its deletion may wait for it."""
+    """Return the key of the parent of a NamespacedCloudProfile, whose deletion may wait for it."""
     return (key_of_reference(parent_of(child.json())),)
 
 

@@ -1,11 +1,11 @@
-"""The status controllers: what each version is now, what a NamespacedCloudProfile is rendered to, and who may go.
+"""The status controllers: the classification of each version, rendered NamespacedCloudProfiles, and finalizers.
 
-One class for both kinds, since they differ in what their status says and in nothing else. A profile is looked at when
-it changes, when its parent, its children or its Shoots do, and when a stage of it begins; nothing is polled. Looking
-costs no request (see ``informer``); at most one status is written each time, and none if it says so already.
+One class serves both kinds, which differ only in their status. A profile is reconciled when it changes, when its
+parent, children or Shoots change, and when one of its stages begins; nothing is polled. Reads come from the informer
+and cost no request. Each reconcile writes the status at most once, and only if it changes.
 
-The finalizer is taken off only after the API server itself was asked who uses the profile: a cache may not know of a
-Shoot that was made a moment ago.
+The finalizer is removed only after the API server itself was asked for users of the profile: the informer may not have
+a Shoot yet that was just created.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class ProfileStatus:
 
     Args:
         kind: CloudProfile or NamespacedCloudProfile.
-        informer: where to write; it learns what was written.
+        informer: the informer, for writes.
         live: the API server itself.
-        index: what the informer knows.
-        recorder: for events.
-        now: the time.
+        index: the informer's index.
+        recorder: writes Events.
+        now: returns the time.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class ProfileStatus:
         self._now = now
 
     async def reconcile(self, key: Key) -> ReconcileResult:
-        """Make one profile say what is.
+        """Bring the finalizer and the status of one profile up to date.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
-            ValueError: validation would refuse the profile.
+            ValueError: a classification or time of the profile cannot be read; validation refuses such profiles.
         """
         profile = self._index.store(self._kind).get(key)
         if profile is None:
@@ -80,13 +80,13 @@ class ProfileStatus:
         if finalized is None:
             return ReconcileResult()
         now = self._now()
-        ahead = self._decide_status(finalized, now)
-        if ahead.patch:
-            status = {"status": ahead.patch}
+        decided = self._decide_status(finalized, now)
+        if decided.patch:
+            status = {"status": decided.patch}
             await patch(self._informer, self._resource, finalized, status, subresource="status")
-        if ahead.next_change is None:
+        if decided.next_change is None:
             return ReconcileResult()
-        return ReconcileResult(requeue_after=(ahead.next_change - now).total_seconds())
+        return ReconcileResult(requeue_after=(decided.next_change - now).total_seconds())
 
     def _decide_status(self, profile: Object, now: datetime) -> StatusDecision:
         if self._kind == CLOUD_PROFILE:
@@ -94,7 +94,7 @@ class ProfileStatus:
         return decide_namespaced_status(profile, self._index.parent(profile), now)
 
     async def _finalize(self, key: Key, profile: Object) -> Object | None:
-        """Put the finalizer on, or take it off a profile in deletion that nobody uses; None if it is gone then."""
+        """Add the finalizer, or remove it from an unused profile in deletion; return None if the profile is gone."""
         decided = self._decide(profile)
         if is_deleting(profile) and self._changes(profile, decided):
             decided = await self._decide_live(profile)

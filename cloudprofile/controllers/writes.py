@@ -1,10 +1,10 @@
-"""How the controllers write: merge patches of the object that they decided on, and Kubernetes Events.
+"""The writes of the controllers: merge patches and Kubernetes Events.
 
-Every patch carries the resourceVersion that its decision was made on. If the object has changed since, the API server
-refuses it (409) and the decision is made again; nothing is ever written for a spec that is no longer there.
+Every patch has the resourceVersion of the object that the decision was made for. If the object has changed since, the
+API server refuses the patch (409) and the controller decides again; it never writes for an outdated spec.
 
-Events are best effort: one that cannot be written is logged and changes nothing else. A level-triggered controller
-finds the same fact again and again; ``EventRecorder.record`` writes it once, until ``forget``.
+Events are best effort: an Event that cannot be written is logged. A level-triggered controller finds the same fact
+repeatedly; ``EventRecorder.record`` writes it once, until ``forget``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MANAGER: Final = "restow-cloudprofile"
 
 Reconcile = Callable[[Key], Awaitable[ReconcileResult]]
 
-_SOON = 0.1  # seconds: the watch that tells of the change is about as long behind
+_SOON = 0.1  # seconds, about the delay of the watch that delivers the change
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,12 +45,12 @@ async def patch(
     subresource: str | None = None,
     dry_run: bool = False,
 ) -> Object:
-    """Merge a change into an object as it was read; return the object afterwards.
+    """Apply a merge patch to an object as it was read; return the patched object.
 
     Raises:
-        Conflict: the object has changed since, or was made again.
-        NotFound: it is gone.
-        KubeError: the API server refuses the write otherwise, or cannot be reached.
+        Conflict: the object has changed since, or was deleted and created again.
+        NotFound: the object is gone.
+        KubeError: the API server refuses the write for another reason, or cannot be reached.
     """
     metadata = obj["metadata"]
     guarded = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
@@ -70,7 +70,7 @@ async def patch(
 
 
 def again_if_changed(resource: Resource, reconcile: Reconcile) -> Reconcile:
-    """Return a reconciler for which an object that changed or went meanwhile is no failure."""
+    """Return a reconciler that does not fail when its object was changed or deleted meanwhile."""
 
     async def reconciled(key: Key) -> ReconcileResult:
         try:
@@ -86,11 +86,11 @@ def again_if_changed(resource: Resource, reconcile: Reconcile) -> Reconcile:
 
 
 class EventRecorder:
-    """Writes events.
+    """Writes Events, each once.
 
     Args:
-        cluster: where.
-        controller: who reports, a qualified name.
+        cluster: the API server.
+        controller: the reporting controller, a qualified name.
         instance: this process.
         clock: its ``now``.
     """
@@ -103,9 +103,9 @@ class EventRecorder:
         self._recorded: dict[Key, Hashable] = {}
 
     async def record(self, event: ObjectEvent, kind: str, obj: Object, key: Key, meaning: Hashable = None) -> bool:
-        """Write an event unless the last one about this key meant the same; return whether it is new.
+        """Write an Event unless the last one for this key had the same meaning; return whether it was written.
 
-        ``meaning`` is what to compare, the message by default.
+        ``meaning`` is compared; the message by default.
         """
         meaning = event.message if meaning is None else meaning
         if self._recorded.get(key) == meaning:
@@ -115,11 +115,11 @@ class EventRecorder:
         return True
 
     def forget(self, key: Key) -> None:
-        """Forget the last event about a key: what it says no longer holds."""
+        """Forget the last Event of a key, which no longer holds."""
         self._recorded.pop(key, None)
 
     async def write(self, event: ObjectEvent, kind: str, obj: Object) -> None:
-        """Write an event."""
+        """Write an Event."""
         metadata = obj["metadata"]
         regarding = {"apiVersion": f"{GROUP}/{HUB}", "kind": kind} | {
             name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion") if metadata.get(name)

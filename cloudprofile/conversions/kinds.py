@@ -183,6 +183,6 @@ def graph(crds: Iterable[Crd] = ()) -> Graph:
     """Return the conversions; with the CRDs (all three), every field of every version is accounted for.
 
     Raises:
-        DefinitionError: the definition cannot be used.
+        DefinitionError: with these CRDs, a field of a version is neither converted, stashed nor acknowledged.
     """
     return registry.freeze(crds)

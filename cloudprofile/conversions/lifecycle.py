@@ -125,7 +125,7 @@ def current(stages: Sequence[Stage], status: Any) -> str:
 
 
 def is_unavailable(version: Mapping[str, Any], status: Any) -> bool:
-    """Say whether a CloudProfile's version cannot be used yet: v1beta1 has no word for that, and hides it."""
+    """Say whether a CloudProfile's version cannot be used yet: v1beta1 has no such classification, and hides it."""
     stages = stages_of(version.get(LIFECYCLE))
     return bool(stages) and current(stages, status) == Classification.UNAVAILABLE
 
@@ -216,7 +216,7 @@ def _expiring(expiration: str, stages: Stages) -> Stages:
 
 
 def starts_after(stage: Mapping[str, Any], time: str) -> bool:
-    """Say whether a stage starts after a time; of what is no time nobody can say so."""
+    """Return whether a stage starts after a time; False if either is not a time."""
     start, limit = _parsed(stage.get("startTime")), _parsed(time)
     return start is not None and limit is not None and start > limit
 

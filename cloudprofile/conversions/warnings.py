@@ -1,4 +1,4 @@
-"""What a client of v1beta1 should hear of its edit: where a lifecycle says more than the old fields can. Pure.
+"""Warnings for clients of v1beta1 whose edit a lifecycle does not take over as they may expect. Pure.
 
 Conversion alone decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and cannot report it; a
 step of admission can. That step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as

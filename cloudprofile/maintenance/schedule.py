@@ -6,8 +6,8 @@ UTC. Offsets are fixed: there is no daylight saving time. A Shoot without a wind
 one that is annotated with the operation ``maintain`` at once. Gardener leaves out the window's last 15 minutes, so that
 a rollout has begun by its end; here the window is what it says.
 
-So that not all Shoots of a landscape are rolled at the same second, each has its moment in the window, which follows
-from its uid: a restart in between neither repeats nor forgets it. A window that has begun is used as long as it lasts.
+Each Shoot has its own moment in the window, derived from its uid, so that not all Shoots are updated in the same second
+and a restart neither repeats nor skips it. A window that has begun is used as long as it lasts.
 A window counts as used if ``status.lastMaintenance`` was triggered in it, or if nothing was found to be due in it.
 """
 
@@ -63,7 +63,7 @@ class MaintenanceWindow:
         """Read a window from two times as HHMMSS+ZZZZ.
 
         Raises:
-            InvalidWindow: a time window cannot be read.
+            InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
         """
         return cls(_seconds(begin), _seconds(end))
 
@@ -112,7 +112,7 @@ def window_of(shoot: Object) -> MaintenanceWindow:
     """Return the maintenance time window of a Shoot.
 
     Raises:
-        InvalidWindow: a time window cannot be read.
+        InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
     """
     window = (spec_of(shoot).get("maintenance") or {}).get("timeWindow")
     if not window:
@@ -130,7 +130,7 @@ def is_maintenance_time(shoot: Object, now: datetime) -> bool:
     """Whether a Shoot may be maintained now; one in deletion never.
 
     Raises:
-        InvalidWindow: a time window cannot be read.
+        InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
     """
     return not is_deleting(shoot) and (is_maintenance_requested(shoot) or window_of(shoot).contains(now))
 
@@ -142,8 +142,8 @@ def is_maintenance_due(shoot: Object, now: datetime) -> bool:
     was one, ``status.lastMaintenance`` says.
 
     Raises:
-        InvalidWindow: a time window cannot be read.
-        InvalidTime: it is given a status that cannot be read.
+        InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
+        InvalidTime: ``status.lastMaintenance`` has a time that cannot be read.
     """
     if not is_maintenance_time(shoot, now):
         return False
@@ -161,8 +161,8 @@ class MaintenanceSchedule:
     """When a Shoot is maintained.
 
     Attributes:
-        is_due: whether now.
-        following: otherwise, or after that, when; None for a Shoot in deletion.
+        is_due: whether it is due now.
+        following: the next time, after now; None for a Shoot in deletion.
     """
 
     is_due: bool
@@ -178,8 +178,8 @@ def schedule(shoot: Object, looked: datetime | None, now: datetime) -> Maintenan
         now: the time.
 
     Raises:
-        InvalidWindow: a time window cannot be read.
-        InvalidTime: it is given a status that cannot be read.
+        InvalidWindow: the begin or end of the window is not a time as HHMMSS+ZZZZ.
+        InvalidTime: ``status.lastMaintenance`` has a time that cannot be read.
     """
     if is_deleting(shoot):
         return MaintenanceSchedule(False, None)

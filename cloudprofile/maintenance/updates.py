@@ -1,4 +1,4 @@
-"""Where the next maintenance takes a Kubernetes version or a machine image version, automatically or by force. Pure.
+"""The version to which the next maintenance updates Kubernetes or a machine image, automatically or by force. Pure.
 
 Kubernetes: an *automatic* update stays inside the minor version: the highest newer patch, a supported one before a
 deprecated one. An update is *forced*, whatever the owner has configured, once the version is expired or no longer in
@@ -176,7 +176,7 @@ class UpdateStrategy(StrEnum):
 
 
 class NoUpdateTarget(ValueError):
-    """A forced update has nowhere to go."""
+    """A forced update is due, and no version can be its target."""
 
 
 def image_due(image: Object, used: Object, now: datetime, *, auto_update: bool) -> DueUpdate | None:
@@ -204,9 +204,9 @@ def image_target(image: Object, current: str, now: datetime, *, forced: bool) ->
     ``image`` is the profile's image with the versions that fit the pool.
 
     Raises:
-        NoTarget: a forced update has nowhere to go.
+        NoUpdateTarget: a forced update is due and the image has no version for it.
         InvalidVersion: a version cannot be read.
-        ValueError: an update strategy cannot be read.
+        ValueError: the image has an unknown update strategy.
     """
     strategy = UpdateStrategy(image["updateStrategy"]) if image.get("updateStrategy") else None
     versions = image_versions(image)

@@ -39,7 +39,7 @@ def parse_duration(text: object) -> timedelta:
     """Read a duration as Go writes it, ``2880h`` or ``1h30m`` for instance.
 
     Raises:
-        ValueError: the value cannot be used.
+        ValueError: the text is not a duration.
     """
     if isinstance(text, timedelta):
         return text
@@ -97,7 +97,7 @@ def read_configuration(text: str) -> VersionManagement:
     """Read the YAML of a ControllerManagerConfiguration.
 
     Raises:
-        InvalidConfiguration: the configuration cannot be used.
+        InvalidConfiguration: the text is not YAML, or a field of the two parts is unknown or has a wrong value.
     """
     try:
         documents = read(text)

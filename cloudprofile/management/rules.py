@@ -80,7 +80,7 @@ class _Item:
 
     @property
     def is_unclassified(self) -> bool:
-        """Whether nobody has classified it; it then counts as supported."""
+        """Whether the version has no classification; it counts as supported then."""
         return not self.raw.get("lifecycle") and not self.raw.get("classification")
 
     @property
@@ -109,8 +109,8 @@ def manage(spec: Object, config: VersionManagement, now: datetime) -> Management
     """Return what automatic version management changes in a CloudProfile's spec at ``now``.
 
     Raises:
-        InvalidVersion: validation would refuse the profile.
-        InvalidTime: validation would refuse the profile.
+        InvalidVersion: a version cannot be read; validation refuses such profiles.
+        InvalidTime: a time cannot be read; validation refuses such profiles.
     """
     changed = dict(spec)
     changes: list[VersionChange] = []
@@ -186,7 +186,7 @@ def _judge_image(items: Sequence[_Item], lasting: timedelta) -> Iterator[tuple[_
 def _judge_maintained(
     active: Sequence[_Item], name: str, lasting: timedelta
 ) -> Iterator[tuple[_Item, _Reclassification]]:
-    """Leave one supported version: the latest if nobody classified it, else the highest that is meant to be so."""
+    """Leave one supported version: the latest if it has no classification, else the highest supported one."""
     released = [item for item in active if item.classification != Classification.PREVIEW]
     latest = _highest(released)
     kept = _highest(item for item in released if item.is_supported and (item is latest or not item.is_unclassified))

@@ -1,16 +1,16 @@
 """The verdict on a request for a profile: all rules in the order of the API server, and the custom verbs. Pure.
 
-A request that leaves the spec as it is is always allowed: a migration of stored objects, or the removal of a finalizer,
-must not fail because a rule has come or time has passed.
+A request that does not change the spec is always allowed: a storage migration, or the removal of a finalizer, must not
+fail because a rule is new or time has passed.
 
 GEP-32's examples consist of versions alone: a CloudProfile without type, for example, or a NamespacedCloudProfile
 without parent; GEP-25's CloudProfile has no regions. Gardener refuses those (``missing_sections``). No example may be
 refused: here a section that has never been there only causes a warning, with every change of the spec, and a section
 that is taken away is refused.
 
-GEP-25, "Custom RBAC verb": whoever may edit a NamespacedCloudProfile may add machine and volume types, CA bundles and
-limits. Versions, and the provider's own configuration, are for the landscape's operators: they need a verb each, on the
-resource ``namespacedcloudprofiles``, named after the field. GEP-25 names the first two. Gardener spells them in small
+GEP-25, "Custom RBAC verb": a user who may edit a NamespacedCloudProfile may add machine and volume types, CA bundles
+and limits. Versions and the provider's configuration are for operators of Gardener: each needs a verb on the resource
+ ``namespacedcloudprofiles``, named after the field. GEP-25 names the first two. Gardener spells them in small
 letters and has the third, since provider extensions take images from there.
 """
 
@@ -46,11 +46,11 @@ __all__ = [
 def judge(
     new: Object, old: Object | None, *, children: Iterable[Object], shoots: Iterable[Object], now: datetime
 ) -> ValidationVerdict:
-    """Judge a CloudProfile.
+    """Return the verdict on a CloudProfile.
 
     Args:
         new: the object as it is to be stored.
-        old: what it replaces, None if it is created.
+        old: the object that it replaces, None if it is created.
         children: NamespacedCloudProfiles, at least all with this parent.
         shoots: Shoots, at least all that use the profile or one of its children.
         now: the time.
@@ -65,11 +65,11 @@ def _remarks(
 ) -> Iterator[Remark]:
     spec = defaulted(spec_of(new))
     profile = {**new, "spec": spec}
-    bearable = set(missing_sections(spec))
+    tolerated = set(missing_sections(spec))
     if old is not None:
-        bearable &= set(missing_sections(spec_of(old)))
+        tolerated &= set(missing_sections(spec_of(old)))
     for remark in validate(profile, now) if old is None else validate_update(profile, old, now):
-        yield _as_warning(remark) if remark in bearable else remark
+        yield _as_warning(remark) if remark in tolerated else remark
     yield from requirements.adding(spec, None if old is None else spec_of(old), now)
     if old is not None and not is_deleting(new):
         yield from requirements.deleting(spec, spec_of(old), now)
@@ -83,12 +83,12 @@ def _as_warning(remark: Remark) -> ValidationWarning:
 def judge_namespaced(
     new: Object, old: Object | None, *, parent: Object | None, shoots: Iterable[Object], now: datetime
 ) -> ValidationVerdict:
-    """Judge a NamespacedCloudProfile. For the verbs that it needs see ``needed_verbs``.
+    """Return the verdict on a NamespacedCloudProfile; ``needed_verbs`` returns the verbs that the change needs.
 
     Args:
         new: the object as it is to be stored.
-        old: what it replaces with its status, None if it is created.
-        parent: the CloudProfile that ``new`` names, None where there is none.
+        old: the object that it replaces, with its status; None if it is created.
+        parent: the CloudProfile that ``new`` names, None if it does not exist.
         shoots: Shoots, at least all that use the profile.
         now: the time.
     """

@@ -1,4 +1,4 @@
-"""What a NamespacedCloudProfile may say beside its parent. Pure.
+"""The rules for a NamespacedCloudProfile against its parent. Pure.
 
 The rules of Gardener's admission plugin, with GEP-32's lifecycles:
 

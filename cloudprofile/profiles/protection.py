@@ -1,4 +1,4 @@
-"""What may not be taken from a profile because others build on it. Pure.
+"""Protection: the parts of a profile that may not be removed while other objects use them. Pure.
 
 The rules of Gardener's resource reference manager, and GEP-32's: as long as a NamespacedCloudProfile overrides a
 stage, its parent keeps that stage. Objects whose deletion has been asked for hold nothing back here (whether the
@@ -46,12 +46,12 @@ __all__ = ["protect", "protect_namespaced"]
 def protect(
     new: Object, old: Object, children: Iterable[Object], shoots: Iterable[Object]
 ) -> Iterator[ValidationFinding]:
-    """Check an update of a CloudProfile against those who use it.
+    """Check an update of a CloudProfile against the objects that use it.
 
     Args:
         new, old: the CloudProfile, and the one that it replaces.
-        children: NamespacedCloudProfiles; those of other parents are passed over.
-        shoots: Shoots; those of other profiles are passed over.
+        children: NamespacedCloudProfiles; those of other parents are ignored.
+        shoots: Shoots; those of other profiles are ignored.
     """
     me = reference_to(CLOUD_PROFILE, new)
     related = [child for child in children if parent_of(child) == me and not is_deleting(child)]
@@ -67,7 +67,7 @@ def protect(
 
 
 class _Change:
-    """What an update takes from a CloudProfile, and whom it harms."""
+    """The parts that an update removes from a CloudProfile, and the objects that use them."""
 
     def __init__(self, me: ProfileReference, new: Object, old: Object) -> None:
         self._me = me
@@ -225,7 +225,7 @@ def protect_namespaced(
     Args:
         new, old: the NamespacedCloudProfile, and the one that it replaces.
         parent: its CloudProfile.
-        shoots: Shoots; those of other profiles are passed over.
+        shoots: Shoots; those of other profiles are ignored.
         now: the time.
     """
     me = reference_to(NAMESPACED_CLOUD_PROFILE, new)

@@ -1,4 +1,4 @@
-"""What reconciling a profile writes: its status and its finalizer, and when to reconcile it again. Pure.
+"""The decisions of reconciling a profile: its status, its finalizer, and when to reconcile it again. Pure.
 
 The status follows from the spec, the parent's spec and the time; a status that is right already is left alone.
 ``observedGeneration`` is for readers and decides nothing, since a write at an old version of the API can change the
@@ -46,11 +46,11 @@ _OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "observedGeneration"
 
 @dataclass(frozen=True, slots=True)
 class StatusDecision:
-    """What is to be done about a profile's status.
+    """The status that a profile needs.
 
     Attributes:
-        patch: the merge patch of the status; empty where it is as it should be.
-        next_change: when it will no longer be, by itself; None for never.
+        patch: the merge patch of the status; empty if it is up to date.
+        next_change: when the status changes next by the passing of time; None for never.
     """
 
     patch: Mapping[str, Any]
@@ -61,7 +61,7 @@ def decide_status(profile: Object, now: datetime) -> StatusDecision:
     """Decide the status of a CloudProfile.
 
     Raises:
-        ValueError: validation would refuse the lifecycle.
+        ValueError: a classification or time cannot be read; validation refuses such profiles.
     """
     return _decide_status(profile, status_of(spec_of(profile), now), spec_of(profile), now)
 
@@ -70,7 +70,7 @@ def decide_namespaced_status(profile: Object, parent: Object | None, now: dateti
     """Decide the status of a NamespacedCloudProfile; ``parent`` is None where there is none.
 
     Raises:
-        ValueError: validation would refuse the lifecycle.
+        ValueError: a classification or time cannot be read; validation refuses such profiles.
     """
     if parent is None:
         return StatusDecision({}, None)
@@ -93,11 +93,11 @@ FINALIZER = "gardener"
 
 @dataclass(frozen=True, slots=True)
 class FinalizerDecision:
-    """What is to be done about a profile's finalizers.
+    """The finalizers that a profile needs.
 
     Attributes:
-        finalizers: those it is to have; equal to those it has where nothing is to be done.
-        blocked: why a deletion has to wait, as a sentence; empty where it does not.
+        finalizers: the finalizers that it needs; equal to those it has if nothing changes.
+        blocked: why its deletion waits, as a sentence; empty if it does not wait.
     """
 
     finalizers: tuple[str, ...]

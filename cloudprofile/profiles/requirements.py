@@ -1,7 +1,7 @@
 """The versioning policy's requirements for adding, classifying and deleting versions of a CloudProfile. Pure.
 
 "Version Requirements" of the policy document, bound to what a request does: they hold for the versions that it adds
-or whose stages it changes, and for those that it deletes. What time alone brings about is nobody's fault.
+or whose stages it changes, and for those that it deletes. Changes that only the passing of time causes are not checked.
 
 - No version is added with, or moved to, an expiration in the past. A profile that is created whole may have such
   versions (a restore, GitOps): that only warns. Nothing is ever dropped instead.
@@ -81,7 +81,7 @@ def expiration_of(version: Object) -> LifecycleStage | None:
     """Return the stage in which a version expires, if it ever does.
 
     Raises:
-        ValueError: as ``lifecycle.stages`` raises it.
+        ValueError: a classification or time cannot be read.
     """
     return next((stage for stage in stages(version) if stage.classification is Classification.EXPIRED), None)
 

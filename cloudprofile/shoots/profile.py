@@ -112,7 +112,7 @@ def sync_reference(shoot: Object, old: Object | None) -> dict[str, Any]:
 
 
 def _synced_name(spec: Object, before: str | None, line: tuple[int, int]) -> str | None:
-    """Return what ``cloudProfileName`` becomes beside ``cloudProfile``, None if it goes."""
+    """Return the ``cloudProfileName`` that goes with ``cloudProfile``, or None if it is removed."""
     name, reference = spec.get("cloudProfileName"), spec["cloudProfile"]
     same_kind = reference["kind"] == CLOUD_PROFILE
     if line >= (1, 34):

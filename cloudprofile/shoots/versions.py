@@ -206,7 +206,7 @@ def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> t
 
 
 def worker_findings(worker: str, control_plane: str, path: str) -> tuple[ValidationFinding, ...]:
-    """Return why a worker pool's Kubernetes version may not stand beside that of the control plane."""
+    """Return why a worker pool's Kubernetes version does not go with that of the control plane."""
     version, above = _parsed(worker, path), _parsed(control_plane, "spec.kubernetes.version")
     if isinstance(version, ValidationFinding):
         return (version,)

@@ -1,4 +1,4 @@
-"""Static validation: what can be said of one profile alone, and of one beside the object that it replaces. Pure.
+"""Static validation: rules for one profile alone, and against the object that it replaces. Pure.
 
 The rules are Gardener's; where the documents' own examples would break one, it warns instead (the latest Kubernetes
 version may have an expiration). Everything is validated as it reads with Gardener's defaults filled in

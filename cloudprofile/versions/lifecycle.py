@@ -1,4 +1,4 @@
-"""How old a version is at a given time: stages, their classification, and when it changes next. Pure.
+"""The lifecycle of a version: its stages, its classification at a time, and its next change. Pure.
 
 A version (of Kubernetes or of a machine image) has a *lifecycle*: stages in the order unavailable < preview <
 supported < deprecated < expired, each with an optional start time (GEP-32). The rules:
@@ -8,8 +8,8 @@ supported < deprecated < expired, each with an optional start time (GEP-32). The
 - none active: the version is ``unavailable``; no lifecycle at all: it is ``supported``.
 
 A version of v1beta1 says the same with ``classification`` and ``expirationDate``: a leading stage without start
-(``supported`` where it names none) and an ``expired`` stage at the date. A lifecycle beside them wins; validation
-refuses the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
+(``supported`` where it names none) and an ``expired`` stage at the date. A lifecycle wins over them;
+validation refuses the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Classification(StrEnum):
-    """A step of a version's life. Compares by its rank, not by its spelling."""
+    """The classification of a version. Compares by rank, not by spelling."""
 
     UNAVAILABLE = "unavailable"
     PREVIEW = "preview"
@@ -77,7 +77,7 @@ _RANKS = {classification: rank for rank, classification in enumerate(Classificat
 
 
 class InvalidTime(ValueError):
-    """A string is no point in time as RFC 3339 writes it."""
+    """A string is not an RFC 3339 time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def parse_time(text: str) -> datetime:
     """Return the point in time that an RFC 3339 string names; digits below the microsecond are cut off.
 
     Raises:
-        InvalidTime: a time cannot be read.
+        InvalidTime: a time is not in the form of RFC 3339.
     """
     if not _RFC3339.fullmatch(text):
         raise InvalidTime(f"{text!r} is not a time like 2025-03-01T00:00:00Z (RFC 3339)")
@@ -121,8 +121,8 @@ def stages(version: Mapping[str, Any]) -> tuple[LifecycleStage, ...]:
     A stage that names no classification counts as ``supported``, as a version that names none does.
 
     Raises:
-        ValueError: a classification cannot be read.
-        InvalidTime: a time cannot be read.
+        ValueError: a classification is unknown.
+        InvalidTime: a time is not in the form of RFC 3339.
     """
     if lifecycle := version.get("lifecycle"):
         return tuple(_stage(stage.get("classification"), stage.get("startTime")) for stage in lifecycle)
@@ -142,7 +142,7 @@ def classification_at(version: Mapping[str, Any], now: datetime) -> Classificati
     """Return what a version is at ``now``.
 
     Raises:
-        ValueError: as ``stages`` raises it.
+        ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
     """
     return _active(stages(version), now)
 

@@ -41,7 +41,7 @@ _MAX_SEGMENT = 2**64 - 1  # what Gardener's library can hold; more is no version
 
 
 class InvalidVersion(ValueError):
-    """A string is no version."""
+    """A string is not a version."""
 
 
 @functools.total_ordering
@@ -61,7 +61,7 @@ class SemanticVersion:
 
     @property
     def line(self) -> tuple[int, int]:
-        """Major and minor version: what "per minor" means."""
+        """The major and minor version, by which "per minor" rules group."""
         return self.major, self.minor
 
     @property
@@ -92,7 +92,7 @@ def parse(text: str) -> SemanticVersion:
     """Read a machine image's version, leniently.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: the text is not such a version.
     """
     match = _LENIENT.fullmatch(text)
     if match is None:
@@ -108,7 +108,7 @@ def parse_kubernetes(text: str) -> SemanticVersion:
     """Read a Kubernetes version: three numbers, no ``v``, no suffix.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: the text is not such a version.
     """
     if not _KUBERNETES.fullmatch(text):
         raise InvalidVersion(f"{text!r} is no Kubernetes version like 1.31.4: three numbers without prefix and suffix")
@@ -126,7 +126,7 @@ _MAX_LENGTH = 512
 
 
 class InvalidRange(ValueError):
-    """A string is no range of versions."""
+    """A string is not a range of versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def parse_range(text: str) -> VersionRange:
     """Read a range.
 
     Raises:
-        InvalidRange: a range of versions cannot be read.
+        InvalidRange: the text is not a range, or longer than 512 characters.
     """
     if len(text) > _MAX_LENGTH:
         raise InvalidRange(f"a range of versions may have {_MAX_LENGTH} characters at most")

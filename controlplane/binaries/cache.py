@@ -1,7 +1,7 @@
 """The cache folder of one version: lookup, the lock between processes, and installing in one step.
 
 Invariants: a file under its final name is complete; a reader needs no lock. The lock goes with the process
-that holds it (flock), so that a killed build blocks nobody.
+that holds it (flock), so that a killed build does not block others.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _truth(name: str, text: str) -> bool:
 
 
 DEFAULT_MINOR: Final = "1.36"
-"""The Kubernetes minor where nobody asks for another."""
+"""The default Kubernetes minor."""
 
 _FOLDER: Final = Path(__file__).parent / "kubernetes-minors"
 _MINOR: Final = re.compile(r"\d+\.\d+")
@@ -129,7 +129,7 @@ def minors() -> tuple[str, ...]:
 
 
 def go_module(version: str) -> Path:
-    """Return the go.mod of a version's minor (``1.35``, ``1.35.8``); the go.sum stands beside it.
+    """Return the go.mod of a version's minor (``1.35``, ``1.35.8``); the go.sum is in the same folder.
 
     Raises:
         ControlPlaneError: that minor is not pinned here.
