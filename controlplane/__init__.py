@@ -1,7 +1,7 @@
 """A real Kubernetes control plane on this machine: etcd and kube-apiserver, without Docker or a cluster.
 
-Why it exists: what an API server does to stored objects and their managedFields cannot be mocked honestly,
-and Python has no envtest. This room can be used alone; it imports no other room of restow.
+Tests need a real API server, because its handling of stored objects and managedFields cannot be mocked, and
+Python has no envtest. This package can be used alone; it imports no other part of restow.
 
     async with ControlPlane() as plane:
         plane.kubeconfig                                   # a file for any client

@@ -1,11 +1,11 @@
 """``python -m restow.controlplane``: a control plane in the foreground, or only its binaries.
 
 ``up`` prints exactly one line on stdout when everything is ready, as JSON: ``kubeconfig``, ``server``, ``etcd``.
-SIGTERM and SIGINT end it then with status 0, and neither a process nor a file stays. ``binaries`` prints one
-JSON line too: the path of each binary. ``minors`` prints the Kubernetes minors that there are, one a line.
+SIGTERM and SIGINT end it then with status 0, and no process or file is left. ``binaries`` prints one
+JSON line with the path of each binary. ``minors`` prints the available Kubernetes minors, one on each line.
 Everything else goes to stderr.
 
-Exit codes: 0 done; 1 it could not be done, or a server died; 2 usage; 128 + n interrupted by signal n before
+Exit codes: 0 done; 1 a step failed, or a server died; 2 usage; 128 + n interrupted by signal n before
 ready.
 """
 

@@ -1,4 +1,4 @@
-"""The errors of this room: one small tree, each a sentence that says what happened and what to do next."""
+"""The errors of the control plane: each message says what happened and what to do next."""
 
 from __future__ import annotations
 

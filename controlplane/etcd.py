@@ -1,7 +1,7 @@
-r"""What is stored, read from etcd itself: the truth that a test of a migration has to look at.
+r"""A reader of etcd, for tests that check what is stored.
 
-Why it exists: every read through the API server converts, so only etcd shows at which version an object is
-stored. etcd's own JSON gateway (``/v3/...``, bytes in base64) is enough for that; no gRPC client is needed.
+Every read through the API server converts, so only etcd shows the version at which an object is stored.
+ etcd's own JSON gateway (``/v3/...``, bytes in base64) is enough for that; no gRPC client is needed.
 
 Where things are: a custom resource lies as JSON at ``/registry/<group>/<plural>/<namespace>/<name>`` (without
 the namespace if it is cluster-scoped); built-in kinds are protobuf behind the prefix ``k8s\0``.

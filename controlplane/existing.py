@@ -1,9 +1,8 @@
-"""An existing cluster in place of a control plane of one's own: ``RESTOW_KUBECONFIG``, or
-``USE_EXISTING_CLUSTER=true``.
+"""An existing cluster instead of an own control plane: ``RESTOW_KUBECONFIG``, or ``USE_EXISTING_CLUSTER=true``.
 
-Why it exists: the same tests can then run on kind or a staging cluster. What only an own control plane has
+The same tests then run on kind or a staging cluster. What only an own control plane has
 (etcd, users signed by its authority, its processes, further API servers) raises ``UnavailableError`` with a
-sentence, so that no test passes by looking at nothing; the pytest plugin skips such a test with it.
+sentence, so that no test passes without checking anything; the pytest plugin skips such a test with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Ends a control plane whose owner died: run as a script, beside the servers, by ``processes.ProcessGroup``.
+"""Ends a control plane whose owner died: a script that ``processes.ProcessGroup`` starts with the servers.
 
-Why it exists: a killed pytest run (SIGKILL, SIGTERM, a closed terminal, the OOM killer) runs no ``finally``,
-and a kube-apiserver that stays behind costs memory until somebody finds it. Linux's parent-death signal is
+A killed pytest run (SIGKILL, SIGTERM, a closed terminal, the OOM killer) runs no ``finally``,
+and a kube-apiserver that stays behind costs memory until it is found. Linux's parent-death signal is
 not used: it fires when the *thread* that started the child ends, and needs code between fork and exec.
 
 How: this process leads the process group that every server joins, and holds the read end of a pipe whose
@@ -9,7 +9,7 @@ write end only the owner has. A byte on the pipe means "all is cleaned up"; end 
 the owner is gone: a copy of this process leaves the group, kills the whole group and removes the folder. No
 pid is remembered, so a reused pid cannot be hit.
 
-Limits, said honestly: if this process itself is killed with the owner (SIGKILL on a whole cgroup kills the
+Limits: if this process itself is killed with the owner (SIGKILL on a whole cgroup kills the
 servers too, so nothing stays but the temporary folder), and while a process that the owner *forked without
 exec* (multiprocessing's fork method) still lives, because it holds the pipe open.
 

@@ -1,7 +1,7 @@
-"""The control plane: etcd, one or more API servers on it, and a controller manager if one is asked for.
+"""The control plane: etcd, one or more API servers on it, and optionally a controller manager.
 
-Why it exists: see the package. This module only puts the parts in order: binaries, folder, certificates,
-etcd, kube-apiserver, kube-controller-manager; and takes them down in the opposite order.
+It starts the parts in order (binaries, folder, certificates, etcd, kube-apiserver, kube-controller-manager)
+and stops them in the opposite order.
 
 Invariants: several planes run side by side (own folder, own ports; a port that was taken in between means a
 new start, up to five times). Whatever happens — an error, a cancellation, a killed owner — no process and no

@@ -1,4 +1,4 @@
-"""The control plane's processes and its temporary folder: started together, and never outliving their owner.
+"""The processes and the temporary folder of a control plane, which never outlive their owner.
 
 Why it exists: the servers are plain child processes, tied to no event loop, so that one plane can be used
 from any number of loops (pytest-asyncio makes one per test) and from synchronous code.

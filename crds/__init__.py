@@ -1,17 +1,16 @@
-"""CustomResourceDefinitions as data: a read-only, pure view over any apiextensions.k8s.io/v1 document.
+"""CustomResourceDefinitions as data: a read-only view of any apiextensions.k8s.io/v1 document, without I/O.
 
 Public:
 
 - ``Crd``, ``Version``, ``Condition``, ``CrdError``: the document, checked once (``Crd.from_document``);
-- ``Schema``: a node of a version's structural schema, in the terms of server-side apply and of pruning;
-- ``topology_differences``, ``retyped_fields``, ``added_defaults``, ``dropped_fields``, ``pruned_paths``: what a change
-  of the schema does to objects and their owners, as paths (written as ``restow.crds.paths`` says);
-- ``type_problems``, ``TypeProblem``: the values of an object that have another type than their schema names;
+- ``Schema``: a node of a version's structural schema, as server-side apply and pruning see it;
+- ``topology_differences``, ``retyped_fields``, ``added_defaults``, ``dropped_fields``, ``pruned_paths``: the
+  effects of a schema change on objects and their owners, as paths in the notation of ``restow.crds.paths``;
+- ``type_problems``, ``TypeProblem``: the values of an object whose type differs from the schema;
 - ``version_priority``, ``sort_versions``: the order of API versions.
 
-The room also has the CRDs of the CloudProfile family: ``restow.crds.cloudprofiles`` reads the packaged manifests, which
-``python -m restow.crds.api`` writes. Apart from these two nothing here does I/O; nothing knows a clock or mutates what
-it is given.
+``restow.crds.cloudprofiles`` reads the packaged CRDs of the CloudProfile family, which ``python -m restow.crds.api``
+writes. No other module does I/O, and no function reads a clock or mutates its arguments.
 """
 
 from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences

@@ -1,7 +1,7 @@
-"""What happens to objects and their owners when one schema takes the place of another.
+"""The effects of a schema change on objects and their owners.
 
-The migrator asks these questions of two versions of a CRD before it writes: can an ownership entry be moved
-by renaming its version, would a re-encode persist a default, would it lose a field. Every answer is a tuple
+The migrator compares two versions of a CRD before it writes: can a managedFields entry be translated by
+renaming its version, would a re-encode persist a default, would it drop a field. Every result is a tuple
 of paths (``restow.crds.paths``), each once, in the order of the document.
 
 Pure. Neither schema nor object is mutated; every walk ends because it follows declared nodes, of which a

@@ -1,8 +1,8 @@
-"""A CustomResourceDefinition as an immutable view: what a migration has to know before it touches an object.
+"""A CustomResourceDefinition as an immutable view: versions, schemas, conversion, status.
 
 Built from the decoded document of any apiextensions.k8s.io/v1 CRD, read from a server or from a file. The
-document is neither copied nor mutated; what is malformed in a way that would mislead a migration (no storage
-version, two of them, a version named twice) is refused here, so that callers need no check.
+document is neither copied nor mutated; a document that would mislead a migration (no storage version, two
+of them, a version named twice) is refused here, so that callers need no check.
 
 Pure: a dict in, frozen data out.
 """

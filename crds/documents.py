@@ -1,8 +1,8 @@
-"""Documents of YAML as the API server sees them: as JSON, in which what looks like a date is a text.
+"""YAML documents as the API server reads them: as JSON, in which a date is a string.
 
-For documents that restow ships, or that an API server takes as they are. ``restow convert`` and its like read what
-people wrote with the reader of ``restow.conversion.manifests``, which follows kubectl to the letter, bounds aliases,
-and names lines.
+For documents that restow ships, or that are sent to an API server unchanged. ``restow convert`` and similar commands
+read users' manifests with the reader of ``restow.conversion.manifests``, which follows kubectl to the letter, bounds
+aliases, and names lines.
 """
 
 from __future__ import annotations

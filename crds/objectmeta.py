@@ -1,4 +1,4 @@
-"""The schema nodes that a CRD never declares but the API server always knows: apiVersion, kind, metadata.
+"""The schema nodes that no CRD declares and the API server adds: apiVersion, kind, metadata.
 
 Every custom resource, and every ``x-kubernetes-embedded-resource`` inside one, carries them. Their list types
 decide who owns a finalizer or an owner reference in managedFields.

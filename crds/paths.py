@@ -1,4 +1,4 @@
-"""How a place in a schema or an object is written, wherever restow shows one.
+"""The notation of paths in schemas and objects, wherever restow shows one.
 
 - ``.`` is the root, ``.spec.replicas`` a field;
 - ``[]`` any item of a list: ``.spec.items[].name``; ``[0]`` the first one of an object's list;

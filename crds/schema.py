@@ -12,8 +12,8 @@ Where the two differ, pruning decides whether a field exists (a field that is dr
 type converter decides how it is owned. Junctors (``allOf``, ``anyOf``, ``oneOf``, ``not``) only validate and play no
 part in either.
 
-Invariants: the document is never copied and never mutated. A view is made when it is first asked for and then kept,
-with its answers: every object of a CRD is measured by the same few nodes. Views compare by identity, their ``node`` by
+Invariants: the document is never copied and never mutated. A view is made on first use and then cached with its
+answers: all objects of a CRD share the same few nodes. Views compare by identity, their ``node`` by
 content.
 """
 

@@ -1,4 +1,4 @@
-"""A value under its schema: what there is to own of it, and its list items by the path elements that name them.
+"""A value with its schema: the leaves that a manager can own, and list items by their path elements.
 
 A scalar, and an atomic list or object, is owned as one; a set value by value; a list of type map item by item, and an
 item once more field by field; any other object field by field. This is how the API server itself names what an apply

@@ -1,4 +1,4 @@
-"""Does every value of an object have the type that its schema names: what a rule must know before it reads a field.
+"""Type checks of an object against its schema, which rules need before they read a field.
 
 The API server answers the same question before it stores an object, but after mutating admission, and never for a
 manifest that only a command reads. Source: kube-openapi's ``validate`` package for types, apiextensions
