@@ -10,10 +10,9 @@
       def control_plane_definition() -> ControlPlane:
           return ControlPlane(feature_gates={"StorageVersionMigrator": True}, controller_manager=True)
 
-Where the control plane cannot be had, tests are skipped with the reason; with CI set they fail instead,
-because a skipped test in CI goes unnoticed. On an existing cluster a test that asks for what is not
-to be had there (etcd, users, another API server) is skipped with the reason, in CI too: whoever names a cluster
-asks for what can be tested on it.
+If the control plane is not available, tests are skipped with the reason; with CI set they fail instead,
+because a skipped test in CI goes unnoticed. On an existing cluster a test that needs more than the
+cluster has (etcd, users, another API server) is skipped with the reason, in CI too.
 
 Invariants: importing this module is cheap, it is loaded in every pytest run where restow is installed. The
 fixtures are synchronous and touch no event loop of the tests: the processes belong to none.

@@ -39,7 +39,7 @@ Probe = Callable[[aiohttp.ClientSession], Awaitable[str | None]]
 """Looks once: None means ready, a text says what is still missing."""
 
 _POLL = 0.1  # seconds; as envtest
-_REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)  # whoever else has the port may accept and never answer
+_REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)  # another process on the port may accept and never answer
 
 
 async def wait_until_ready(process: ManagedProcess, probe: Probe, timeout: float) -> None:

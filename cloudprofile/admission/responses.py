@@ -1,11 +1,11 @@
-"""What a client gets back: the verdicts of the rules as answers of admission, without other users' names.
+"""Admission responses: the verdicts of the rules, without the names of other users' objects.
 
 A refusal names the object, and each field with its rule, as the API server's own validation does (422). Warnings are
-shortened to what an API server passes on: it cuts a warning at 256 characters once all together exceed 4 KiB.
+shortened as an API server does: it cuts a warning at 256 characters once all together exceed 4 KiB.
 
-Without client certificates anyone who reaches the port may ask, about a request that was never made and in anyone's
-name. So a refusal counts the objects that stand against it; their names are in the operator's log. With client
-certificates it is an API server that asks, and its client gets the names.
+Without client certificates anyone who reaches the port can send a review of a request that was never made, in any
+user's name. So a refusal only counts the objects that block it; their names are in the operator's log. With client
+certificates the API server sends the reviews, and its client gets the names.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def subject(request: AdmissionRequest) -> str:
 
 
 def is_judged(request: AdmissionRequest) -> bool:
-    """Whether a request creates or updates a whole object; nothing else is any step's business."""
+    """Whether a request creates or updates a whole object; the steps ignore all others."""
     return request.operation in {"CREATE", "UPDATE"} and not request.sub_resource and request.has_object
 
 
@@ -94,9 +94,9 @@ _SECONDS_EACH: Final = 1.0
 
 
 class Responder:
-    """Answers requests.
+    """Answers admission requests.
 
-    ``names`` says whether users' objects are named to who asks, else one line a second is logged.
+    ``names``: whether responses name other users' objects; otherwise the names are logged, one line a second at most.
     """
 
     def __init__(self, *, names: bool, clock: Clock = SYSTEM_CLOCK) -> None:

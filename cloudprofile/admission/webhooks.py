@@ -124,7 +124,7 @@ def webhook_configurations(
     Args:
         name: of both objects.
         endpoint: gives the ``clientConfig`` of a path, with the CA bundle, as a Service or a URL.
-        timeout_seconds: what the API server waits, 1 to 30; the server's own limit has to be shorter.
+        timeout_seconds: how long the API server waits, 1 to 30; the webhook server's own limit must be shorter.
     """
     mutating = [hook.document(endpoint, timeout_seconds) for hook in _MUTATING]
     validating = [hook.document(endpoint, timeout_seconds) for hook in _VALIDATING]
@@ -157,13 +157,13 @@ def admission_steps(
     """Return the steps that ``webhook_configurations`` registers.
 
     Args:
-        cluster: where to read profiles, Shoots and rights; needs get on cloudprofiles and namespacedcloudprofiles, list
-            on namespacedcloudprofiles and shoots, and create on subjectaccessreviews.
+        cluster: the API server, for profiles, Shoots and rights; needs get on cloudprofiles and
+            namespacedcloudprofiles, list on namespacedcloudprofiles and shoots, and create on subjectaccessreviews.
         graph: the conversions of the family.
-        crds: the CRDs of the family: by their schemas wrong types are refused before any rule reads them.
+        crds: the CRDs of the family; values of a wrong type are refused by their schemas before any rule reads them.
         now: the time.
         tells_names: whether refusals name Shoots and profiles of others; only for a server that asks its clients for
-            certificates, else anybody could ask for these names.
+            certificates, because otherwise any client could read these names.
     """
     crds = tuple(crds)
     schemas = {(crd.kind, version.name): version.schema for crd in crds for version in crd.versions}

@@ -158,8 +158,8 @@ def supported_once(version: Object, versions: Sequence[Object], path: str, now: 
         elif other_number > number and _says_supported(version) and _says_supported_at(other, now):
             yield ValidationWarning(
                 path,
-                f"version {version['version']} is supported beside {other['version']}: one version of a minor "
-                "should be, let the lower one be deprecated when the higher one begins to be supported",
+                f"version {version['version']} is supported at the same time as {other['version']}: only one version "
+                "of a minor should be; deprecate the lower one when the higher one becomes supported",
             )
 
 

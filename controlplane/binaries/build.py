@@ -147,7 +147,7 @@ def required_go(go_module: str) -> tuple[int, ...]:
 
 
 async def _version(go: Path) -> tuple[int, ...]:
-    """Ask outside of any module, and of what is installed: a newer one is not to be downloaded unasked."""
+    """Return the installed Go's version, outside of any module and without downloading a newer toolchain."""
     environment = {name: value for name, value in os.environ.items() if name != "GOROOT"}
     environment["GOTOOLCHAIN"] = "local"
     output = await run([str(go), "env", "GOVERSION"], cwd=go.parent, environment=environment)
