@@ -235,7 +235,7 @@ async def run(
         process = await asyncio.shield(start)
     except asyncio.CancelledError:
         # A start that is cancelled itself would kill the command and leave the children that it already has.
-        _kill(await start)
+        await _kill(await start)
         raise
     except OSError as error:
         message = f"{command[0]} could not be run: {error}."
@@ -247,17 +247,19 @@ async def run(
             tasks.create_task(_read_lines(process.stderr, tail, on_line))
         status = await process.wait()
     finally:
-        _kill(process)
+        await _kill(process)
     if status != 0:
         message = f"`{' '.join(command[:3])} …` ended with status {status}: {' / '.join(tail) or 'no output'}"
         raise BinariesUnavailableError(message)
     return output.result()
 
 
-def _kill(process: asyncio.subprocess.Process) -> None:
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a command with its children, and wait for it, so that its pipes are closed."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 async def _read_all(stream: asyncio.StreamReader | None) -> str:
