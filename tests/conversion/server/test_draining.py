@@ -16,7 +16,7 @@ from tests.conversion.server.balancer import balancing
 from tests.conversion.server.clocks import HeldClock
 from tests.conversion.server.gateways import CRD_NAME, new, old
 from tests.conversion.server.rawhttp import connected, head, probe
-from tests.conversion.server.test_admitting import admission
+from tests.conversion.server.test_admission import admission
 from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority, Running, running
 
 LONG = Limits(drain_seconds=3600.0, finish_seconds=3600.0)

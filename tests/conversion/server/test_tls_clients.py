@@ -21,7 +21,7 @@ from restow.kube.clock import SYSTEM_CLOCK
 from tests.conversion.server.apiserver import review
 from tests.conversion.server.gateways import old
 from tests.conversion.server.rawhttp import Answer, Client, head
-from tests.conversion.server.test_admitting import admission
+from tests.conversion.server.test_admission import admission
 from tests.conversion.server.test_hostile import refused
 from tests.conversion.server.webhooks import GATEWAYS, LOOPBACK, Authority, Running, running
 

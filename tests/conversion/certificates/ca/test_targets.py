@@ -27,7 +27,7 @@ from restow.conversion.certificates.ca.targets import WriteConflict
 from restow.crds import Crd
 from restow.kube import Reply, Resource
 from restow.kube.errors import Forbidden, StatusDetails
-from tests.conversion.certificates.test_rotation import CRDS, PLACES, Replica, check_the_law, settled
+from tests.conversion.certificates.ca.test_manager import CRDS, PLACES, Replica, check_the_law, settled
 from tests.conversion.certificates.world import World
 
 GARBAGE = base64.b64encode(b"garbage").decode()
