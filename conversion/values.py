@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from restow.conversion import nesting
+from restow.conversion import deepjson
 
 __all__ = ["ABSENT", "Absent", "Json", "alike", "canonical", "depth", "is_json", "plain", "same"]
 
@@ -116,7 +116,7 @@ def canonical(value: Any) -> bytes:
     try:
         return _encode(value)
     except RecursionError:
-        return nesting.encode(value, _encode)
+        return deepjson.encode(value, _encode)
 
 
 def is_json(value: Any) -> bool:
@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
 def _plain_deeply(value: Any) -> Any:
     whole = [value]
     todo: list[Any] = [whole]
-    budget = nesting.MOST_INSIDE
+    budget = deepjson.MOST_INSIDE
     while todo:
         parent, budget = todo.pop(), budget - 1
         if not budget:  # an author's function may return what holds itself

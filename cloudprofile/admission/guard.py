@@ -20,10 +20,10 @@ from restow.cloudprofile.findings import ValidationFinding, invalid
 from restow.cloudprofile.objects import GROUP
 from restow.cloudprofile.versions.lifecycle import InvalidTime
 from restow.cloudprofile.versions.semver import InvalidRange, InvalidVersion
+from restow.conversion.deepjson import DEEPEST
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server import AdmissionStep
 from restow.conversion.server.timeslices import offload
-from restow.conversion.shallow import DEEPEST
 from restow.crds import Schema, type_problems
 from restow.crds.paths import ROOT, field_path, item_path
 from restow.kube.errors import KubeError, TooManyRequests, describe_failure

@@ -16,9 +16,9 @@ from typing import Final, overload
 
 import msgspec
 
+from restow.conversion.deepjson import Cuts, cut, restore
 from restow.conversion.errors import ConversionError
 from restow.conversion.fieldpath import pointer
-from restow.conversion.shallow import Cuts, cut, restored
 from restow.conversion.values import Json, same
 
 __all__ = [
@@ -134,7 +134,7 @@ class AdmissionRequest:
 
     @property
     def is_cut(self) -> bool:
-        """Whether something was nested so deep that it is undecoded: ``restow.conversion.shallow`` says how deep."""
+        """Whether something was nested so deep that it is undecoded: ``restow.conversion.deepjson`` says how deep."""
         cut: bool = self.__dict__.get("cut", False)
         return cut
 
@@ -162,7 +162,7 @@ class AdmissionReview:
     def of(cls, body: bytes) -> AdmissionReview:
         """Read an AdmissionReview of admission.k8s.io/v1.
 
-        What is nested deeper than ``restow.conversion.shallow.DEEPEST`` is left undecoded (``msgspec.Raw``) in the
+        What is nested deeper than ``restow.conversion.deepjson.DEEPEST`` is left undecoded (``msgspec.Raw``) in the
         objects.
 
         Raises:
@@ -262,7 +262,7 @@ class RawObject:
         finally:
             if collects:
                 gc.enable()
-        return restored(found, self.cuts) if self.cuts else found
+        return restore(found, self.cuts) if self.cuts else found
 
     def field(self, name: str) -> bytes:
         """Return the text of a field, empty if there is none. Equal texts of one review are equal values."""

@@ -21,10 +21,10 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import msgspec
 
-from restow.conversion import nesting
+from restow.conversion import deepjson
 from restow.conversion.errors import ObjectError, ReviewError, RuleFailed
 from restow.conversion.graph import Graph
-from restow.conversion.jsoncursor import WORKS, JsonCursor, NoJson
+from restow.conversion.reviews.jsoncursor import WORKS, JsonCursor, NoJson
 from restow.conversion.values import Json
 
 __all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "TooLarge", "convert_review"]
@@ -39,7 +39,7 @@ LARGE: Final = 128 * 1024
 #: How many objects, and bytes, a review may have that is nested more deeply than msgspec follows: it is read at once.
 #: API servers send one object.
 _MOST_DEEP: Final = 1000
-_MOST_DEEP_BYTES: Final = 2 * nesting.MOST_NESTED
+_MOST_DEEP_BYTES: Final = 2 * deepjson.MOST_NESTED
 
 #: The longest message of a failed review, in characters.
 MAX_MESSAGE: Final = 2048
@@ -50,7 +50,7 @@ _MAX_NAME: Final = 253
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
 
 _MALFORMED_BODY: Final = "it is not JSON, or its envelope has fields of the wrong type"
-_TOO_DEEP: Final = f"it is, or became, nested more than {nesting.MAX_DEPTH} levels deep, which API servers do not read"
+_TOO_DEEP: Final = f"it is, or became, nested more than {deepjson.MAX_DEPTH} levels deep, which API servers do not read"
 
 _TOO_LARGE_TO_BE_DEEP: Final = "it is nested too deeply for its size"
 _TOO_MANY_TO_BE_DEEP: Final = f"it is nested too deeply for more than {_MOST_DEEP} objects"
@@ -65,7 +65,7 @@ class NestedFields(Fields):
     """The fields of an object that is nested more deeply than msgspec follows; ``nested`` are those that are."""
 
     def __init__(self) -> None:
-        self.nested: dict[str, nesting.Nested] = {}
+        self.nested: dict[str, deepjson.Nested] = {}
 
 
 class TooLarge(ReviewError):
@@ -172,7 +172,7 @@ class Review:
                 converted = self._written(self._convert(fields))
             except ObjectError as error:
                 self._fail(index, fields, error)
-            except (nesting.NestedTooDeep, RecursionError):
+            except (deepjson.NestedTooDeep, RecursionError):
                 self._fail(index, fields, ObjectError(_TOO_DEEP))
             except MemoryError:
                 self._fail(index, fields, ObjectError("it became too large to be written"))
@@ -199,7 +199,7 @@ class Review:
         try:
             text = _encode(converted)
         except RecursionError:
-            text = nesting.encode(converted)
+            text = deepjson.encode(converted)
         if self._most is not None and len(text) > self._most:
             reason = f"it became larger than {self._most} bytes, the most that an object may have"
             raise ObjectError(reason)
@@ -341,16 +341,16 @@ def _keep(cursor: JsonCursor, name: str, fields: Fields) -> None:
 
 def _check(fields: NestedFields) -> None:
     """Raise TooDeep for an object that API servers would not read; of its metadata they get only a part."""
-    if any(nested.depth >= nesting.MAX_DEPTH for name, nested in fields.nested.items() if name != "metadata"):
-        raise nesting.NestedTooDeep
+    if any(nested.depth >= deepjson.MAX_DEPTH for name, nested in fields.nested.items() if name != "metadata"):
+        raise deepjson.NestedTooDeep
 
 
-def _tree(text: msgspec.Raw | memoryview, nested: nesting.Nested | None) -> Any:
+def _tree(text: msgspec.Raw | memoryview, nested: deepjson.Nested | None) -> Any:
     """Decode what may be nested more deeply than msgspec follows; ``nested`` is what is known of it."""
     try:
         return _any(text) if nested is None else nested.decode()
     except RecursionError:
-        nested = nesting.scan(memoryview(text))
+        nested = deepjson.scan(memoryview(text))
         return nested and nested.decode()
 
 

@@ -3,7 +3,7 @@
 msgspec finds the end of a value faster than anything else at hand, but has no call for it: it decodes all of a text, or
 says where something came that should not be there. That place is what is used here, for a value that is followed by
 more. Nothing is decoded that nobody asks for; whatever is passed over is checked to be JSON. What is nested too deeply
-for msgspec is looked through by ``restow.conversion.nesting``.
+for msgspec is looked through by ``restow.conversion.deepjson``.
 
 Pure.
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from restow.conversion.nesting import MOST_NESTED, Nested, scan
+from restow.conversion.deepjson import MOST_NESTED, Nested, scan
 
 __all__ = ["WORKS", "JsonCursor", "NoJson"]
 

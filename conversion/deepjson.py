@@ -1,11 +1,17 @@
-"""JSON that is nested more deeply than msgspec follows, which gives up where Python's recursion limit is.
+"""JSON that is nested more deeply than msgspec can read.
 
-Go, and so every API server, reads JSON 10,000 levels deep (encoding/json ``maxNestingDepth``, sigs.k8s.io/json); the
+Go, and so every API server, reads JSON 10,000 levels deep (encoding/json ``maxNestingDepth``, sigs.k8s.io/json). The
 C code of msgspec recurses, and Python 3.11 stops it before level 1,000. Neither a higher recursion limit nor a larger
-stack is safe in whatever thread this runs. So the text is cut into pieces that are flat enough, inmost first: in the
-piece around another one stands a number, as a mark. Every piece is read or written by msgspec, and nothing recurses.
+stack is safe in every thread. This module offers two ways to read such texts, for what msgspec has refused; it costs
+about ten times what msgspec takes:
 
-This is for the few texts that msgspec has refused: it costs about ten times what msgspec takes.
+- ``scan`` and ``encode`` read and write every level. The text is cut into flat pieces, innermost first, and a number
+  stands in the outer piece as the mark of the inner one. A conversion must not change what it does not know, at any
+  depth, so conversion reads objects this way.
+- ``cut`` and ``restore`` read the first ``DEEPEST`` levels. What lies deeper stays text (``msgspec.Raw``), and is
+  encoded as the text that came. No schema describes anything so deep, so admission reads objects this way.
+
+Both find the brackets with one regular expression, and msgspec reads every piece. Nothing recurses.
 
 Pure.
 """
@@ -17,22 +23,23 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 __all__ = [
-    "BRACKET",
+    "DEEPEST",
     "MAX_DEPTH",
     "MOST_INSIDE",
     "MOST_NESTED",
-    "NO_BRACKET",
+    "Cuts",
     "Nested",
     "NestedTooDeep",
+    "cut",
     "encode",
+    "restore",
     "scan",
 ]
-
 
 #: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
 MAX_DEPTH: Final = 9_997
@@ -40,8 +47,12 @@ MAX_DEPTH: Final = 9_997
 #: How many bytes such a value may have: as many as API servers accept of an object (``MaxRequestBodyBytes``).
 MOST_NESTED: Final = 3 * 1024 * 1024
 
-#: How many levels a piece has: a fifth of what Python's default limit allows, so that its caller may be deep as well.
-_LEVELS: Final = 200
+#: How many levels ``cut`` leaves, and a piece of ``scan`` has: a fifth of what Python's default limit on recursion
+#: allows, so that the caller may be deep as well. No schema describes so many.
+DEEPEST: Final = 200
+
+#: The deepest text that an API server accepts, with some levels for the envelope of a review.
+_MOST_LEVELS: Final = 10_100
 
 #: How many objects and lists one level may have: a value that holds itself twice has twice as many in each.
 MOST_INSIDE: Final = 1024 * 1024
@@ -49,11 +60,11 @@ MOST_INSIDE: Final = 1024 * 1024
 _BLANK: Final = rb'[^"\[\]{}]*+'
 #: Everything up to the next bracket that is not in a string. It matches everywhere, at the end and before a string that
 #: does not end as well: what can fail would be tried again from every byte on.
-BRACKET: Final = re.compile(
+_BRACKET: Final = re.compile(
     _BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}]|(\"|\Z))", re.DOTALL
 )
-#: The group of ``BRACKET`` that stands for no bracket.
-NO_BRACKET: Final = 2
+#: The group of ``_BRACKET`` that stands for no bracket.
+_NO_BRACKET: Final = 2
 
 _CONTAINERS: Final = frozenset({dict, list})
 
@@ -114,8 +125,8 @@ def scan(text: memoryview) -> Nested | None:
     starts: list[int] = []
     heights: list[int] = [0]
     deepest = 0
-    for found in BRACKET.finditer(text):
-        if found.lastindex == NO_BRACKET:
+    for found in _BRACKET.finditer(text):
+        if found.lastindex == _NO_BRACKET:
             return None
         if found.lastindex:
             starts.append(found.end() - 1)
@@ -127,7 +138,7 @@ def scan(text: memoryview) -> Nested | None:
             spans.append((0, found.end()))
             return Nested(found.end(), deepest, *_cut(bytes(text[: found.end()]), spans))
         start, height = starts.pop(), heights.pop() + 1
-        if height == _LEVELS:
+        if height == DEEPEST:
             spans.append((start, found.end()))
             height = 0
         if height > heights[-1]:  # noqa: PLR1730
@@ -161,7 +172,7 @@ def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
     """Return the JSON of an object or list of any depth up to ``MAX_DEPTH``; ``write`` makes that of its pieces.
 
     Raises:
-        TooDeep: the value is nested too deeply.
+        NestedTooDeep: the value has more than ``MAX_DEPTH`` levels.
         MemoryError: it is larger than anything that was ever received.
         Exception: as ``write`` raises it.
     """
@@ -175,7 +186,7 @@ def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
         levels.append(_Level.of(levels[-1].inner))
     written: dict[int, Any] = {}
     while levels:
-        level, is_cut = levels.pop(), not len(levels) % _LEVELS
+        level, is_cut = levels.pop(), not len(levels) % DEEPEST
         below, written = level.sorted(written), {}
         for index in range(len(level.values)) if is_cut else below:
             if index in below or level.first(index) < level.ends[index]:
@@ -228,3 +239,53 @@ def _with(value: Any, written: dict[int, Any] | None) -> Any:
                 copy[key] = written[place]
             place += 1
     return copy
+
+
+Cuts: TypeAlias = dict[str, msgspec.Raw]
+"""What was cut out, by the text that stands in its place: equal parts have one name, and are one value."""
+
+
+def cut(text: bytes) -> tuple[bytes, Cuts]:
+    """Return a text without what is nested too deep, and that.
+
+    Raises:
+        ValueError: even an API server refuses it.
+    """
+    # It is made of the text's digest, so that no text can contain its own mark, with escapes or without.
+    mark = f"cut:{sha256(text).hexdigest()}:"
+    parts: list[bytes] = []
+    cuts: Cuts = {}
+    depth = kept = begins = 0
+    for found in _BRACKET.finditer(text):
+        if found.lastindex == _NO_BRACKET:
+            break
+        if found.lastindex:
+            depth += 1
+            if depth == DEEPEST + 1:
+                begins = found.end() - 1
+            elif depth > _MOST_LEVELS:
+                message = f"nested more than {_MOST_LEVELS} levels deep"
+                raise ValueError(message)
+            continue
+        depth -= 1
+        if depth == DEEPEST:
+            deep = text[begins : found.end()]
+            name = f"{mark}{sha256(deep).hexdigest()}"
+            cuts.setdefault(name, msgspec.Raw(deep))
+            parts += (text[kept:begins], b'"', name.encode(), b'"')
+            kept = found.end()
+    return b"".join((*parts, text[kept:])), cuts
+
+
+def restore(tree: dict[str, Any], cuts: Cuts) -> dict[str, Any]:
+    """Put what was cut out back into a tree, as text; changes the tree."""
+    _restore(tree, cuts)
+    return tree
+
+
+def _restore(value: Any, cuts: Cuts) -> None:
+    for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(child, dict | list):
+            _restore(child, cuts)
+        elif isinstance(child, str) and child in cuts:
+            value[key] = cuts[child]

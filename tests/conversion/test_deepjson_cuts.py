@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from restow.conversion.deepjson import DEEPEST, cut, restore
 from restow.conversion.reviews.admission import AdmissionReview
-from restow.conversion.shallow import DEEPEST, cut, restored
 
 ENVELOPE = (
     '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","kind":{},"resource":{},'
@@ -24,7 +24,7 @@ def test_what_is_cut_out_comes_back_as_it_was(levels: int, inside: str) -> None:
     """A bracket in a text, or a text like a mark, must not change what an object says."""
     text = '{"x":%s,"y":"cut:","z":%s}' % (deep(levels, inside), deep(levels, inside))  # noqa: UP031
     shallow, cuts = cut(text.encode())
-    tree = restored(msgspec.json.decode(shallow, type=dict), cuts)
+    tree = restore(msgspec.json.decode(shallow, type=dict), cuts)
     assert msgspec.json.encode(tree).decode() == text
     assert len(cuts) <= 1, "equal parts are one value"
 
@@ -48,7 +48,7 @@ def test_no_text_keeps_the_search_for_a_mark_going() -> None:
     text = '{"x":%s,"y":"%s"}' % (deep(3000), "c" * 3_000_000 + "cut:")  # noqa: UP031
     shallow, cuts = cut(text.encode())
     assert len(cuts) == 1
-    assert msgspec.json.encode(restored(msgspec.json.decode(shallow, type=dict), cuts)).decode() == text
+    assert msgspec.json.encode(restore(msgspec.json.decode(shallow, type=dict), cuts)).decode() == text
 
 
 def test_a_request_decodes_what_is_looked_at() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion import Registry, ReviewError, convert_review, nesting, rules
+from restow.conversion import Registry, ReviewError, convert_review, deepjson, rules
 from restow.conversion.graph import Graph
 from restow.conversion.reviews.conversion import Review
 from restow.conversion.values import alike, canonical, depth, plain, same
@@ -75,7 +75,7 @@ def of(name: str, spec: bytes = b"{}", *, version: str = HUB, more: bytes = b"")
 
 
 def tree_of(text: bytes) -> Any:
-    nested = nesting.scan(memoryview(text))
+    nested = deepjson.scan(memoryview(text))
     assert nested is not None
     return nested.decode()
 
@@ -114,7 +114,7 @@ def test_objects_are_converted_to_the_depth_that_api_servers_read(levels: int, w
     assert same(returned["spec"], {"turned": deep}) and same(shrunk["spec"], {"grown": deep})
     assert same(items["spec"], {"items": [{"deep": tree_of(text_of(levels - 4))}]})
     assert same(data["data"], deep) and "managedFields" not in data["metadata"]
-    back = asked(*map(nesting.encode, response["convertedObjects"]), to=HUB, way=way)
+    back = asked(*map(deepjson.encode, response["convertedObjects"]), to=HUB, way=way)
     assert back["result"] == {"status": "Success"}
     for before, after in zip(map(tree_of, sent), back["convertedObjects"], strict=True):
         assert same({**before, "metadata": 0}, {**after, "metadata": 0})
@@ -176,7 +176,7 @@ def test_a_hidden_field_that_is_too_deep_to_be_kept_leaves_the_others() -> None:
 @pytest.mark.parametrize("way", ["small", "large"])
 def test_what_is_too_deep_and_too_large_is_told_so(way: str) -> None:
     """Nobody looks for a mistake in JSON that is none; no API server sends as much."""
-    deep = text_of(3_000, b'"%s"' % (b"x" * nesting.MOST_NESTED))
+    deep = text_of(3_000, b'"%s"' % (b"x" * deepjson.MOST_NESTED))
     with pytest.raises(ReviewError, match="what is nested so deeply has more than 3145728 bytes"):
         asked(of("good"), of("bad", b'{"new":%s}' % deep), way=way)
 
@@ -200,10 +200,10 @@ def test_a_deep_value_is_what_is_written_of_it(values: list[Any], levels: int, i
         value = [values[0], value, values[-1]] if number % 2 else {"": values, "deep": value, "last": values[-1]}
     compact = msgspec.json.encode(value)
     text = json.dumps(value).encode() if is_spaced else compact
-    nested = nesting.scan(memoryview(text + b',"]'))
+    nested = deepjson.scan(memoryview(text + b',"]'))
     assert nested is not None and (nested.size, nested.depth) == (len(text), depth(value))
     nested.check()
-    assert same(nested.decode(), value) and nesting.encode(value) == compact
+    assert same(nested.decode(), value) and deepjson.encode(value) == compact
 
 
 def test_deep_values_are_compared_as_others_are() -> None:
@@ -218,4 +218,4 @@ def test_deep_values_are_compared_as_others_are() -> None:
 @pytest.mark.parametrize("text", [b"[" * 5_000, b"[" * 5_000 + b"]" * 4_999, b'["' + b"[]" * 500_000])
 def test_what_has_no_end_has_none(text: bytes) -> None:
     """A text that stops too early is no value, which is found in one go; else it keeps the process busy for minutes."""
-    assert nesting.scan(memoryview(text)) is None
+    assert deepjson.scan(memoryview(text)) is None
