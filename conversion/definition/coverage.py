@@ -1,28 +1,274 @@
-"""Field coverage: every field of both versions is identical, mapped, stashed or acknowledged.
+"""Checks that the rules cover every field: each one is identical, mapped, stashed or acknowledged.
 
-What no rule claims passes unchanged, so it must be declared alike in both versions; what a rule claims must exist.
-Anything else is a diagnostic with its path and a rule to write. That is what makes a field that somebody adds to
-one version's schema later a failing check, and not a silent loss.
+A field that no rule claims passes unchanged, so both versions must declare it alike: its type, list or map type, enum,
+keys and required fields. A field that a rule claims must exist, and fields that one rule ties together must accept the
+same values. Everything else becomes a diagnostic with its path and a suggested rule. A field that is later added to the
+schema of one version therefore fails the check, and is not lost silently.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
-from restow.conversion.definition.compatibility import check_mapped, compare_types, is_guaranteed
-from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
 from restow.conversion.fieldpath import Path, parse, shown, starts_with
-from restow.conversion.rules.model import Lens, Move, Rule, ScopedRules, Side
+from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
+from restow.crds.types import fits
 
-__all__ = ["check_coverage", "check_made"]
+__all__ = [
+    "check_coverage",
+    "check_made",
+    "check_mapped",
+    "compare_types",
+    "is_guaranteed",
+]
+
+
+def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> bool:
+    """Report how two fields that take the same value differ; say whether it makes sense to look inside."""
+    ours, theirs = _type(spoke), _type(hub)
+    if ours != theirs:
+        findings.add(
+            "spoke",
+            spoke_path,
+            f"is {ours}, but {findings.hub} {findings.place('hub', hub_path)} is {theirs}",
+            "Convert it with rules.pair (or rules.wrap, for a value that became a list)",
+        )
+        return False
+    _compare_enums(spoke, hub, spoke_path, hub_path, findings)
+    if spoke.kind == "list" and (spoke.list_type, set(spoke.list_keys)) != (
+        hub.list_type,
+        set(hub.list_keys),
+    ):
+        findings.add(
+            "spoke",
+            spoke_path,
+            f"is a list of the type {_list(spoke)}, but in {findings.hub} of the type {_list(hub)}",
+            "Declare the change with rules.each, or make the schemas agree",
+        )
+    if (spoke.values is None) != (hub.values is None) and spoke.kind == "map":
+        open_side: Side = "hub" if spoke.values is None else "spoke"
+        closed = findings.version("spoke" if open_side == "hub" else "hub")
+        findings.add(
+            open_side,
+            spoke_path if open_side == "spoke" else hub_path,
+            f"keeps undeclared fields, which {closed} would prune",
+            "Let both versions keep them, or stash the field as a whole",
+        )
+    return True
+
+
+def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
+    """Report a field that one version requires and the other may lack; the schemas are those of the objects around."""
+    sides: tuple[tuple[Side, Schema, Path, Side, Schema, Path], ...] = (
+        ("hub", hub, hub_path, "spoke", spoke, spoke_path),
+        ("spoke", spoke, spoke_path, "hub", hub, hub_path),
+    )
+    for side, schema, path, other, around, its_path in sides:
+        field, source = schema.field(path[-1]), around.field(its_path[-1])
+        if field is None or path[-1] not in schema.required or field.has_default:
+            continue
+        if its_path[-1] not in around.required and not (source is not None and source.has_default):
+            fix = (
+                "Fill it in with rules.default"
+                if side == "hub"
+                else "Make it optional there, or convert it with rules.pair"
+            )
+            findings.add(side, path, f"is required, but {findings.version(other)} may leave it out", fix)
+
+
+def _compare_enums(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
+    ours, theirs = _enum(spoke), _enum(hub)
+    for side, mine, yours, path in (("spoke", ours, theirs, spoke_path), ("hub", theirs, ours, hub_path)):
+        if yours is None or mine == yours:
+            continue
+        other = findings.hub if side == "spoke" else findings.spoke
+        if mine is None:
+            problem = f"takes values that the enum of {other} does not"
+        else:
+            extra = [value for value in mine if value not in yours]
+            if not extra:
+                continue
+            problem = f"takes {', '.join(map(repr, extra))}, which {other} does not"
+        direction = "up" if side == "spoke" else "down"
+        findings.add(side, path, problem, f"Say with rules.enum(…, {direction}=…) what {other} shows instead")  # type: ignore[arg-type]
+
+
+def _enum(schema: Schema) -> list[Any] | None:
+    values = schema.node.get("enum")
+    return None if values is None else [value for value in values if value is not None]
+
+
+def _type(schema: Schema) -> str:
+    return "integer or string" if schema.int_or_string else schema.node.get("type") or "untyped"
+
+
+def _list(schema: Schema) -> str:
+    return f"{schema.list_type}{list(schema.list_keys) if schema.list_keys else ''}"
+
+
+Cover = Callable[[Sequence[Rule], Schema, Schema, DiagnosticCollector], None]
+
+
+def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
+    """Report what does not fit in one rule; ``cover`` checks the fields of schemas that it compares or enters."""
+    match rule:
+        case Move():
+            _check_same(rule, spoke, hub, findings, cover)
+            _check_required(rule, spoke, hub, findings)
+        case Default():
+            _check_same(rule, spoke, hub, findings, cover)
+            _check_value(rule.value, "hub", rule, hub, findings)
+        case Constant():
+            side: Side = "spoke" if rule.spoke else "hub"
+            _check_value(rule.value, side, rule, spoke if rule.spoke else hub, findings)
+        case Private():
+            _check_dispensable(rule, spoke, hub, findings)
+        case Lens() if rule.tables is not None:
+            _check_table(rule, spoke, hub, findings)
+        case Lens() if rule.singleton is not None:
+            _check_singleton(rule, spoke, hub, findings, cover)
+        case ScopedRules():
+            _check_scope(rule, spoke, hub, findings, cover)
+
+
+def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Path, Path, Schema | None, Schema | None]:
+    ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
+    return ours, theirs, schema_at(spoke, ours), schema_at(hub, theirs)
+
+
+def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
+    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    if from_schema is not None and to_schema is not None:
+        places = (findings.place("spoke", ours), findings.place("hub", theirs))
+        _compare(from_schema, to_schema, *places, findings, cover)
+
+
+def _compare(spoke: Schema, hub: Schema, ours: str, theirs: str, findings: DiagnosticCollector, cover: Cover) -> None:
+    if spoke.node != hub.node:
+        cover((), spoke, hub, findings.below(ours, theirs))
+
+
+def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    around, beside = schema_at(spoke, ours[:-1]), schema_at(hub, theirs[:-1])
+    if from_schema is not None and to_schema is not None and around is not None and beside is not None:
+        is_guaranteed(around, beside, ours, theirs, findings)
+
+
+def _check_value(value: Any, side: Side, rule: Rule, root: Schema, findings: DiagnosticCollector) -> None:
+    path = parse(rule.claims(side)[0])
+    if not fits(value, schema_at(root, path)):
+        findings.add(side, path, f"the value of {rule.label} is of another type", "Give a value that the schema admits")
+
+
+def _check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    side: Side = "spoke" if rule.spoke else "hub"
+    path = parse(rule.claims(side)[0])
+    root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
+    around, field = schema_at(root, path[:-1]), schema_at(root, path)
+    if around is None or field is None or path[-1] not in around.required or field.has_default:
+        return
+    if schema_at(other, path[:-1]) is not None:
+        findings.add(
+            side,
+            path,
+            f"is required, but objects made at {findings.version('hub' if side == 'spoke' else 'spoke')} never have it",
+            "Say what they mean with rules.constant",
+        )
+
+
+def _check_table(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    assert rule.tables is not None
+    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    sides: tuple[tuple[Side, Path, Schema | None, Any, Schema | None], ...] = (
+        ("spoke", ours, from_schema, rule.tables["up"], to_schema),
+        ("hub", theirs, to_schema, rule.tables["down"], from_schema),
+    )
+    for side, path, schema, table, target in sides:
+        allowed = None if schema is None else schema.node.get("enum")
+        admitted = None if target is None else target.node.get("enum")
+        for value in allowed or ():
+            if value is not None and value not in table and (admitted is None or value not in admitted):
+                keyword = "up" if side == "spoke" else "down"
+                findings.add(
+                    side,
+                    path,
+                    f"{rule.label} has no entry for {value!r}",
+                    f"Add it to the table, or to {keyword}=",
+                )
+        for value in table.values():
+            if admitted is not None and value not in admitted:
+                other = findings.version("hub" if side == "spoke" else "spoke")
+                findings.add(
+                    side,
+                    path,
+                    f"{rule.label} gives {value!r}, which {other} does not admit",
+                    "Correct the table",
+                )
+
+
+def _check_singleton(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
+    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    side: Side = "hub" if rule.singleton == "hub" else "spoke"
+    listed = to_schema if side == "hub" else from_schema
+    if listed is None:
+        return
+    if listed.kind != "list" or listed.items is None:
+        findings.add(side, theirs if side == "hub" else ours, f"{rule.label} needs a list", "Correct the path")
+        return
+    places = (findings.place("spoke", ours), findings.place("hub", theirs))
+    if side == "hub" and from_schema is not None:
+        _compare(from_schema, listed.items, places[0], items_path(places[1]), findings, cover)
+    elif side == "spoke" and to_schema is not None:
+        _compare(listed.items, to_schema, items_path(places[0]), places[1], findings, cover)
+
+
+def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
+    ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    if from_schema is None or to_schema is None:
+        return
+    wanted = "list" if rule.container == "list" else "map"
+    for side, path, schema in (("spoke", ours, from_schema), ("hub", theirs, to_schema)):
+        if schema.kind != wanted:
+            findings.add(side, path, f"{rule.label} needs a {wanted}", "Correct the path")  # type: ignore[arg-type]
+            return
+    _check_required(rule, spoke, hub, findings)
+    places = (findings.place("spoke", ours), findings.place("hub", theirs))
+    if rule.container == "object":
+        cover(rule.rules, from_schema, to_schema, findings.below(*places))
+        return
+    below = (from_schema.items, to_schema.items) if wanted == "list" else (from_schema.values, to_schema.values)
+    if wanted == "list":
+        _check_keys(rule, from_schema, to_schema, findings, ours, theirs)
+    if below[0] is not None and below[1] is not None:
+        step = items_path if wanted == "list" else values_path
+        cover(rule.rules, below[0], below[1], findings.below(*(step(place) for place in places)))
+
+
+def _check_keys(
+    rule: ScopedRules, spoke: Schema, hub: Schema, findings: DiagnosticCollector, ours: Path, theirs: Path
+) -> None:
+    check_keys(rule, findings)
+    checks: tuple[tuple[Side, Schema, Path], ...] = (("spoke", spoke, ours), ("hub", hub, theirs))
+    for side, schema, path in checks:
+        keys = key_names(rule, side)
+        if schema.list_type == "map" and set(keys) != set(schema.list_keys):
+            findings.add(
+                side,
+                path,
+                f"{rule.label} tells items apart by {', '.join(keys) or 'nothing'}, the schema by "
+                f"{', '.join(schema.list_keys)}",
+                "Give the list-map keys as key=, and rename them with rules.rename if the versions differ",
+            )
 
 
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})

@@ -20,7 +20,7 @@ from restow.kube.resources import CRDS, Resource
 from tests.apiserver.kind import until
 from tests.apiserver.provider import GATEWAYS, STASH, Provider, at
 from tests.apiserver.serving import MANIFESTS, Instance
-from tests.conversion.certificates.test_undone import on_unknown_curve
+from tests.conversion.certificates.ca.test_targets import on_unknown_curve
 
 HOOKS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False)
 

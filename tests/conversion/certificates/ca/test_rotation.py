@@ -1,4 +1,4 @@
-"""What is due, as a table; ``test_rotation.py`` lets years go by."""
+"""What is due, as a table; ``test_manager.py`` lets years go by."""
 
 from __future__ import annotations
 
