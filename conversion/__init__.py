@@ -1,14 +1,15 @@
-"""Conversion between the versions of a kind: declared once, checked before use, lossless, and fast.
+"""Converts objects between the versions of a kind. Conversions are declared once, checked before use, and lossless.
 
 Public:
-- ``Registry``, ``rules``: what an author writes; ``Registry.freeze`` gives a ``Graph`` or every ``Diagnostic`` at once;
-- ``Graph.convert``: one object; ``convert_review``: a whole ConversionReview, bytes to bytes;
-- ``ABSENT``: what an author's function returns for a field that is not there;
+- ``Registry``, ``rules``: for declaring conversions; ``Registry.freeze`` returns a ``Graph``, or raises an error with
+  every ``Diagnostic``;
+- ``Graph.convert`` converts one object, ``convert_review`` a whole ConversionReview, bytes to bytes;
+- ``ABSENT``: the value that an author's function returns for a field that does not exist;
 - the errors, a small tree under ``ConversionError``;
-- ``restow.conversion.testing``: the laws, as one-line tests for an author's own repository;
+- ``restow.conversion.testing``: the laws of conversion, as one-line tests for an author's own repository;
 - ``restow.conversion.rules.typed``: functions over pydantic models (needs pydantic).
 
-Nothing here does I/O, knows a clock or changes what it is given.
+Conversion does no I/O, reads no clock and never changes its input.
 """
 
 from restow.conversion import rules

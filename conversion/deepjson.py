@@ -79,9 +79,10 @@ class NestedTooDeep(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Nested:
-    """A deeply nested value that ``scan`` found: its size in bytes, its levels, and its pieces, inmost first.
+    """A deeply nested value that ``scan`` found: its size in bytes, its levels, and its pieces, innermost first.
 
-    ``mark`` is how the number begins that stands for a piece; it stands nowhere else in the text.
+    A number in a piece stands for the piece inside it. ``mark`` is the beginning of these numbers, and occurs nowhere
+    else in the text.
     """
 
     size: int
@@ -90,7 +91,7 @@ class Nested:
     pieces: tuple[bytes, ...]
 
     def check(self) -> None:
-        """Raise msgspec.DecodeError if the text is no JSON after all."""
+        """Raise msgspec.DecodeError if the text is not JSON."""
         for piece in self.pieces:
             _skip(piece)
 
@@ -98,7 +99,7 @@ class Nested:
         """Return the value.
 
         Raises:
-            msgspec.DecodeError: the text is no JSON after all.
+            msgspec.DecodeError: the text is not JSON.
         """
         mark, value = self.mark, None
         values: list[Any] = []
@@ -116,9 +117,8 @@ class Nested:
 def scan(text: memoryview) -> Nested | None:
     """Find the end of the object or list that the text begins with, and cut it into pieces; None if it has no end.
 
-    No more than ``MOST_NESTED`` bytes are looked at. What is between the brackets is looked at later: by
-        ``Nested.check``
-    or ``Nested.decode``.
+    The search reads at most ``MOST_NESTED`` bytes. ``Nested.check`` and ``Nested.decode`` later read the text between
+    the brackets.
     """
     text = text[:MOST_NESTED]
     spans: list[tuple[int, int]] = []
@@ -149,7 +149,7 @@ def scan(text: memoryview) -> Nested | None:
 def _cut(text: bytes, spans: list[tuple[int, int]]) -> tuple[str, tuple[bytes, ...]]:
     """Cut the parts out of the text, of which the inner ones come first; return the mark, and the pieces.
 
-    The mark is made of the text: nobody can write a text that has it, or for which it is searched for long.
+    The mark is a digest of the text, so no text can contain its own mark, and finding one takes no search.
     """
     mark = f"0.{int.from_bytes(sha256(text).digest()[:16])}e-0"
     pieces: list[bytes] = []
@@ -169,12 +169,12 @@ def _cut(text: bytes, spans: list[tuple[int, int]]) -> tuple[str, tuple[bytes, .
 
 
 def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
-    """Return the JSON of an object or list of any depth up to ``MAX_DEPTH``; ``write`` makes that of its pieces.
+    """Return the JSON of an object or list of any depth up to ``MAX_DEPTH``; ``write`` encodes its pieces.
 
     Raises:
         NestedTooDeep: the value has more than ``MAX_DEPTH`` levels.
-        MemoryError: it is larger than anything that was ever received.
-        Exception: as ``write`` raises it.
+        MemoryError: one level has more than ``MOST_INSIDE`` objects and lists.
+        Exception: whatever ``write`` raises.
     """
     levels = [_Level.of([value])]
     while levels[-1].inner:
@@ -242,16 +242,16 @@ def _with(value: Any, written: dict[int, Any] | None) -> Any:
 
 
 Cuts: TypeAlias = dict[str, msgspec.Raw]
-"""What was cut out, by the text that stands in its place: equal parts have one name, and are one value."""
+"""The parts that ``cut`` removed, by the text in their place. Equal parts share one text."""
 
 
 def cut(text: bytes) -> tuple[bytes, Cuts]:
-    """Return a text without what is nested too deep, and that.
+    """Cut all parts below ``DEEPEST`` levels out of a text; return the rest, and the parts.
 
     Raises:
-        ValueError: even an API server refuses it.
+        ValueError: the text has more levels than an API server reads.
     """
-    # It is made of the text's digest, so that no text can contain its own mark, with escapes or without.
+    # The mark is the text's digest, so that no text can contain its own mark, with escapes or without.
     mark = f"cut:{sha256(text).hexdigest()}:"
     parts: list[bytes] = []
     cuts: Cuts = {}
@@ -278,7 +278,7 @@ def cut(text: bytes) -> tuple[bytes, Cuts]:
 
 
 def restore(tree: dict[str, Any], cuts: Cuts) -> dict[str, Any]:
-    """Put what was cut out back into a tree, as text; changes the tree."""
+    """Put the parts that were cut out back into a tree, as text. Changes the tree."""
     _restore(tree, cuts)
     return tree
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as one small tree; every error is a finished sentence and never shows a value of an object.
+"""The errors of conversion and wiring. Every message is a complete sentence and never shows a value of an object.
 
 ConversionError
 ├── DefinitionError      the declarations themselves: raised by ``Registry.freeze``, with every diagnostic at once
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One defect of a declaration: in which version, at which path, what is wrong, and what to write instead.
+    """A defect of a declaration: its version and path, what is wrong, and what to write instead.
 
     ``path`` is written as ``restow.crds`` writes places (``.spec.versions[].name``); ``.`` where no field is meant.
     """
@@ -47,11 +47,11 @@ class Diagnostic:
 
 
 class ConversionError(Exception):
-    """Root of everything that this room raises on purpose."""
+    """Base class of the errors of conversion."""
 
 
 class DefinitionError(ConversionError):
-    """The registry cannot be frozen. ``diagnostics`` has every defect that was found."""
+    """The registry cannot be frozen. ``diagnostics`` lists every defect."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -61,7 +61,7 @@ class DefinitionError(ConversionError):
 
 
 class ReviewError(ConversionError):
-    """The bytes are no ConversionReview; there is no uid to answer to."""
+    """The bytes are not a ConversionReview, so there is no uid to answer."""
 
 
 class ObjectError(ConversionError):
@@ -90,7 +90,7 @@ class UnknownVersion(ObjectError):
 
 
 class RuleFailed(ObjectError):
-    """An author's function raised, or returned what it had not declared. ``rule`` says which one."""
+    """An author's function raised, or returned a field that it did not declare. ``rule`` names the rule."""
 
     def __init__(self, reason: str, *, rule: str, version: str = "", pointer: str = "") -> None:
         self.rule = rule
@@ -104,12 +104,12 @@ class RuleFailed(ObjectError):
 
 
 class WiringError(Exception):
-    """Base of what this package raises on purpose."""
+    """Base class of the errors of ``restow.conversion.certificates``."""
 
 
 class WiringRefused(WiringError):
-    """The CRD must not, or cannot, be written so."""
+    """The CRD or webhook configuration must not be written: the message says why."""
 
 
 class NotAnswering(WiringError):
-    """The webhook gave no answer, or none that an API server would accept."""
+    """The webhook did not answer, or an API server would reject its answer."""

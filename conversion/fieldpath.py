@@ -40,7 +40,7 @@ def parse(text: str) -> Path:
     """Return the path that the text writes.
 
     Raises:
-        PathError: the text is no path.
+        PathError: the text does not follow the syntax above.
     """
     if not isinstance(text, str):
         message = f"a path is a text such as 'spec.timeToLive', not a {type(text).__name__}"

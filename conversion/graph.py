@@ -1,4 +1,4 @@
-"""A frozen set of conversions: every route compiled, nothing left to check, nothing that can change.
+"""A frozen set of conversions: checked, compiled and immutable.
 
 ``Graph.convert`` is a pure function of the object: no clock, no cluster, no configuration; the same object gives the
 same bytes. It never changes its input, and shares with it whatever no rule touches.
@@ -105,7 +105,7 @@ class Graph:
         """Return the conversions of one kind.
 
         Raises:
-            UnknownKind: the kind is not known.
+            UnknownKind: the graph has no such kind in this group.
         """
         try:
             return self.kinds[group, kind]
@@ -120,8 +120,8 @@ class Graph:
         With ``visible``, an internal hub is unknown, as it is to every client.
 
         Raises:
-            UnknownKind: the kind is not known.
-            UnknownVersion: the version is not known.
+            UnknownKind: the graph has no such kind in this group.
+            UnknownVersion: the kind has no such version.
         """
         group, _, version = source.rpartition("/")
         wanted_group, _, wanted = target.rpartition("/")

@@ -1,13 +1,14 @@
-"""The stash: what an object's version cannot say, in one annotation, as canonical JSON.
+"""The stash: one annotation, as canonical JSON, with the fields that an object's version does not have.
 
     {"format": 1, "kept": {VERSION: {PATH: entry}}, "dropped": 2, "was": …}
 
-``VERSION`` is the one that can say it; entries of versions that a conversion passes by travel along. ``PATH`` is in
-that version's own terms. ``dropped`` counts what did not fit into the budget; ``was`` is what the metadata looked
-like where the annotation had to make room for itself. Entries are those of ``restow.conversion.compile.stashentries``.
+``VERSION`` is the version that has the field; entries of versions that a conversion does not reach are kept. ``PATH``
+is a path in that version. ``dropped`` counts entries that did not fit into the budget; ``was`` describes the metadata
+before the annotation was added, where adding it changed more than the annotation. Entries are those of
+``restow.conversion.compile.stashentries``.
 
-Whatever stands in the annotation, a conversion goes on: what is no stash is ignored and left alone until its place
-is needed; a stash of a format that this code does not know belongs to a newer release and is never touched.
+No content of the annotation can fail a conversion. A text that is no stash is ignored, and stays until the annotation
+is needed. A stash of an unknown format belongs to a newer release and is never changed.
 
 Pure.
 """
@@ -56,7 +57,7 @@ class Stash:
 
 
 def parse_stash(text: object) -> tuple[Stash, Json] | None:
-    """Return what an annotation's text says, and what ``was``; None if it is no stash."""
+    """Return the stash in an annotation's text, and its ``was``; None if the text is no stash."""
     if not isinstance(text, str) or len(text) > _ALL_ANNOTATIONS:
         return None
     try:

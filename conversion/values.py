@@ -1,7 +1,7 @@
 """JSON values: the mark for a field that is not there, equality as JSON means it, and the canonical bytes.
 
-Python's ``==`` says that 1, 1.0 and True are the same; in JSON and in the API server they are not, and a
-conversion that took one for the other would churn stored bytes.
+Python's ``==`` treats 1, 1.0 and True as equal. JSON and the API server do not, and a conversion that confused them
+would change stored bytes without need.
 
 Pure.
 """
@@ -111,7 +111,7 @@ def canonical(value: Any) -> bytes:
     """Return the one JSON text of a value: keys sorted, no spaces.
 
     Raises:
-        TypeError: the value is no JSON, as msgspec raises it.
+        TypeError: JSON cannot represent the value (raised by msgspec).
     """
     try:
         return _encode(value)
@@ -120,7 +120,7 @@ def canonical(value: Any) -> bytes:
 
 
 def is_json(value: Any) -> bool:
-    """Say whether a value is made of what JSON can say, and of Python's own types for it."""
+    """Return whether JSON can represent a value, and the value has only Python's own types for JSON."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and is_json(child) for name, child in value.items())
     if isinstance(value, list):
@@ -162,7 +162,7 @@ def _plain_deeply(value: Any) -> Any:
 
 
 def depth(value: Any) -> int:
-    """Return how many objects and lists stand in each other. No recursion: it is asked about what may be too deep."""
+    """Return how deeply objects and lists are nested. No recursion: the value may be too deep for it."""
     deepest, level = 0, [value]
     while level:
         containers = [each for each in level if isinstance(each, dict | list)]

@@ -1,8 +1,9 @@
 """YAML documents as the API server reads them: as JSON, in which a date is a string.
 
-For documents that restow ships, or that are sent to an API server unchanged. ``restow convert`` and similar commands
-read users' manifests with the reader of ``restow.conversion.manifests``, which follows kubectl to the letter, bounds
-aliases, and names lines.
+``load_documents`` is for documents that restow ships, or that an API server accepts unchanged: it returns plain data,
+parsed by libyaml where that is installed. ``restow.conversion.manifests.read`` is for what people wrote: it follows
+kubectl to the letter, keeps the place of every value, bounds aliases and names lines. It is slower, since it builds a
+node for every value, and ``crds`` stands below ``conversion``, so neither can replace the other.
 """
 
 from __future__ import annotations

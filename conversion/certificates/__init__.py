@@ -1,13 +1,16 @@
-"""Wiring: the part of a CRD that says by which webhook, and by which CA, its objects are converted; and the same of
-the webhook configurations that say who admits them.
+"""Connects webhooks to the cluster: addresses and CA bundles in CRDs and webhook configurations, and the CA itself.
+
+A CRD names the webhook that converts its objects, and the CA bundle that verifies the webhook's certificate. A webhook
+configuration does the same for admission. Writing both is called *wiring* here. ``restow.conversion.certificates.ca``
+is the webhook's own certificate authority, for clusters without cert-manager.
 
 Public:
-- ``wire``, ``unwire``: put a webhook into a CRD once it answers, take it out where that is safe;
-- ``install``: have a webhook configuration say what it should, once its webhooks answer; ``stash_configuration``: that
-  of the step that restores stashes, and ``stash_name`` its name;
-- ``Wiring``, ``Url``, ``Service``, ``Bundle``: what to put there;
-- ``probe``: one try of a webhook as an API server would call it;
-- ``WiringError``, ``WiringRefused``, ``NotAnswering``: why nothing was written.
+- ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it where that is safe;
+- ``install``: install or update a webhook configuration once its webhooks answer; ``stash_configuration`` is the
+  configuration of the step that restores stashes, and ``stash_name`` its name;
+- ``Wiring``, ``Url``, ``Service``, ``Bundle``: the address and the certificates to write;
+- ``probe``: calls a webhook once as an API server would;
+- ``WiringError``, ``WiringRefused``, ``NotAnswering``: the reasons why nothing was written.
 """
 
 from restow.conversion.certificates.apply import HookProbe, Probe, Wired, install, probe_hook, read_crd, unwire, wire

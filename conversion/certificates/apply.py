@@ -57,7 +57,7 @@ Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """A CRD that says what it should; ``changed`` tells whether it had to be written for that."""
+    """A wired CRD; ``changed`` tells whether that took a write."""
 
     crd: Crd
     changed: bool
@@ -68,9 +68,9 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, probe: Probe = pr
     """Make a CRD call the webhook, once the webhook answers.
 
     Raises:
-        Refused: the CRD, or another manager of its fields, stands against it.
-        NotAnswering: the webhook does not answer as it must; try again later.
-        KubeError: the API server cannot be asked.
+        WiringRefused: the CRD does not exist, or its annotations or another manager of its fields forbid the wiring.
+        NotAnswering: an API server would reject the webhook's answer, or there is none; try again later.
+        KubeError: the API server refuses a request, or cannot be reached.
     """
     for _ in range(_CRD_ATTEMPTS):
         crd = await read_crd(cluster, name)
@@ -90,11 +90,11 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, probe: Probe = pr
 async def unwire(cluster: Cluster, name: str) -> bool:
     """Set the conversion strategy None, as before an uninstall; return whether that was a change.
 
-    This is a merge patch, unlike the wiring: what Helm or others put there has to go too.
+    Unlike the wiring, this is a merge patch: it also removes what Helm or another manager wrote.
 
     Raises:
-        Refused: objects would be read or written wrongly without the webhook.
-        KubeError: the API server cannot be asked.
+        WiringRefused: objects would be read or written wrongly without the webhook.
+        KubeError: the API server refuses a request, or cannot be reached.
     """
     for _ in range(_CRD_ATTEMPTS):
         crd = await read_crd(cluster, name)
@@ -127,8 +127,8 @@ async def read_crd(cluster: Cluster, name: str) -> Crd:
     """Read a CRD.
 
     Raises:
-        Refused: there is none.
-        CrdError: it is malformed.
+        WiringRefused: the cluster has no such CRD.
+        CrdError: the document is no CRD.
         KubeError: the API server refuses a request, or cannot be reached.
     """
     try:
@@ -162,12 +162,12 @@ HookProbe = Callable[[Address, Bundle], Awaitable[None]]
 
 
 async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
-    """Ask an admission webhook about a deletion of nothing: whatever it decides, it has to answer.
+    """Ask an admission webhook about the deletion of nothing. Any decision counts as an answer.
 
-    One that asks for a client certificate has answered: API servers have one, this caller has none.
+    A webhook that requires a client certificate has answered: API servers have one, this caller has none.
 
     Raises:
-        NotAnswering: the webhook does not answer as it must.
+        NotAnswering: the webhook does not answer, or an API server would reject its answer.
     """
     body = msgspec.json.encode(_PROBE)
     async with WebhookClient(address, bundle, timeout=timeout) as caller:
@@ -206,7 +206,7 @@ async def install(
     *,
     probe: HookProbe = probe_hook,
 ) -> bool:
-    """Make a webhook configuration what it should be, once its webhooks answer; return whether that was a change.
+    """Install or update a webhook configuration once its webhooks answer; return whether that was a change.
 
     Args:
         cluster: where.
@@ -215,9 +215,9 @@ async def install(
         probe: tries each webhook before anything is written.
 
     Raises:
-        Refused: another manager of its fields stands against it.
-        NotAnswering: a webhook does not answer as it must; try again later.
-        KubeError: the API server cannot be asked.
+        WiringRefused: another manager owns the configuration, or applies another address or CA bundle.
+        NotAnswering: a webhook does not answer, or an API server would reject its answer; try again later.
+        KubeError: the API server refuses a request, or cannot be reached.
     """
     name = f"{wanted['kind']} {wanted['metadata']['name']}"
     for _ in range(_CONFIG_ATTEMPTS):
@@ -239,12 +239,12 @@ async def install(
 
 
 async def remove_former(cluster: Cluster, wanted: Mapping[str, Any], former: str) -> str:
-    """Remove what an earlier release installed for the same webhook under another name; say why if it stays.
+    """Remove the configuration that an earlier release installed under another name; return why if it stays.
 
-    Only what restow alone wrote goes, and only if all of its webhooks are at the same server. Call this once the new
-    configuration stands: until then the old one does its work.
+    It is removed only if restow alone wrote it, and if all of its webhooks are at the same server. Call this after the
+    new configuration is installed: until then the old one is needed.
 
-    Rights: get and delete on the old name; without them it stays, if there is one.
+    Rights: get and delete on the old name. Without them it stays.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.

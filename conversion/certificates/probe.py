@@ -53,7 +53,7 @@ class WebhookAnswer:
 
 
 class WebhookClient:
-    """A session with one webhook: ``async with Caller(address, bundle) as caller``.
+    """A session with one webhook: ``async with WebhookClient(address, bundle) as client``.
 
     ``connect_to`` (host, port) is where connections go instead of the address's own; names are verified as ever.
     """
@@ -107,7 +107,7 @@ class WebhookClient:
         """Send one request.
 
         Raises:
-            NotAnswering: no complete answer comes in time.
+            NotAnswering: no complete answer arrives in time.
         """
         assert self._session is not None
         seen = _Seen()
@@ -208,7 +208,7 @@ async def probe(
         connect_to: (host, port) to connect to instead of the address's own, where its name does not resolve.
 
     Raises:
-        NotAnswering: the webhook does not answer as it must.
+        NotAnswering: the webhook does not answer, or an API server would reject its answer.
     """
     async with WebhookClient(address, bundle, timeout=timeout, connect_to=connect_to) as caller:
         for sent in probe_reviews(crd):

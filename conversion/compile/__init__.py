@@ -1,1 +1,1 @@
-"""From rules to one generated function per (from, to): ``route`` is the whole, ``scope`` the shape of the code."""
+"""Compiles rules into one generated function for each (from, to). ``route`` generates the whole, the others parts."""

@@ -1,1 +1,1 @@
-"""What is checked when a registry is frozen: the rules among themselves, then every field of every version."""
+"""Declares kinds, and checks them when a registry is frozen: first the rules, then every field of every version."""

@@ -1,8 +1,7 @@
-"""Checks of rules without any schema, and the collector of what they find.
+"""Checks rules without a schema, and collects their diagnostics.
 
-Freezing reports all diagnostics of a spoke at once. The checks: paths, ownership of metadata, two writers of one field,
-reads, and the keys of lists, which are filled in from the schema where an author left them out, and which no rule may
-change.
+Freezing reports all diagnostics of a spoke at once. It checks paths, claims on metadata, fields with two writers,
+reads, and the keys of lists. Keys that an author omitted are taken from the schema. No rule may change a key.
 
 Pure.
 """

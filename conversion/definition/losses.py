@@ -1,6 +1,6 @@
-"""What each rule of a kind may lose, and what becomes of it: the lossless report of a frozen graph.
+"""Reports what each rule of a kind may lose, and what becomes of it.
 
-What is kept goes to the stash, so that the way back has it; only what a rule drops is gone.
+The stash keeps what one version does not have, so that the way back restores it. Only a dropped field is lost.
 
 Pure.
 """
@@ -59,7 +59,7 @@ class RuleLoss:
 
 
 def rule_losses(kind: KindGraph) -> list[RuleLoss]:
-    """Return the verdicts on all rules of a kind, those inside of others below them."""
+    """Return the losses of all rules of a kind, each followed by those of the rules inside it."""
     title = f"{kind.kind}.{kind.group}"
     return [
         found

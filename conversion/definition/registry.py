@@ -212,7 +212,8 @@ class Registry:
         themselves are checked.
 
         Raises:
-            DefinitionError: the definition cannot be used; the error has every diagnostic.
+            DefinitionError: a rule is defective, a CRD is missing, or a field is unaccounted for. The error has every
+                diagnostic.
         """
         by_kind = {(crd.group, crd.kind): crd for crd in crds}
         diagnostics: list[Diagnostic] = []

@@ -1,7 +1,7 @@
-"""Drafts of rules for fields that none accounts for: what was likely renamed or moved between two versions.
+"""Suggests rules for fields that no rule accounts for: likely renames and moves between two versions.
 
-A pair of fields, one that only the version has and one that only the hub has, of the same type, with names that are
-alike: in the same object a likely rename, elsewhere a likely move. Drafts, for a person to judge.
+Two fields of the same type with similar names, one of which only the version has and the other only the hub, are a
+likely rename in the same object, and a likely move elsewhere. The suggestions are drafts for a person to judge.
 
 Pure.
 """
@@ -30,7 +30,7 @@ _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A rule to think of: ``rule`` as one would write it, ``inside`` the rules that it belongs into, if any."""
+    """A suggested rule: ``rule`` is its source text, ``inside`` the enclosing rules, if any."""
 
     kind: str
     version: str

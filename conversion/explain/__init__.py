@@ -1,7 +1,7 @@
-"""Explaining conversions: where each leaf of a result came from, and what became of each leaf of the source.
+"""Explains conversions: the origin of each leaf of the result, and what became of each leaf of the source.
 
-Public: ``explain`` gives an ``Explanation`` of one object's conversion. Its ``links`` tell an editor of manifests which
-old field a new one stands for, so that comments follow the rules.
+Public: ``explain`` returns the ``Explanation`` of one object's conversion. Its ``links`` map a new field to the old
+one, so that an editor of manifests can move comments along.
 
 Pure.
 """

@@ -86,7 +86,7 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
         source=obj,
         result=result,
         leaves=tuple(_leaves(kind, obj, result, found)),
-        fates=tuple(dict.fromkeys(found.fates)),
+        source_leaves=tuple(dict.fromkeys(found.source_leaves)),
         stash_before=_decoded(obj, kind.stash_key),
         stash_after=_decoded(result, kind.stash_key),
         pruned=() if schema is None else pruned_paths(result, schema),
@@ -148,7 +148,8 @@ def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[
             origin = LeafOrigin(OriginKind.VERSION)
         elif place == ("metadata", "annotations", kind.stash_key) and not same(_annotation(obj, kind.stash_key), value):
             origin = LeafOrigin(
-                OriginKind.ANNOTATION, tuple(fate.place for fate in found.fates if fate.ending is LeafEnding.STASHED)
+                OriginKind.ANNOTATION,
+                tuple(leaf.place for leaf in found.source_leaves if leaf.ending is LeafEnding.STASHED),
             )
         else:
             # Step by step the stash is sealed at the hub too, where it may run out of room: only it can bring more.
@@ -161,11 +162,13 @@ def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[
 def _after(first: Trace, second: Trace, before: FieldLinks) -> Trace:
     """Return two legs as one: what the second one says of the hub, in terms of the source."""
     origins = {place: _behind(origin, first, before, place) for place, origin in second.origins.items()}
-    fates = [*first.fates]
-    for fate in second.fates:
-        behind = first.origins.get(fate.place, LeafOrigin(OriginKind.STASH))
-        fates += [SourceLeaf(place, fate.ending, fate.rule, fate.where, fate.reason) for place in behind.sources]
-    return Trace(origins, second.links, fates)
+    leaves_of_source = [*first.source_leaves]
+    for leaf in second.source_leaves:
+        behind = first.origins.get(leaf.place, LeafOrigin(OriginKind.STASH))
+        leaves_of_source += [
+            SourceLeaf(place, leaf.ending, leaf.rule, leaf.where, leaf.reason) for place in behind.sources
+        ]
+    return Trace(origins, second.links, leaves_of_source)
 
 
 def _behind(origin: LeafOrigin, first: Trace, before: FieldLinks, place: Steps) -> LeafOrigin:

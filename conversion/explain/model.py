@@ -1,4 +1,4 @@
-"""What an explanation consists of: where each leaf of a result came from, and what became of each leaf of the source.
+"""The data of an explanation: the origin of each leaf of the result, and what became of each leaf of the source.
 
 Places are steps from the root of the object (``("spec", "ports", 0, "name")``), shown as JSON pointers. A leaf is what
 holds nothing: a scalar, null, ``{}``, ``[]``.
@@ -173,7 +173,7 @@ class Explanation:
     source: Json = field(repr=False)
     result: Json = field(repr=False)
     leaves: tuple[ResultLeaf, ...]
-    fates: tuple[SourceLeaf, ...]
+    source_leaves: tuple[SourceLeaf, ...]
     stash_before: Json | None
     stash_after: Json | None
     pruned: tuple[str, ...]

@@ -138,7 +138,7 @@ class _Walk:
         if obj["apiVersion"] == f"{self.kind.group}/{version}":
             return frozenset()
         explanation = explain(self.graph, obj, f"{self.kind.group}/{version}")
-        return frozenset(fate.place for fate in explanation.fates if fate.ending is LeafEnding.DROPPED)
+        return frozenset(leaf.place for leaf in explanation.source_leaves if leaf.ending is LeafEnding.DROPPED)
 
     def _differs(
         self, law: RoundTripLaw, way: tuple[str, ...], before: Json, after: Json, forgiven: frozenset[Steps]

@@ -162,11 +162,11 @@ _MARKS: Final = {"list": "[]", "map": "{}", "object": ""}
 
 @dataclass(slots=True)
 class Trace:
-    """What was found out about one leg: origins by leaf of the result, links by field, and the sources' fates."""
+    """The trace of one leg: origins by leaf of the result, links by field, and what became of the source's leaves."""
 
     origins: dict[Steps, LeafOrigin] = field(default_factory=dict)
     links: dict[Steps, FieldLink] = field(default_factory=dict)
-    fates: list[SourceLeaf] = field(default_factory=list)
+    source_leaves: list[SourceLeaf] = field(default_factory=list)
 
 
 def trace(leg: Leg, source: Json, target: Json, plain: Json, *, kept: Kept, lost: Kept) -> Trace:
@@ -414,7 +414,7 @@ class _Tracer:
         self, place: Steps, value: Any, ending: LeafEnding, label: str, *, where: str = "", reason: str = ""
     ) -> None:
         for leaf, _ in leaves(value, place):
-            self.found.fates.append(SourceLeaf(leaf, ending, label, where, reason))
+            self.found.source_leaves.append(SourceLeaf(leaf, ending, label, where, reason))
 
 
 def _left(source: Any, place: Steps, came_from: Steps, label: str) -> LeafOrigin:

@@ -9,7 +9,8 @@ ruamel.yaml at the best of ten settings for each file, which otherwise indents, 
 
 Public:
 - ``convert_manifest``: a text, converted, with the outcome of every object in it; ``Targets`` says what is wanted;
-- ``read``: the documents of a text (``YamlDocument``), as kubectl reads them;
+- ``read``: the documents of a text (``YamlDocument``), as kubectl reads them (``restow.crds.documents`` has the fast
+  loader for plain data);
 - ``write_yaml``: data as YAML that kubectl reads as just that;
 - ``NotYaml``: the text is neither YAML nor JSON, for instance a template.
 

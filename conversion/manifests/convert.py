@@ -61,7 +61,7 @@ class Targets:
         """Return the targets for ``v1beta2`` (every kind that has it) or ``group/v1beta2``.
 
         Raises:
-            NoTarget: there is nothing to go to.
+            NoTargetVersion: no kind of the graph has that version.
         """
         group, _, version = to.rpartition("/")
         versions = {
@@ -243,11 +243,11 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
         rule = f" ({error.rule})" if isinstance(error, RuleFailed) and error.rule not in error.reason else ""
         work.outcomes.append(replace(_outcome(work, Status.FAILED, obj, place), target=target, error=f"{error}{rule}"))
         return obj
-    result, lost = explanation.result, [fate for fate in explanation.fates if fate.ending is LeafEnding.LOST]
+    result, lost = explanation.result, [leaf for leaf in explanation.source_leaves if leaf.ending is LeafEnding.LOST]
     if not work.keeps_stash and explanation.stash_after is not None:
         key = work.graph.kind(target.rpartition("/")[0], obj["kind"]).stash_key
         result, _ = unseal(result, key)
-        lost += [fate for fate in explanation.fates if fate.ending is LeafEnding.STASHED]
+        lost += [leaf for leaf in explanation.source_leaves if leaf.ending is LeafEnding.STASHED]
         if explanation.stash_after["kept"].keys() - set(explanation.route):
             warnings.append("what earlier conversions kept in its stash is lost too")
     work.links[place] = explanation.links
@@ -285,7 +285,7 @@ _UNWRITABLE: Final = "its text cannot be edited so that it says what it should"
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to be told of a line of the old text."""
+    """A remark about a line of the old text."""
 
     line: int
     text: str
@@ -308,7 +308,7 @@ class Converted:
 def convert_manifest(text: str, graph: Graph, targets: Targets, *, keeps_stash: bool = True) -> Converted:
     """Convert the objects of a manifest.
 
-    Without ``keeps_stash``, what the target version cannot say is left out and told (``ObjectOutcome.lost``).
+    Without ``keeps_stash``, fields that the target version lacks are left out and reported (``ObjectOutcome.lost``).
 
     Raises:
         NotYaml: the text is neither YAML nor JSON.

@@ -279,7 +279,7 @@ def edit(text: str, root: YamlNode, new: Any, links: Tracing) -> Edit:
 
 
 def rewrite(text: str, root: YamlNode, new: Any) -> Edit:
-    """Return the edit that writes the whole document anew. Its comments are gone."""
+    """Return the edit that rewrites the whole document, without its comments."""
     style = style_of(text, root)
     begins_line = root.start == text.rfind("\n", 0, root.start) + 1
     if style.json or not begins_line or not isinstance(new, dict | list) or not new:

@@ -1,4 +1,4 @@
-"""Which item of a list before stands for which item after, where no rule says so: by what they are.
+"""Matches the items of a list before and after an edit by their content, where no rule relates them.
 
 Equal items first, then objects that agree in most of what they say, then the rest in order.
 

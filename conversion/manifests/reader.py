@@ -1,7 +1,12 @@
 """Reads YAML and JSON into nodes that know their places, with scalars as kubectl reads them.
 
-That is neither YAML 1.1 nor 1.2. JSON that no YAML parser takes (several values in a row, escaped surrogate pairs, very
-long keys) is read as JSON text.
+kubectl follows neither YAML 1.1 nor 1.2. JSON that no YAML parser accepts (several values in a row, escaped surrogate
+pairs, very long keys) is read as JSON text.
+
+``restow.crds.documents.load_documents`` also reads YAML, and both are needed. This reader is for what people wrote: it
+keeps the places of values, so that an edit leaves all other text as it was, names lines in errors and bounds aliases.
+It builds a node for every value in Python. ``load_documents`` builds plain data with libyaml's parser, and keeps
+nothing else: it is for documents that restow ships, and for those of a CRD or policy file where only the data counts.
 """
 
 from __future__ import annotations
@@ -60,7 +65,7 @@ def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
     """Return the JSON value of a scalar; ``plain`` is one without quotes.
 
     Raises:
-        Unsayable: JSON cannot say it.
+        Unsayable: JSON cannot represent the value.
     """
     if tag is not None and tag != "!":
         return _tagged(text, tag)
@@ -71,7 +76,7 @@ def key_text(value: Any) -> str:
     """Return the name of a field whose key is this value.
 
     Raises:
-        Unsayable: it is given null and collections.
+        Unsayable: the key is null, a list or an object.
     """
     if isinstance(value, str):
         return value
@@ -159,7 +164,7 @@ def read(text: str) -> list[YamlDocument]:
     """Return the documents of a text without byte order mark.
 
     Raises:
-        NotYaml: the text is no YAML.
+        NotYaml: the text is neither YAML nor JSON, or is nested too deeply.
     """
     try:
         return list(_documents(text))

@@ -1,1 +1,1 @@
-"""ConversionReviews and AdmissionReviews as data: what API servers ask, and which answers they accept."""
+"""ConversionReviews and AdmissionReviews as data: the requests of API servers, and the answers that they accept."""

@@ -1,6 +1,6 @@
 """AdmissionReviews as data: the request, its objects decoded on first use, and the answer.
 
-Sources: k8s.io/api `admission/v1` for the envelope; RFC 6902 for the patch of an answer.
+Sources: k8s.io/api ``admission/v1`` for the envelope; RFC 6902 for the patch of an answer.
 
 Pure.
 """
@@ -38,7 +38,7 @@ _KIND: Final = "AdmissionReview"
 
 
 class AdmissionError(ConversionError):
-    """The bytes are no AdmissionReview; there is no uid to answer to (HTTP 400)."""
+    """The bytes are not an AdmissionReview, so there is no uid to answer (HTTP 400)."""
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The user that sent the request."""
 
     username: str = ""
     uid: str = ""
@@ -134,15 +134,15 @@ class AdmissionRequest:
 
     @property
     def is_cut(self) -> bool:
-        """Whether something was nested so deep that it is undecoded: ``restow.conversion.deepjson`` says how deep."""
+        """Whether a part is left undecoded because it is nested deeper than ``restow.conversion.deepjson.DEEPEST``."""
         cut: bool = self.__dict__.get("cut", False)
         return cut
 
     def keeps(self, name: str) -> bool:
-        """Say whether an update leaves a field of the object, ``spec`` for instance, as it is.
+        """Return whether an update leaves a field of the object, ``spec`` for instance, unchanged.
 
-        API servers write both objects alike, so that equal bytes spare decoding them: a migration of stored objects,
-        or a new label, costs a step next to nothing.
+        API servers encode both objects the same way, so equal bytes need no decoding: a step costs almost nothing for a
+        migration of stored objects, or for a new label.
         """
         new, old = self.__dict__["object"], self.__dict__["old_object"]
         if new is None or old is None:
@@ -166,7 +166,7 @@ class AdmissionReview:
         objects.
 
         Raises:
-            AdmissionError: the body is none.
+            AdmissionError: the body is not JSON, or not an AdmissionReview of admission.k8s.io/v1.
         """
         cuts: Cuts = {}
         try:
@@ -284,7 +284,7 @@ def _sent(text: msgspec.Raw, cuts: Cuts) -> RawObject | None:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """What a step decided. ``code`` is the HTTP status that the client of the API server gets of a refusal.
+    """The decision of a step. ``code`` is the HTTP status of a refusal, as the client of the API server sees it.
 
     ``warnings`` reach the client in either case (keep each below 120 characters); ``patch`` is a JSON patch (RFC 6902),
     as operations.

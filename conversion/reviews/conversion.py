@@ -1,15 +1,15 @@
-"""ConversionReviews, bytes to bytes: what a conversion webhook answers to an API server.
+"""Answers ConversionReviews, bytes to bytes, as API servers expect it of a conversion webhook.
 
 Source of the protocol: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36). The server
-restores all metadata but labels and annotations from the object that it sent, and only compares name, namespace and
-uid: no more than these five is sent back, so nothing else is even decoded (managedFields least of all). Top-level
-fields that no rule looks into are passed on as the bytes they came in.
+restores all metadata but labels and annotations from the object that it sent, and compares only name, namespace and
+uid. The answer therefore has these five fields of metadata only, and no others (such as managedFields) are decoded.
+Top-level fields that no rule reads are passed on as the bytes that came.
 
-One object that cannot be converted fails the whole review, as the protocol wants it; the message then names every
-such object, and never shows a value. Nothing fails as a whole but what is no review (``ReviewError``).
+One object that cannot be converted fails the whole review, as the protocol requires. The message names every such
+object, and never shows a value. A body that is no review raises ``ReviewError``.
 
-The objects of a review above ``LARGE`` bytes are decoded one by one, as they are asked for: two bytes on the wire
-(``{}``) may take eighty in memory, so that 32 MiB that are decoded at once can end the process. Nothing else differs.
+Objects of a review above ``LARGE`` bytes are decoded one by one: two bytes on the wire (``{}``) may take eighty in
+memory, so decoding 32 MiB at once could end the process. The answers do not differ.
 
 Pure.
 """
@@ -109,10 +109,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def convert_review(graph: Graph, body: bytes) -> bytes:
-    """Answer a ConversionReview (v1; v1beta1 likewise).
+    """Answer a ConversionReview (v1 or v1beta1).
 
     Raises:
-        ReviewError: the body is none.
+        ReviewError: the body is no ConversionReview with a request.
     """
     review = Review(graph, body)
     for _ in review:
@@ -121,10 +121,10 @@ def convert_review(graph: Graph, body: bytes) -> bytes:
 
 
 class Review:
-    """One review at work, object by object: iterate over it (a server may pause in between), then take ``answer()``.
+    """Converts one review object by object: iterate over it (a server may pause in between), then call ``answer()``.
 
-    Each object is decoded, converted and encoded before the next one, so that only one is ever a tree in memory: that
-    bounds memory, and leaves the garbage collector nothing to look through.
+    Each object is decoded, converted and encoded before the next one, so only one is a tree in memory at any time. That
+    bounds memory, and gives the garbage collector little to visit.
     """
 
     def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:

@@ -1,9 +1,9 @@
-"""A cursor over JSON that is too large to be decoded, or even looked through, in one go.
+"""A cursor over JSON that is too large to be decoded at once.
 
-msgspec finds the end of a value faster than anything else at hand, but has no call for it: it decodes all of a text, or
-says where something came that should not be there. That place is what is used here, for a value that is followed by
-more. Nothing is decoded that nobody asks for; whatever is passed over is checked to be JSON. What is nested too deeply
-for msgspec is looked through by ``restow.conversion.deepjson``.
+msgspec finds the end of a value faster than the alternatives, but has no function for that: it decodes a whole text, or
+reports the position of trailing characters. The cursor uses that position as the end of a value that is followed by
+more. It decodes only what its caller takes, and checks that everything it skips is JSON. Values that are nested too
+deeply for msgspec are read by ``restow.conversion.deepjson``.
 
 Pure.
 """
@@ -35,7 +35,7 @@ _text = msgspec.json.Decoder(str).decode
 
 
 class NoJson(ValueError):
-    """The text is no JSON, or has something else than was asked for; the message is empty where no more is known."""
+    """The text is not JSON, or has another value than expected; the message may be empty."""
 
 
 class JsonCursor:
@@ -77,10 +77,10 @@ class JsonCursor:
             raise NoJson from error
 
     def skip(self) -> None:
-        """Take a value that nobody needs.
+        """Skip a value.
 
         Raises:
-            NoJson: it is none, however deeply it is nested.
+            NoJson: the value is not JSON, at any depth.
         """
         self.value()
         try:

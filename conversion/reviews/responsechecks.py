@@ -1,8 +1,8 @@
-"""What an API server makes of a conversion webhook's answer: the same checks, in the same order, in the same words.
+"""Checks a conversion webhook's answer as an API server does: the same checks in the same order, with its messages.
 
 Source: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36), client-go ``rest/request.go``.
-Each check stands for itself, so that a conformance run can tell which one an answer fails; ``accept`` runs them all.
-Where the server would quote a value of an object, these messages leave it out.
+Each check is a function, so that a conformance run can tell which one an answer fails; ``accept`` runs them all. Where
+the server would quote a value of an object, these messages leave it out.
 
 Pure.
 """
@@ -100,7 +100,7 @@ def accept(sent: SentReview, *, status: int, content_type: str, body: bytes) -> 
     """Return the converted objects as the API server goes on with them: metadata restored, labels and annotations new.
 
     Raises:
-        Rejected: the answer is rejected; the error has the message that the API server's client would see.
+        ResponseRejected: a check fails; the message is the one that the API server's client would see.
     """
     try:
         answer = check_http(status, content_type, body)

@@ -1,14 +1,14 @@
-"""The vocabulary of declarations: one rule says both directions.
+"""The rules that authors declare. Each rule defines both directions.
 
-By convention the first path is the spoke's, the second the hub's. All rules keep what is absent absent and null
-null, and never touch what they do not claim.
+By convention the first path is the spoke's, the second the hub's. All rules leave an absent field absent and a null
+field null, and never change a field that they do not claim.
 
     rename, move            the same value at another path
-    enum, wrap, unwrap      the same value, spelled otherwise
-    pair, functions         a group of leaves by functions of the author
-    constant, default       a field of one version that the other one only implies
-    stash, drop             a field that one version alone has: kept, or knowingly let go
-    each, each_value, inside    rules inside of list items, map values, one object
+    enum, wrap, unwrap      the same value in another form
+    pair, functions         a group of leaves, converted by the author's functions
+    constant, default       a field of one version that the other version implies
+    stash, drop             a field of one version alone: kept in the stash, or dropped on purpose
+    each, each_value, inside    rules inside list items, map values, or one object
 """
 
 from restow.conversion.rules.constructors import (

@@ -1,4 +1,4 @@
-"""The constructors of rules: single fields, functions of the author, and rules inside of lists, maps and objects.
+"""The constructors of rules: for single fields, for the author's functions, and for the inside of lists, maps, objects.
 
 Each constructor's docstring is its contract.
 """
@@ -44,14 +44,18 @@ _ITEMS = "[]"
 
 
 def rename(spoke: str, hub: str) -> Rule:
-    """Another name in the same object: ``rename("spec.ttl", "spec.timeToLive")``. The value may be a whole subtree."""
+    """A field with another name in the same object: ``rename("spec.ttl", "spec.timeToLive")``.
+
+    The value may be a whole subtree.
+    """
     return Move(name="rename", spoke=(spoke,), hub=(hub,))
 
 
 def move(spoke: str, hub: str) -> Rule:
-    """Another place: ``move("spec.image", "spec.container.image")``.
+    """A field at another path: ``move("spec.image", "spec.container.image")``.
 
-    An object that the move leaves empty goes too, unless the target's schema requires it; one that it needs is made.
+    An object that the move empties is removed, unless the target's schema requires it. Objects on the new path are
+    created.
     """
     return Move(name="move", spoke=(spoke,), hub=(hub,))
 
@@ -64,11 +68,11 @@ def enum(
     up: Mapping[Any, Any] | None = None,
     down: Mapping[Any, Any] | None = None,
 ) -> Rule:
-    """Other spellings of the same values, spoke to hub: ``enum("spec.mode", {"a": "Alpha", "b": "Beta"})``.
+    """A field whose values have other names in the hub: ``enum("spec.mode", {"a": "Alpha", "b": "Beta"})``.
 
     ``up`` and ``down`` add values that only one version knows, each with what the other one shows instead:
-    ``down={"Gamma": "b"}``. They, and a table in which two values meet, lose information; the stash keeps it. Values in
-    no table pass unchanged. Give ``hub`` if the field's path differs.
+    ``down={"Gamma": "b"}``. They lose information, as a table does in which two values become one; the stash keeps it.
+    Values in no table pass unchanged. Give ``hub`` if the field's path differs.
     """
     upward = {**values, **(up or {})}
     downward = {**{value: key for key, value in reversed([*values.items()])}, **(down or {})}
@@ -118,30 +122,30 @@ def unwrap(spoke: str, hub: str) -> Rule:
 
 
 def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = None) -> Rule:
-    """A field of one version alone whose value for objects of the other is known: ``constant(hub="spec.tier",
+    """A field of one version alone, whose value for objects of the other version is known: ``constant(hub="spec.tier",
     value=1)``.
 
-    It is written where the object around it is present, and taken away on the way back; any other value is stashed.
+    It is written where the object around it is present, and removed on the way back. Any other value is stashed.
     """
     return Constant(name="constant", spoke=_side(spoke), hub=_side(hub), value=value)
 
 
 def default(spoke: str, value: Any, *, hub: str | None = None) -> Rule:
-    """A field that the hub spells out and the spoke may leave out: ``default("spec.replicas", 1)``.
+    """A field that the hub always has and the spoke may omit: ``default("spec.replicas", 1)``.
 
     Going up, a missing field becomes ``value`` where the object around it is present; going down, ``value`` becomes a
-    missing field. Where the other spelling was meant, the stash keeps it.
+    missing field. Where the object had the other form, the stash keeps that.
     """
     return Default(name="default", spoke=(spoke,), hub=(hub or spoke,), value=value)
 
 
 def stash(spoke: str | None = None, *, hub: str | None = None) -> Rule:
-    """A field that the other version cannot say: kept there in the stash annotation. ``stash(hub="spec.weight")``."""
+    """A field that the other version lacks: the stash annotation keeps it there. ``stash(hub="spec.weight")``."""
     return Private(name="stash", spoke=_side(spoke), hub=_side(hub))
 
 
 def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
-    """A field that is let go on conversion; ``acknowledge`` says why nobody misses it."""
+    """A field that is dropped on conversion; ``acknowledge`` is the reason why that is no loss."""
     return Private(name="drop", spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
 
 
@@ -211,22 +215,22 @@ def pair(
     tuple of paths: a dict by path of those that are present, and a dict is returned. A function is called only if
     something of its side is present.
 
-    ``loses`` says in which directions the inverse may not give back what was there. Every conversion is verified by
-    the inverse (except in a direction that a one-way ``loses`` leaves out) and what would be lost goes to the stash;
-    the laws of ``restow.conversion.testing`` fail where that happens undeclared.
+    ``loses`` declares the directions in which the inverse may not restore the original value. The inverse verifies
+    every conversion (except in a direction that a one-way ``loses`` leaves out), and a value that would be lost goes to
+    the stash. The laws of ``restow.conversion.testing`` fail where that happens undeclared.
 
-    ``merge(edited, shown, kept)`` decides what an edit of the lossy side means: ``shown`` is what its client was shown,
-    ``edited`` what it sent instead (of a group that it took away, ``{}``), ``kept`` the stashed value of the richer
-    side. Without it the edit is converted plainly and the stashed value forgotten.
+    ``merge(edited, shown, kept)`` decides what an edit of the lossy side means. ``shown`` is the value that its client
+    was shown, ``edited`` the value that it sent instead (``{}`` for a group that it removed), ``kept`` the stashed
+    value of the richer side. Without ``merge`` the edit is converted as it is, and the stashed value is discarded.
 
-    ``forget(value)`` says which values of the spoke need not come back as they were, for ``up`` said all that they
-    mean: a spelling that the spoke's schema refuses, for instance, and that offline conversion is to put right.
+    ``forget(value)`` tells which values of the spoke need not be restored, because ``up`` keeps their whole meaning:
+    for instance a form that the spoke's schema refuses, and that offline conversion corrects.
 
-    ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object) whose values
-    ``down`` gets as further arguments, ABSENT where missing. ``$.status.items[].x``, inside of ``each``, is what that
-    list says of the item with the same keys (each ``[]`` stands for one ``each``, outermost first). Up-conversion has
-    no such thing: ``loses`` is "down", or "both" if ``down`` undoes ``up`` for an object in which nothing of that is
-    found (up is then checked by such a ``down``); ``merge`` judges edits of the spoke only.
+    ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object). ``down``
+    gets their values as further arguments, ABSENT where missing. Inside ``each``, ``$.status.items[].x`` is that list's
+    field of the item with the same keys (each ``[]`` stands for one ``each``, outermost first). ``up`` gets no such
+    arguments. ``loses`` is therefore "down", or "both" if ``down`` undoes ``up`` for an object without any of these
+    fields (up is then checked by such a ``down``). ``merge`` judges edits of the spoke only.
     """
     return Lens(
         name="pair",
@@ -251,11 +255,10 @@ def functions(
     down: Callable[[dict[str, Any]], dict[str, Any]],
     loses: Loses = "nothing",
 ) -> Rule:
-    """Convert by plain functions over dicts: each gets an object with the claimed fields only and returns one.
+    """Convert by plain functions over dicts: each gets an object with the claimed fields only, and returns one.
 
     ``spoke`` and ``hub`` are the claims: the paths that are read from one side and written to the other. A function
-        that
-    returns a field it did not claim fails the conversion of that object.
+    that returns a field that it did not claim fails the conversion of that object.
     """
     return Lens(
         name="functions",
@@ -289,15 +292,15 @@ def each(
 ) -> Rule:
     """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
 
-    ``key`` names the hub's fields that tell items apart (a list-map's keys; taken from the CRD if left out): by them,
-    never by position, the stash finds an item again. An item of a list without keys is found by what was shown of it.
+    ``key`` names the hub's fields that identify an item (a list-map's keys; taken from the CRD if omitted). The stash
+    finds an item by them, never by position. In a list without keys it finds an item by the fields that were shown.
 
-    ``hide(item)`` says which hub items the spoke does not show at all; the stash keeps them and their places. It gets
-    the values of ``reads`` as further arguments, as in ``pair``. A hidden item outlives the list itself: to a client
-    that was shown none of the items, an empty list and none are the same.
+    ``hide(item)`` tells which hub items the spoke does not show; the stash keeps them and their positions. It gets the
+    values of ``reads`` as further arguments, as in ``pair``. A hidden item survives the removal of the list itself: to
+    a client that was shown none of the items, an empty list and no list are the same.
 
-    ``merge(item, hidden)`` decides what becomes of an item, already in the hub's terms, that an edit of the spoke gave
-    the key of a hidden one. Without it the edit wins, and what was hidden is forgotten.
+    ``merge(item, hidden)`` decides what becomes of an item, already converted to the hub, that an edit of the spoke
+    gave the key of a hidden one. Without it the edit wins, and the hidden item is discarded.
     """
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ScopedRules(

@@ -1,7 +1,7 @@
-"""Rules as data: what an author declared, before anybody has checked it.
+"""Rules as data: the author's declarations, before any check.
 
-A rule is a lens: it claims fields of the spoke and fields of the hub and says how each becomes the other. What
-no rule claims is the same in both versions and passes by itself, unknown fields included.
+A rule is a lens: it claims fields of the spoke and fields of the hub, and defines how each becomes the other. A field
+that no rule claims is the same in both versions and passes unchanged, unknown fields included.
 
 Constructing a rule never fails, so that ``Registry.freeze`` can report every defect at once.
 
@@ -157,7 +157,7 @@ def read_steps(text: str) -> tuple[Path, ...]:
     """Return the paths of a read from the root: to a list, from its item on, and so on.
 
     Raises:
-        PathError: the text is no path.
+        PathError: a part of the text between two ``[]`` is no path.
     """
     first, *others = text.removeprefix(FROM_ROOT).split(_SAME_KEYS)
     return (parse(first), *(parse(other) if other else () for other in others))

@@ -1,8 +1,8 @@
-"""Functions over pydantic models, for authors who want types: an escape hatch with a price. Needs pydantic.
+"""Rules with functions over pydantic models, for authors who want types. Needs pydantic.
 
     typed.models("spec.policy", OldPolicy, "spec.policy", Policy, up=to_policy, down=to_old_policy)
 
-Limits, all of them consequences of typing what may be partial and may be unknown:
+Objects may be partial and have unknown fields, so typed rules have limits:
 
 - every field must be optional (``= None``): the API server sends parts of objects; what is unset stays unset, so models
   must be changed with ``model_copy(update=…)`` or built with only the fields that they have;
@@ -44,7 +44,7 @@ def models(
     """Convert one object by functions between two models.
 
     Raises:
-        TypeError: it is given a model that forbids partial objects.
+        TypeError: a model has a required field, or does not set ``extra="allow"``.
     """
     _check(spoke_model)
     _check(hub_model)

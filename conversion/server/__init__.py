@@ -1,12 +1,12 @@
-"""The conversion and admission webhook: HTTPS over a frozen graph. docs/serving.md tells how to run it.
+"""The conversion and admission webhook: serves a frozen graph over HTTPS. docs/serving.md explains how to run it.
 
 Public:
 
-- ``WebhookServer``, ``ServerPhase``, ``Limits``, ``conversions_by_crd``: what is served, and what is allowed;
+- ``WebhookServer``, ``ServerPhase``, ``Limits``, ``conversions_by_crd``: the server, its limits, and its conversions;
 - ``AdmissionStep``, ``RestoreStash``: admission on the same server, mounted at ``/admit/<name>`` and
   ``/mutate/<name>``;
-- ``ServingCertificate``, ``BadCertificate``: TLS from files, replaced while serving; ``Clients``: who has to show one
-  too;
+- ``ServingCertificate``, ``BadCertificate``: TLS from files, replaced while serving; ``Clients``: the clients
+  that need a certificate;
 - ``bind``, ``run_alone``: serve in this process.
 """
 

@@ -73,13 +73,13 @@ class WeightedSemaphore:
     async def _wait(self, cost: int, size: int) -> None:
         if size > self._may_wait:
             raise QueueFull
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((cost, turn))
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((cost, ready))
         self._may_wait -= size
         try:
-            await turn
+            await ready
         except asyncio.CancelledError:
-            if turn.cancelled():
+            if ready.cancelled():
                 self._admit()
             else:
                 self._give(cost)
@@ -93,12 +93,12 @@ class WeightedSemaphore:
 
     def _admit(self) -> None:
         while self._waiting:
-            cost, turn = self._waiting[0]
-            if not turn.cancelled():
+            cost, ready = self._waiting[0]
+            if not ready.cancelled():
                 if cost > self._free:
                     return
                 self._free -= cost
-                turn.set_result(None)
+                ready.set_result(None)
             self._waiting.popleft()
 
 
@@ -112,13 +112,13 @@ _STRUCTURE: Final = (b",", b"{", b"[")
 #: What a value takes at most, decoded: an object of one member.
 _BYTES_EACH: Final = 240
 
-#: Reviews that take no more memory go in the lane of small ones; such a lane, and that of large ones: one of the
-#: largest at once.
+#: Reviews that take no more memory share the queue of small ones. The queue of large ones has room for one of the
+#: largest.
 _SMALL: Final = 8 * _MIB
 _SMALL_AT_ONCE: Final = 64 * _MIB
 _LARGE_AT_ONCE: Final = 160 * _MIB
 
-#: How many bytes of reviews may wait in a lane; more are told to come again.
+#: How many bytes of reviews may wait in a queue. Further requests get 429.
 _MOST_WAITING: Final = 64 * _MIB
 
 

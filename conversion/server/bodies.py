@@ -1,10 +1,10 @@
-"""Reading request bodies: nothing larger than allowed, and all together no more than the process can hold.
+"""Reads request bodies: each within its limit, and all together within the memory of the process.
 
-What a client announces is believed only where it is too much; what it sends is counted while it comes, so that a
-client that announces much and sends nothing takes nothing from the others. Large bodies share a part of what there is:
-API servers send one object at a time, and these always find room. Where there is none, the request that has kept the
-server waiting longest makes it: a client that sends all but the last byte of a body, or does not read its answer, loses
-its room to the next one.
+A Content-Length above the limit is refused at once. Otherwise only received bytes count, so that a client that
+announces much and sends nothing takes no room from others. Large bodies share a part of the memory; API servers send
+one object a review, and small bodies always find room. If the memory is used up, the request that has kept the server
+waiting longest is ended: a client that withholds the last byte of a body, or does not read its answer, loses its room
+to the next one.
 """
 
 from __future__ import annotations

@@ -1,16 +1,24 @@
-"""HTTP connections that end: aiohttp's, watched for clients that begin something and never finish it.
+"""Watches aiohttp's HTTP connections, and ends those whose clients begin something and do not finish it.
 
-aiohttp closes a connection that is idle for too long. What it does not know are handshakes that never come, half-sent
-headers, bodies that crawl, and clients that do not read their answer; each holds memory for as long as it likes. So
-every connection notes what it is doing and since when, and all of them are looked at once a second.
+aiohttp closes a connection that is idle for too long. It does not limit handshakes that never come, half-sent headers,
+slow bodies, or clients that do not read their answer, and each of these holds memory. Every connection therefore
+records its state and since when it lasts, and a check ends overdue ones once a second.
 
-Connections that wait for their client are bounded, apart from those whose request is at work. One more does not fail:
-it ends the one that has waited longest, of the kind of which there are most. So whoever opens a thousand silent
-connections ends their own. A share for each address would not help: managed API servers come from one. In its first
-second a connection is left alone, up to twice the bound.
+The number of connections that wait for their client is bounded; requests at work do not count. A new connection beyond
+the bound is accepted, and ends the one that has waited longest in the most frequent state. A client that opens a
+thousand silent connections thus ends its own. A bound for each address would not help, because managed API servers
+share one. A connection is not ended in its first second, up to twice the bound.
 
-The TLS of a connection is asyncio's own. What differs is the memory: all connections of a server share one receive
-buffer, which is empty between two events of the loop, and asyncio's limits of buffers are smaller.
+TLS is asyncio's own, with less memory: all connections of a server share one receive buffer, which is empty between two
+events of the loop, and asyncio's buffers have lower limits.
+
+This module subclasses ``aiohttp.web.RequestHandler`` and ``web.Server``, and so depends on methods that aiohttp does
+not document (``connection_made``, ``data_received``, ``finish_response``, ``handle_error``). aiohttp's public interface
+offers no alternative: an application, its middlewares and its signals see a request only after its headers are
+complete, so they cannot end a silent connection or a slow header, bound the number of connections, or see when a
+client has read its answer. A proxy protocol in front of aiohttp would see the bytes, and would have to parse HTTP a
+second time to know where a request ends. pyproject.toml therefore admits one minor release of aiohttp only, and the
+tests in tests/conversion/server (slow and silent clients on real sockets) show whether the next one still fits.
 """
 
 from __future__ import annotations

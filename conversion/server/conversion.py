@@ -44,7 +44,7 @@ class ConversionEndpoint:
         *,
         limits: Limits,
         counts: ServerMetrics,
-        turns: TimeSlices,
+        time_slices: TimeSlices,
         request_log: RateLimitedLog,
         clock: Clock,
     ) -> None:
@@ -53,7 +53,7 @@ class ConversionEndpoint:
         self._graph = graph
         self._most_of_object = limits.object
         self._counts = counts
-        self._time_slices = turns
+        self._time_slices = time_slices
         self._request_log = request_log
         self._clock = clock
         for result in ("success", "failure"):  # from 0 on, or an alert misses the first

@@ -1,7 +1,7 @@
-"""What a webhook server allows (bytes, seconds), and how it refuses a request that is beyond it.
+"""The limits of a webhook server (bytes, seconds), and its answer to a request that exceeds them.
 
-An API server shows its user the message of an error whose body is a `Status` (client-go `rest/request.go`
-`transformResponse`); it retries 429 and 5xx with an integer `Retry-After` (`rest/with_retry.go`), up to ten times
+An API server shows its user the message of an error whose body is a ``Status`` (client-go ``rest/request.go``
+``transformResponse``). It retries 429 and 5xx with an integer ``Retry-After`` (``rest/with_retry.go``), up to ten times
 within its 30 seconds.
 
 Pure.
@@ -30,25 +30,25 @@ class Limits:
     Attributes:
         body: bytes of one ConversionReview.
         object: bytes of one object: two bytes on the wire may take a hundred in memory. etcd holds 1.5 MiB, and an API
-            server accepts 3, unless told otherwise. Bodies up to here are small ones.
+            server accepts 3, by default. Bodies up to here are small ones.
         admission: bytes of one AdmissionReview: two objects of what an API server accepts, and who asks.
-        in_flight: bytes of all request bodies at work together, as far as they were received; beyond, clients are told
-            to come again. Answers and what is being converted come on top: the process needs about four times as much.
-            A quarter of it is for small bodies alone, unless ``body`` needs it.
+        in_flight: bytes of all request bodies at work together, as far as they were received; further
+            requests get 429. Answers and objects in conversion come on top: the process needs about four times as much.
+            A quarter of it is reserved for small bodies, unless ``body`` needs it.
         handshakes: connections that have not finished their TLS handshake.
         connections: connections that wait for their client: for a request, for the rest of one, or for the client to
             read an answer. Of these and of handshakes, one more ends the one that has waited longest.
         probe_connections: the same for the plain port.
-        requests: complete requests at work; beyond, clients are told to come again.
+        requests: complete requests at work; further ones get 429.
         header_seconds: from a request's first byte to the end of its headers; for a client to read a small answer, too.
         request_seconds: from there to the end of the answer. An API server gives up after 30.
-        stall_seconds: in each such time a body has to get on, by ``bytes_a_second``.
-        bytes_a_second: what comes of a body at least.
+        stall_seconds: in each such period a body must progress by ``bytes_a_second``.
+        bytes_a_second: the lowest accepted rate of a body.
         idle_seconds: between two requests. An API server keeps a connection for 90, and takes it badly if the other
             side hangs up just when it is used again.
         handshake_seconds: for TLS; an API server's own limit is 10.
         admission_seconds: for one admission step; beyond, the request is refused. An API server's default is 10.
-        slice_seconds: how long a large review keeps the event loop before others have their turn.
+        slice_seconds: how long a large review keeps the event loop before other tasks run.
         drain_seconds: after the request to stop: still serving, while endpoints and load balancers learn of it.
         finish_seconds: after that: for what is in flight.
     """

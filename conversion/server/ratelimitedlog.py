@@ -1,9 +1,9 @@
-"""Log lines about requests that went wrong: one JSON object each, and never a flood of them.
+"""Logs failed requests at a limited rate: one JSON object a line.
 
-An API server asks again and again about an object that it cannot have; a line for each would bury all else. What was
-left out is counted in the next line that is written. Of clients that are refused or ended there is one line a minute
-for each reason, with how many there were since the last. The record's attribute ``details`` has the same, for a
-formatter. Bodies, and values of objects, are never logged.
+An API server retries an object that cannot be converted for ever; a line for each try would hide all others. The next
+line counts those that were left out. Clients that are refused or ended get one line a minute for each reason, with
+their number since the last line. The record's attribute ``details`` has the same, for a formatter. Bodies, and values
+of objects, are never logged.
 """
 
 from __future__ import annotations

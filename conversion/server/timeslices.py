@@ -1,7 +1,7 @@
-"""Long work in short turns, so that probes, leases and small reviews never wait long for a large one.
+"""Runs long work in short time slices, so that probes, leases and small reviews never wait long for a large one.
 
-One event loop does everything. Work that takes longer than a turn goes on in further turns, one turn of one piece of
-work in each round of the loop: ten large reviews at once hold the others up no longer than one.
+One event loop does everything. Work that takes longer than a time slice continues in further slices. Each round of the
+loop runs one slice, so ten large reviews at once delay the others no longer than one does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["TimeSlices", "offload"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: What is about no more bytes than these is done in one go: that takes less than a turn.
+#: Work on no more bytes than these is done at once: it takes less than a time slice.
 _SMALL: Final = 128 * 1024
 
 #: After how many seconds a busy thread leaves the interpreter to another one. By default it is 5 ms, for which the
@@ -31,11 +31,11 @@ _thread: Final = ThreadPoolExecutor(1, "aside", initializer=lambda: sys.setswitc
 
 
 async def offload(size: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a pure function makes of ``size`` bytes; of many it makes it in the thread for that.
+    """Return the result of a pure function over ``size`` bytes; above a limit it runs in a separate thread.
 
-    For work that does not come in steps. The interpreter switches between threads, so that the event loop goes on
-    meanwhile. There is one thread: each that is busy has the loop wait longer, and none is faster for a second.
-    What is cancelled is done all the same.
+    Use it for work that cannot be divided into steps. The interpreter switches between threads, so the event loop
+    continues meanwhile. There is one such thread: a second one would be no faster, and each busy thread makes the loop
+    wait longer. Cancelling the caller does not stop the function.
     """
     if size <= _SMALL:
         return function(*args, **kwargs)
@@ -43,17 +43,17 @@ async def offload(size: int, function: Callable[P, T], *args: P.args, **kwargs: 
 
 
 class TimeSlices:
-    """Drives iterators; ``seconds`` is the length of a turn, exceeded by no more than one step."""
+    """Drives iterators; ``seconds`` is the length of a time slice, exceeded by no more than one step."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._turn = asyncio.Lock()
+        self._slice = asyncio.Lock()
 
     async def drive(self, steps: Iterator[object]) -> None:
-        """Exhaust an iterator, in turns. Others who do the same come in between, in the order they asked."""
+        """Exhaust an iterator in time slices. Other callers run in between, in the order of their calls."""
         done = False
         while not done:
-            async with self._turn:
+            async with self._slice:
                 await asyncio.sleep(0)
                 done = self._take(steps)
 

@@ -1,4 +1,4 @@
-"""The serving certificate, replaced while serving whenever its files hold a better one, and client certificates.
+"""Serving certificates, replaced while the server runs when their files change, and client certificates.
 
 A kubelet replaces a mounted secret at once (it swaps the symlink `..data`), yet between reading the certificate and
 reading its key that may happen; others write over the files, and for a moment half of it is there. So files are only
@@ -48,7 +48,7 @@ _LOOKS_WHILE_CHANGING: Final = 10
 
 
 class BadCertificate(Exception):
-    """The files hold no pair that could be served, or no authority; a sentence."""
+    """The files hold no valid pair of certificate and key, or no authority. The message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class ServingCertificate:
         """Have certificates of clients verified.
 
         Raises:
-            BadCertificate: the pair cannot be used.
+            BadCertificate: the file holds no certificates (PEM).
         """
         if self._client_ca_file is None:
             return

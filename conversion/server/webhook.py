@@ -1,6 +1,6 @@
-"""The webhook: which endpoint answers a request, and what is answered when none can.
+"""The webhook: selects the endpoint of a request, and answers requests that no endpoint can.
 
-Nothing here listens: ``restow.conversion.server.run`` does, for as many connections as there are.
+This module opens no socket: ``restow.conversion.server.run`` listens, and passes the requests on.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Response = TypeVar("Response", bound=web.StreamResponse)
 
 _HEADERS: Final = {"Content-Type": "application/json", "Server": "restow"}
 
-#: Others have their turn after so many bytes of an answer.
+#: Other tasks run after so many bytes of an answer.
 _PART: Final = 8 * BUFFER
 
-_ANYBODY: Final = Clients()
+_ALL_CLIENTS: Final = Clients()
 _NO_STEPS: Final[Mapping[str, AdmissionStep]] = MappingProxyType({})
 
 
 class ServerPhase(Enum):
-    """Where in its life a webhook is. Only a SERVING one is ready; DRAINING it still serves, but for one request."""
+    """The phase of a webhook. Only a SERVING one is ready; a DRAINING one answers, and closes each connection."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -57,13 +57,13 @@ class _Endpoint(Protocol):
 class WebhookServer:
     """Conversions at ``/convert/<crd>``, validating steps at ``/admit/<name>``, mutating ones at ``/mutate/<name>``.
 
-    It is STARTING, and answers 503 with Retry-After, until somebody sets its ``phase``: an embedding program whose
-    steps need caches waits for them first.
+    It is STARTING, and answers 503 with Retry-After, until the embedding program sets its ``phase``. A program whose
+    steps need caches first waits for them.
 
     Args:
         conversions: by the name of the CRD; see ``conversions_by_crd``.
         validating, mutating: admission steps by name.
-        clients: who may ask; needs a ServingCertificate that knows their authority.
+        clients: the clients that are served; needs a ServingCertificate that trusts their authority.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class WebhookServer:
         *,
         validating: Mapping[str, AdmissionStep] = _NO_STEPS,
         mutating: Mapping[str, AdmissionStep] = _NO_STEPS,
-        clients: Clients = _ANYBODY,
+        clients: Clients = _ALL_CLIENTS,
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -131,7 +131,7 @@ class WebhookServer:
             return await self._send(request, memoryview(answer))
 
     async def _send(self, request: web.BaseRequest, answer: memoryview) -> web.StreamResponse:
-        """Write a large answer piece by piece: others have their turn in between, and the client's pace counts."""
+        """Write a large answer in pieces: other tasks run in between, and the client's speed is measured."""
         connection = request.protocol
         if isinstance(connection, ClientConnection):
             connection.answering(len(answer))
@@ -188,7 +188,7 @@ class WebhookServer:
             graph,
             limits=self.limits,
             counts=self.counts,
-            turns=self._time_slices,
+            time_slices=self._time_slices,
             request_log=self.request_log,
             clock=self.clock,
         )

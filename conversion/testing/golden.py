@@ -1,4 +1,4 @@
-"""Golden ConversionReviews: recorded requests beside the answers that they must get.
+"""Golden ConversionReviews: recorded requests and the expected answers.
 
 A folder of ``NAME.request.json`` and ``NAME.response.json``; answers are compared as JSON, so indentation is free.
 """
@@ -23,7 +23,7 @@ def golden_reviews(folder: Path) -> list[Path]:
     """Return the recorded requests of a folder, sorted by name, as parameters for a test.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the folder has no ``NAME.request.json``.
     """
     found = sorted(folder.glob(f"*{_REQUEST}"))
     if not found:
@@ -36,7 +36,7 @@ def check_golden(graph: Graph, request: Path, *, record: bool = False) -> None:
     """Answer a recorded request and compare; with ``record``, write down the answer as the expected one.
 
     Raises:
-        LawBroken: it failed; the error has the first place that differs.
+        LawBroken: the answer differs; the message names the first place that does.
     """
     expected_path = request.with_name(request.name.removesuffix(_REQUEST) + ".response.json")
     answer = convert_review(graph, request.read_bytes())

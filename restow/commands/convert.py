@@ -203,8 +203,8 @@ def _sentences(outcome: ObjectOutcome) -> list[tuple[str, str]]:
     said = [(f"cannot be converted to {outcome.target}: {outcome.error}", "red")] if outcome.error else []
     said += [(warning, "yellow") for warning in outcome.warnings]
     lost: dict[str, list[str]] = {}
-    for fate in outcome.lost:
-        lost.setdefault(fate.rule, []).append(fate.pointer)
+    for leaf in outcome.lost:
+        lost.setdefault(leaf.rule, []).append(leaf.pointer)
     said += [(f"lost: {', '.join(pointers)} ({rule or 'undeclared'})", "yellow") for rule, pointers in lost.items()]
     return said
 

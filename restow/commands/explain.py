@@ -62,7 +62,7 @@ def command(**flags: Any) -> None:
     if not explained and code is Exit.DONE:
         raise InputError(f"there is nothing to convert to {flags['to']} in {', '.join(map(str, sources))}")
     told = [(found, explanation, *_asked(explanation, why)) for found, explanation in explained]
-    if why is not None and explained and not any(leaves or fates for _, _, leaves, fates in told):
+    if why is not None and explained and not any(leaves or source_leaves for _, _, leaves, source_leaves in told):
         raise InputError(f"--why {flags['why']}: there is no such field, neither in the result nor in the source")
     if flags["output"] == "table":
         for number, each in enumerate(told):
@@ -94,24 +94,31 @@ def _steps(text: str) -> Steps:
 def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[ResultLeaf], Sequence[SourceLeaf]]:
     """Return what there is to tell: all of it, or what is at or below a field, or came from there."""
     if why is None:
-        return explanation.leaves, explanation.fates
+        return explanation.leaves, explanation.source_leaves
 
     def about(place: Steps) -> bool:
         return pointer(place[: len(why)]) == pointer(why)
 
     leaves = [leaf for leaf in explanation.leaves if about(leaf.place) or any(map(about, leaf.origin.sources))]
-    return leaves, [fate for fate in explanation.fates if about(fate.place)]
+    return leaves, [leaf for leaf in explanation.source_leaves if about(leaf.place)]
 
 
 def _show(
-    found: Found, explanation: Explanation, leaves: Sequence[ResultLeaf], fates: Sequence[SourceLeaf], *, whole: bool
+    found: Found,
+    explanation: Explanation,
+    leaves: Sequence[ResultLeaf],
+    source_leaves: Sequence[SourceLeaf],
+    *,
+    whole: bool,
 ) -> None:
     title = visible(f"{found.title}: {' -> '.join(explanation.route)}")
     console().print(title, style="bold", markup=False)
     print_table(("field", "value", "how", "from", "rule"), (_leaf_row(leaf) for leaf in leaves))
-    if fates:
+    if source_leaves:
         echo()
-        rows = ((fate.pointer, fate.ending.value, fate.where or fate.reason or "-", fate.rule) for fate in fates)
+        rows = (
+            (leaf.pointer, leaf.ending.value, leaf.where or leaf.reason or "-", leaf.rule) for leaf in source_leaves
+        )
         print_table(("of the source", "what became of it", "where, why", "rule"), rows)
     if not whole:
         return
@@ -140,7 +147,12 @@ def _short(value: Any) -> str:
 
 
 def _json(
-    found: Found, explanation: Explanation, leaves: Sequence[ResultLeaf], fates: Sequence[SourceLeaf], *, whole: bool
+    found: Found,
+    explanation: Explanation,
+    leaves: Sequence[ResultLeaf],
+    source_leaves: Sequence[SourceLeaf],
+    *,
+    whole: bool,
 ) -> dict[str, Any]:
     told: dict[str, Any] = {
         "file": str(found.source),
@@ -149,7 +161,7 @@ def _json(
         "object": found.title,
         "route": list(explanation.route),
         "leaves": [_leaf_json(leaf) for leaf in leaves],
-        "fates": [_fate_json(fate) for fate in fates],
+        "fates": [_source_leaf_json(leaf) for leaf in source_leaves],
     }
     if whole:
         told |= {
@@ -172,6 +184,6 @@ def _leaf_json(leaf: ResultLeaf) -> dict[str, Any]:
     }
 
 
-def _fate_json(fate: SourceLeaf) -> dict[str, Any]:
-    told = {"pointer": fate.pointer, "ending": fate.ending.value, "rule": fate.rule}
-    return told | ({"where": fate.where} if fate.where else {}) | ({"reason": fate.reason} if fate.reason else {})
+def _source_leaf_json(leaf: SourceLeaf) -> dict[str, Any]:
+    told = {"pointer": leaf.pointer, "ending": leaf.ending.value, "rule": leaf.rule}
+    return told | ({"where": leaf.where} if leaf.where else {}) | ({"reason": leaf.reason} if leaf.reason else {})

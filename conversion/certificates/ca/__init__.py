@@ -1,9 +1,16 @@
-"""A webhook's own certificate authority, for clusters without cert-manager.
+"""A webhook's own certificate authority (CA), for clusters without cert-manager.
+
+Every replica runs it alike and needs no leader. The CA and the serving certificate are stored in two Secrets; the CA
+bundle is wired into CRDs and webhook configurations, and rotated before it ends. ``rotation`` decides the next step,
+``manager`` takes it.
 
 Public:
-- ``Certificates``: keeps CA, serving certificate and CRD bundles, in every replica alike; ``service_hosts``;
-- ``Lifetimes``: how long things live; ``CertificateDetails``: where they stand, for metrics and readiness;
-- ``CertificateError``: what is stored cannot be used.
+- ``Certificates``: keeps the CA, the serving certificate and the bundles; ``service_hosts``: the DNS names of a
+  Service;
+- ``Lifetimes``: validity and renewal times; ``CertificateDetails``: the state after one look, for metrics and
+  readiness;
+- ``RotationStep``: a change of the stored certificates;
+- ``CertificateError``: a stored certificate or key cannot be read, or belongs to something else.
 
 Needs ``cryptography`` (restow[operator]).
 """

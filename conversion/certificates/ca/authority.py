@@ -162,10 +162,10 @@ def is_signed_by(leaf: LeafCertificate, root: bytes) -> bool:
 
 
 def root_of(pem: bytes) -> bytes:
-    """Return the certificate of a CA (DER) whose key is not at hand.
+    """Return the certificate of a CA (DER) without its private key.
 
     Raises:
-        CertificateError: it is malformed.
+        CertificateError: the PEM holds no certificate, or its key has an unsupported type.
     """
     found = _parsed(pem)
     _public(_key_of(found))

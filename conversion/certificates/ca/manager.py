@@ -1,16 +1,16 @@
 """Keeps a webhook's certificates: stores, issues, wires and rotates them, in every replica alike.
 
-Each replica runs one ``Certificates``. They need no leader: whoever finds a step due takes it by compare-and-swap on
-the Secret, and the others find it done. What to do is decided by ``restow.conversion.certificates.ca.rotation``; this
-module carries it out:
+Each replica runs one ``Certificates``. They need no leader: the replica that finds a step due takes it by
+compare-and-swap on the Secret, and the others find it done. ``restow.conversion.certificates.ca.rotation`` decides the
+steps; this module carries them out:
 
     Secrets -> leaf -> files -> (the server loads them) -> probe -> CRDs, webhook configurations
 
-Between two looks the CRDs and configurations are watched: until one that was undone is wired again, nothing is read at
-any version but the stored one. Of several replicas the first one writes, and the others find it done.
+Between two looks the CRDs and configurations are watched, because objects of a CRD whose wiring was undone can be read
+at the stored version only. The first replica that notices it writes.
 
-Nothing here fails for good: what the world does not allow yet is reported, and tried again. What cannot be read of the
-Secrets does not stop the wiring by what can be.
+No failure is final: it is reported, and the step is tried again. A Secret that cannot be read does not stop the wiring
+with the certificates that can.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def service_hosts(service: Service) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class CertificateDetails:
-    """Where things stand after one look, for metrics and readiness.
+    """The state after one look, for metrics and readiness.
 
     Attributes:
         taken: steps that this replica took.
@@ -75,7 +75,7 @@ class CertificateDetails:
         wired: CRDs, and webhook configurations (``<kind> <name>``), whose bundle is as it should be.
         problems: what stands in the way, each a sentence.
         unwired: CRDs and webhook configurations of which that is not known.
-        contested: those whose wiring another writer undoes again and again.
+        in_conflict: those whose wiring another writer undoes repeatedly.
         writes: how often this replica wrote one of them since it began.
         failure: why the certificates could not be kept, a sentence; empty if they could.
     """
@@ -86,7 +86,7 @@ class CertificateDetails:
     wired: tuple[str, ...]
     problems: tuple[str, ...]
     unwired: tuple[str, ...] = ()
-    contested: tuple[str, ...] = ()
+    in_conflict: tuple[str, ...] = ()
     writes: int = 0
     failure: str = ""
 
@@ -181,11 +181,11 @@ class Certificates:
     async def prepare(self) -> None:
         """Return once there is a certificate in the folder: what a server has to wait for before it can listen.
 
-        A certificate that is there, and valid, is enough: who restarts while the CA cannot be read has to go on
-        serving.
+        An existing valid certificate is enough: a server that restarts while the CA cannot be read must continue to
+        serve.
 
         Raises:
-            CertificateError: a certificate cannot be used.
+            CertificateError: a Secret is foreign, or its CA or leaf cannot be read.
             KubeError: the API server refuses a request, or cannot be reached; nothing is retried.
         """
         try:
@@ -197,7 +197,7 @@ class Certificates:
             self._tell_problems((self._not_kept(error),))
 
     async def run_forever(self) -> None:
-        """Look, act, wait; until cancelled. Whatever goes wrong is told, and tried again."""
+        """Look, act and wait, until cancelled. Failures are reported, and tried again."""
         failures = 0
         async with asyncio.TaskGroup() as group:
             for place in self._places:
@@ -217,7 +217,7 @@ class Certificates:
         """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
 
         Raises:
-            CertificateError: a certificate cannot be used.
+            CertificateError: a Secret is foreign, or its CA or leaf cannot be read.
             KubeError: the API server refuses a request, or cannot be reached.
             OSError: a file cannot be read or written. All of them come once everything is wired by what can be read.
         """
@@ -242,7 +242,7 @@ class Certificates:
         Does nothing if one is under way.
 
         Raises:
-            CertificateError: a certificate cannot be used.
+            CertificateError: a Secret is foreign, or its CA or leaf cannot be read.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         while True:
@@ -289,7 +289,7 @@ class Certificates:
 
     async def _take(self, decision: RotationDecision, trust: Trust | None, seen: Sequence[ObservedBundle]) -> None:
         if trust is None:
-            found = Bundle.of(der for sighting in seen for der in sighting.bundle.certificates)
+            found = Bundle.of(der for observed in seen for der in observed.bundle.certificates)
             await self._store.write_trust(Trust(self._new_authority(), None, found))
             return
         match decision.step:
@@ -371,7 +371,7 @@ class Certificates:
                 stream = watch(self._cluster, place.selection, clock=self._clock, chance=self._chance)
                 async with stream as events:
                     async for event in events:
-                        if any(place.notice(None if item is None else item.json()) for item in _told_by(event)):
+                        if any(place.notice(None if item is None else item.json()) for item in _items_of(event)):
                             self._woken.set()
             except Exception as error:  # noqa: BLE001 - looking goes on without
                 _log.warning(
@@ -421,7 +421,7 @@ class Certificates:
                 wired,
                 problems,
                 unwired=tuple(place.name for place in places if place.name not in wired),
-                contested=tuple(place.name for place in places if place.is_in_conflict),
+                in_conflict=tuple(place.name for place in places if place.is_in_conflict),
                 writes=sum(place.writes for place in places),
                 failure=failure,
             )
@@ -439,7 +439,7 @@ class Certificates:
         self._told = problems
 
 
-def _told_by(event: WatchEvent) -> tuple[Item | None, ...]:
+def _items_of(event: WatchEvent) -> tuple[Item | None, ...]:
     """The object that a watch of one object tells of; None if it is gone."""
     match event:
         case Listed(items=items):

@@ -37,7 +37,7 @@ class CertificateMetrics:
             "CRDs and webhook configurations that do not say what they should, as far as is known.",
             registry=registry,
         )
-        self._contested = Gauge(
+        self._in_conflict = Gauge(
             "restow_webhook_wiring_contested",
             "CRDs and webhook configurations whose wiring another writer undoes again and again.",
             registry=registry,
@@ -73,7 +73,7 @@ class CertificateMetrics:
         if details.authority_ends is not None:
             self._authority_ends.set(details.authority_ends.timestamp())
         self._problems.set(len(details.unwired))
-        self._contested.set(len(details.contested))
+        self._in_conflict.set(len(details.in_conflict))
         self._writes.inc(details.writes - self._writes_told)
         self._writes_told = details.writes
         for step in details.taken:

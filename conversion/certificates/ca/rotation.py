@@ -50,7 +50,7 @@ class Lifetimes:
             has to load the new one first (a mounted Secret follows within about two minutes).
 
     Raises:
-        ValueError: it is given durations by which something would end before its replacement is in place.
+        ValueError: with these durations a certificate would end before its replacement is in place.
     """
 
     authority: timedelta = timedelta(days=2 * 365)
@@ -161,7 +161,7 @@ def decide(
             return due(RotationStep.ANNOUNCE, f"the CA ends {_day(trust.signing.not_after)}")
     elif _settled(trust.successor.der, seen, now, lifetimes.settle):
         return due(RotationStep.PROMOTE, f"every CRD has trusted it for {lifetimes.settle}")
-    if dropped and not any(dropped & sighting.bundle for sighting in seen):
+    if dropped and not any(dropped & observed.bundle for observed in seen):
         return due(RotationStep.FORGET, "nothing was signed by it any more, and no CRD has it")
     after = _next_moment(trust, leaf, now, lifetimes)
     return RotationDecision(
@@ -186,8 +186,8 @@ def _why_issue(
 def _settled(certificate: bytes, seen: tuple[ObservedBundle, ...], now: datetime, settle: timedelta) -> bool:
     """Whether every CRD has had a certificate for so long."""
     return all(
-        certificate in sighting.bundle.certificates and now - sighting.changed_at >= settle + _CUT_OFF
-        for sighting in seen
+        certificate in observed.bundle.certificates and now - observed.changed_at >= settle + _CUT_OFF
+        for observed in seen
     )
 
 

@@ -122,7 +122,7 @@ def leaf_of(document: Mapping[str, Any] | None) -> LeafCertificate | None:
     """Return the leaf of a Secret; None if there is none, or none that can be read: it is just made anew.
 
     Raises:
-        CertificateError: the Secret is somebody else's.
+        CertificateError: the Secret belongs to another owner.
     """
     data = _data(document)
     if not data:
@@ -144,7 +144,7 @@ def trust_of(document: Mapping[str, Any] | None) -> Trust | None:
     An unreadable CA is never replaced by itself: that would take the webhook's clients by surprise.
 
     Raises:
-        CertificateError: they cannot be read.
+        CertificateError: a certificate or key cannot be read, or they do not belong together.
     """
     data = _data(document)
     if not data:
@@ -264,7 +264,7 @@ class SecretStore:
         """Read the authorities.
 
         Raises:
-            CertificateError: they cannot be used.
+            CertificateError: their Secret is foreign, or its certificates or keys cannot be read.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         self._trust = await self._get(self._trust_name)
@@ -278,7 +278,7 @@ class SecretStore:
         """Store a leaf.
 
         Raises:
-            Conflict: somebody wrote since it was read.
+            Conflict: the Secret was written since it was read.
         """
         data = leaf_data(leaf, signed_by)
         self._leaf = await self._put(self._leaf, self._leaf_name, "kubernetes.io/tls", data)
@@ -287,7 +287,7 @@ class SecretStore:
         """Store the authorities.
 
         Raises:
-            Conflict: somebody wrote since they were read.
+            Conflict: the Secret was written since it was read.
         """
         self._trust = await self._put(self._trust, self._trust_name, "Opaque", trust_data(trust))
 

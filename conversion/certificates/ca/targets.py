@@ -1,9 +1,9 @@
 """The objects that hold the webhook's CA bundle: CRDs, and webhook configurations of admission.
 
-A rotation waits until all of them have the bundle, and none is left behind. Another writer may undo the wiring again
-and again: a tool that replaces a CRD every second is answered every second, and each time all versions but the stored
-one are down. So writes are rationed (`WriteConflict`). Of two restows, each with a CA of its own, neither takes the
-other's certificates out for good: after a few tries they stay, and both are trusted.
+A rotation waits until all of them have the bundle. Another writer may undo the wiring repeatedly: if a tool replaces a
+CRD every second, each replacement makes all versions but the stored one unavailable, and each repair is one more write.
+``WriteConflict`` therefore limits the writes. If two installations of restow have a CA each, neither removes the
+other's certificates permanently: after a few tries they stay, and both are trusted.
 """
 
 from __future__ import annotations
@@ -111,16 +111,16 @@ class WiringTarget(ABC):
         """Read it; return the bundles in it that are ours to keep, and by which this webhook is verified.
 
         Raises:
-            WiringError: the wiring cannot be used.
-            CrdError: it cannot be used.
+            WiringError: the object does not exist, must not be wired, or its webhook does not answer.
+            CrdError: the document is no CRD, or is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
         """
 
     async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
-        """Make what was read last, without an error, say what it should; return whether that was a change.
+        """Wire the object as it was last read without an error; return whether that was a change.
 
         Raises:
-            WiringError: the wiring cannot be used.
+            WiringError: the object does not exist, must not be wired, or its webhook does not answer.
             CrdError: the document is no CRD, or is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
         """
@@ -163,7 +163,7 @@ class WiringTarget(ABC):
         """Say whether a document does not say what it should.
 
         Raises:
-            WiringError: the wiring cannot be used.
+            WiringError: the object does not exist, must not be wired, or its webhook does not answer.
             CrdError: the document is no CRD, or is malformed.
         """
 
@@ -233,7 +233,7 @@ class CrdTarget(WiringTarget):
         self._answered = (asked, self._now())
 
     async def _check_rival(self, crd: Crd, rival: Address) -> None:
-        """Raise Refused while the webhook of another restow answers: the first one stays, and nothing is down."""
+        """Raise WiringRefused while the webhook of another restow answers: the first one stays wired."""
         try:
             await self._probe(crd, rival, bundle_of(crd))
         except NotAnswering:
@@ -302,7 +302,7 @@ class ConfigurationTarget(WiringTarget):
         return ((self._live or {}).get("metadata") or {}).get("managedFields") or ()
 
     async def _check_rival(self, rival: Address, bundle: Bundle) -> None:
-        """Raise Refused while the webhook of another restow answers."""
+        """Raise WiringRefused while the webhook of another restow answers."""
         try:
             await self._probe(rival, bundle)
         except NotAnswering:

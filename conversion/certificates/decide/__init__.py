@@ -1,1 +1,1 @@
-"""What the wiring of a CRD or of a webhook configuration should be: decisions over documents, without any request."""
+"""Decides how a CRD or a webhook configuration should be wired: functions over documents, without any request."""

@@ -1,4 +1,4 @@
-"""What a webhook configuration still lacks: the one apply that is due, or none.
+"""Decides what a webhook configuration lacks: the one apply that is due, or none.
 
 A MutatingWebhookConfiguration or ValidatingWebhookConfiguration is installed where there is none, and from then on
 kept as a CRD's `spec.conversion` is: restow writes only what differs, and owns only what it wrote. Of a configuration
@@ -94,7 +94,8 @@ def plan_configuration(
         dropped: certificates that must not be in any bundle more.
 
     Raises:
-        Refused: it is refused.
+        WiringRefused: the configuration of this name belongs to another owner, or another manager applies another
+            address or CA bundle.
     """
     found = _Found(live or {}, f"{wanted['kind']} {wanted['metadata']['name']}")
     hooks = [_Hook(hook, found, bundle, dropped) for hook in wanted["webhooks"]]
@@ -161,7 +162,7 @@ class _Found:
             yield f"{self.name} has the annotation {self.injector}: cert-manager writes its caBundle, restow does not"
 
     def check(self, wanted: AbstractSet[str]) -> None:
-        """Raise Refused where all of its webhooks are somebody else's."""
+        """Raise WiringRefused if all of its webhooks belong to another owner."""
         if self.hooks and not any(name in wanted or self.is_ours(name) for name in self.hooks):
             managers = owners(self.entries, ("f:webhooks",))
             raise WiringRefused(
@@ -226,7 +227,7 @@ class _Hook:
         return _assembled(self.name, kept) if kept else None
 
     def check(self) -> None:
-        """Raise Refused where somebody else applies another address or bundle, or wrote the one of another server."""
+        """Raise WiringRefused if another manager applies another address or bundle, or wrote that of another server."""
         for path in (*self._changes, *self._stale):
             managers = appliers(self._found.entries, self._path(path))
             if managers:

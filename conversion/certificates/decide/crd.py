@@ -1,4 +1,4 @@
-"""What a CRD still lacks to be converted by a webhook, and whether it may go back to the strategy None.
+"""Decides what a CRD lacks for conversion by a webhook, and whether it may return to the strategy None.
 
 restow writes only what differs, and owns only what it wrote: with a manifest that carries `spec.conversion` (as it
 should, so that no moment is without it) that is `caBundle` alone; Helm, Flux or Argo CD keep the rest. A CRD on which
@@ -93,7 +93,9 @@ def plan_wiring(crd: Crd, wiring: Wiring) -> CrdWiringPlan:
     """Compare a CRD, as just read, with what it should say.
 
     Raises:
-        Refused: it is refused.
+        WiringRefused: the CRD names no webhook and ``wiring`` has no address, cert-manager injects into a CRD without
+        the
+            strategy Webhook, or another manager applies one of the fields.
     """
     injector, notes = injector_of(crd.annotations), []
     present, problem = _present_bundle(crd)

@@ -1,4 +1,4 @@
-"""Who manages which field of an object that names a webhook, read from its managedFields.
+"""Finds the managers of each field of an object that names a webhook, from its managedFields.
 
 Why it exists: restow owns only the fields that it has to write. What it owns once must stay in every later apply of
 it (a field that its only owner leaves out is removed by the server), and what somebody else applies must not be taken

@@ -53,7 +53,7 @@ class Exchange:
         """The decoded answer.
 
         Raises:
-            Rejected: it is none.
+            ResponseRejected: the body is no JSON object, or the HTTP status is no success.
         """
         return check_http(self.http.status, self.content_type, self.http.body)
 
@@ -69,7 +69,7 @@ class Exchange:
         """The converted objects.
 
         Raises:
-            Rejected: there are none, or one is no object.
+            ResponseRejected: the response has no ``convertedObjects``, or one of them is no object.
         """
         found = converted_objects(self.answer)
         if not found:
@@ -122,7 +122,7 @@ class WebhookUnderTest:
         """Return an object at another version, as the API server would go on with it.
 
         Raises:
-            Rejected: the answer is rejected.
+            ResponseRejected: an API server would reject the answer.
         """
         exchange = await self.ask([obj], version)
         objects = exchange.objects
@@ -186,7 +186,7 @@ def expect(condition: object, message: str) -> None:
 
 @contextmanager
 def asked(what: str) -> Iterator[None]:
-    """Turn what the API server would say into a finding: ``what`` was sent."""
+    """Turn the API server's rejection into a NotConformant; ``what`` was sent."""
     try:
         yield
     except ResponseRejected as error:

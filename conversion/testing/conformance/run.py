@@ -1,4 +1,4 @@
-"""Runs all cases against a webhook, one after the other, and reports: data, a table for people, JSON for programs.
+"""Runs all cases against a webhook in sequence, and reports the results as data, as a table and as JSON.
 
 Only the case that waits (keep-alive) runs concurrently with the others.
 """
@@ -151,8 +151,8 @@ async def run(
         connect_to: (host, port) to connect to instead of the URL's.
 
     Raises:
-        ValueError: it is given a URL that no CRD could have.
-        BundleError: it is given a malformed bundle.
+        ValueError: a CRD could not have the URL: it is not https, or has a query, fragment or user.
+        BundleError: ``ca`` is not PEM, or has no certificate.
     """
     address = Url(url)
     async with WebhookClient(address, Bundle.from_pem(ca), connect_to=connect_to) as caller:
@@ -180,8 +180,8 @@ async def check(case: Case, url: str, ca: bytes, samples: Samples, *, idle_s: fl
             await check(case, URL, CA, SAMPLES)
 
     Raises:
-        NotConformant: the webhook does not conform.
-        Skipped: the case does not apply.
+        NotConformant: the webhook does not do what the case requires; the message says what it did.
+        Skipped: the case does not apply to this kind.
     """
     report = await run(url, ca, samples, cases=[case], idle_s=idle_s)
     for finding in report.findings:

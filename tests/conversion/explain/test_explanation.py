@@ -149,9 +149,9 @@ def test_only_what_names_a_source_changes_with_it(sample: tuple[Graph, Any, str]
 @RELAXED
 @given(samples)
 def test_nothing_of_the_source_goes_untold(sample: tuple[Graph, Any, str]) -> None:
-    """Every leaf of the source is in the result, or has a fate: that is what tells of losses."""
+    """Every leaf of the source is in the result, or has an ending: that is what tells of losses."""
     found = explained(sample)
-    told = {fate.place for fate in found.fates}
+    told = {leaf.place for leaf in found.source_leaves}
     used = {source for leaf in found.leaves for source in leaf.origin.sources}
     for place, value in leaves(found.source):
         is_used = any(place[: len(source)] == source for source in used)
@@ -164,11 +164,11 @@ def test_nothing_of_the_source_goes_untold(sample: tuple[Graph, Any, str]) -> No
 def test_what_is_said_to_be_stashed_is_in_the_stash(sample: tuple[Graph, Any, str]) -> None:
     """A leaf that is said to be kept and is not would be lost without a word."""
     found = explained(sample)
-    stashed = [fate for fate in found.fates if fate.ending is LeafEnding.STASHED]
+    stashed = [leaf for leaf in found.source_leaves if leaf.ending is LeafEnding.STASHED]
     if found.stash_after is None:
         assert not stashed
-    for fate in stashed:
-        version, _, address = fate.where.partition(" ")
+    for leaf in stashed:
+        version, _, address = leaf.where.partition(" ")
         first = address.partition("[")[0].partition("{")[0]
         assert any(
             name.startswith((first, "[")) or first.startswith(name) for name in found.stash_after["kept"][version]
@@ -182,9 +182,12 @@ def origins(found: Explanation) -> dict[str, str]:
     }
 
 
-def fates(found: Explanation) -> dict[str, str]:
+def source_leaves(found: Explanation) -> dict[str, str]:
     """Each leaf of the source that needs telling, with what became of it."""
-    return {fate.pointer: " ".join(filter(None, [fate.ending.value, fate.where, fate.reason])) for fate in found.fates}
+    return {
+        leaf.pointer: " ".join(filter(None, [leaf.ending.value, leaf.where, leaf.reason]))
+        for leaf in found.source_leaves
+    }
 
 
 GATEWAY: dict[str, Any] = {
@@ -216,7 +219,7 @@ def test_a_way_over_the_hub_is_told_as_one() -> None:
         "/spec/listeners/0/protocol": "default",
         "/status/ready": "computed /status/phase",
     }
-    assert fates(found) == {"/spec/debug": "dropped only read by the first prototype of the controller"}
+    assert source_leaves(found) == {"/spec/debug": "dropped only read by the first prototype of the controller"}
     rules = {leaf.pointer: leaf.origin.rules for leaf in found.leaves}
     assert rules["/spec/tls/cert"] == (
         "move(spec.certificate <-> spec.tls.certificate)",
@@ -253,7 +256,7 @@ def test_hidden_items_are_stashed_and_come_back_in_their_places() -> None:
     whole = thing("v2", items=[{"id": "1", "off": True}, {"id": "2", "n": 2}, {"id": "3", "off": True}])
     down = explain(graph, whole, f"{GROUP}/v1")
     assert origins(down)["/items/0/o"] == "moved /items/1/n"
-    assert fates(down) == dict.fromkeys(
+    assert source_leaves(down) == dict.fromkeys(
         ["/items/0/id", "/items/0/off", "/items/2/id", "/items/2/off"], "stashed v2 .items"
     )
     up = explain(graph, down.result, f"{GROUP}/v2")
@@ -266,7 +269,7 @@ def test_what_the_stash_has_no_room_for_is_lost() -> None:
     """Degrading is declared; but not in silence."""
     graph = kind_of(rules.stash(hub="small"), rules.stash(hub="big"), stash_budget=120)
     found = explain(graph, thing("v2", metadata={}, small="s", big="b" * 99), f"{GROUP}/v1")
-    assert fates(found) == {"/small": "stashed v2 .small", "/big": "lost v2 .big"}
+    assert source_leaves(found) == {"/small": "stashed v2 .small", "/big": "lost v2 .big"}
     assert found.stash_after == {"kept": {"v2": {".small": {"is": "s"}}}, "dropped": 1}
 
 
@@ -286,7 +289,7 @@ def test_losses_of_both_legs_are_told() -> None:
         "metadata": {},
         "spec": {"capacity": "1Gi", "evictionPolicy": "LRU", "zoneList": ["a", "b"]},
     }
-    assert fates(explain(example, cache, "edge.example.dev/v1")) == {
+    assert source_leaves(explain(example, cache, "edge.example.dev/v1")) == {
         "/spec/zoneList/0": "stashed v2 .spec.zoneList",
         "/spec/zoneList/1": "stashed v2 .spec.zoneList",
         "/spec/zoneList": "stashed internal .spec.zones",

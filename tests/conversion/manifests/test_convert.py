@@ -303,7 +303,7 @@ def test_without_a_stash_losses_are_told() -> None:
         "apiVersion: edge.example.dev/v1alpha1\nkind: Gateway\nmetadata:\n  name: a # A\nspec:\n  x: 1\n"
     )
     (outcome,) = found.having(Status.CONVERTED)
-    assert [(fate.pointer, fate.rule) for fate in outcome.lost] == [
+    assert [(leaf.pointer, leaf.rule) for leaf in outcome.lost] == [
         ("/spec/tls/minVersion", "stash(spec.tls.minVersion)")
     ]
 

@@ -11,10 +11,10 @@ from restow.conversion.server.admission import QueueFull, WeightedSemaphore
 
 async def test_work_waits_for_its_place_in_its_order() -> None:
     """Two of the largest at once are twice the memory; and a small one that overtakes would starve a large one."""
-    lane, order, free = WeightedSemaphore(10, 100), [], asyncio.Event()
+    queue, order, free = WeightedSemaphore(10, 100), [], asyncio.Event()
 
     async def work(name: str, cost: int) -> None:
-        async with lane.place(cost, 1):
+        async with queue.place(cost, 1):
             order.append(name)
             await free.wait()
 
@@ -29,14 +29,14 @@ async def test_work_waits_for_its_place_in_its_order() -> None:
 
 async def test_who_gives_up_leaves_the_place_to_others() -> None:
     """A place that nobody gives back is gone for ever; here it is given up before, and just after, it was given."""
-    lane = WeightedSemaphore(1, 10)
+    queue = WeightedSemaphore(1, 10)
 
     async def take() -> None:
-        async with lane.place(1, 1):
+        async with queue.place(1, 1):
             pass
 
     for turns in (1, 0):
-        async with lane.place(1, 1):
+        async with queue.place(1, 1):
             waiting = asyncio.create_task(take())
             await asyncio.sleep(0)
             if turns:
@@ -51,16 +51,16 @@ async def test_who_gives_up_leaves_the_place_to_others() -> None:
 
 async def test_too_many_are_sent_away() -> None:
     """What waits is held in memory as well."""
-    lane = WeightedSemaphore(1, 10)
-    async with lane.place(1, 8):
-        waiting = asyncio.create_task(_through(lane, 8))
+    queue = WeightedSemaphore(1, 10)
+    async with queue.place(1, 8):
+        waiting = asyncio.create_task(_through(queue, 8))
         await asyncio.sleep(0)
         with pytest.raises(QueueFull):
-            await _through(lane, 8)
+            await _through(queue, 8)
     await waiting
-    await _through(lane, 8)
+    await _through(queue, 8)
 
 
-async def _through(lane: WeightedSemaphore, size: int) -> None:
-    async with lane.place(1, size):
+async def _through(queue: WeightedSemaphore, size: int) -> None:
+    async with queue.place(1, size):
         pass

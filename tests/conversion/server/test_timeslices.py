@@ -1,4 +1,4 @@
-"""Long work in short turns."""
+"""Long work in short slices."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ async def test_several_take_turns_and_no_two_in_one_round() -> None:
             steps.append((current, name))
             yield
 
-    turns = TimeSlices(0.0)
+    slices = TimeSlices(0.0)
     counter = asyncio.create_task(counting())
     async with asyncio.TaskGroup() as group:
         for name in "abc":
-            group.create_task(turns.drive(work(name)))
+            group.create_task(slices.drive(work(name)))
     counter.cancel()
     assert len({round_ for round_, _ in steps}) == len(steps), "two steps in one round of the loop"
     order = "".join(name for _, name in steps)
@@ -85,14 +85,14 @@ async def test_a_turn_ends_with_the_step_that_exceeds_it() -> None:
     assert rounds >= 5
 
 
-async def test_what_a_step_raises_ends_it_and_frees_the_turn() -> None:
+async def test_what_a_step_raises_ends_it_and_frees_the_slice() -> None:
     """A malformed review must not keep the turn for ever."""
-    turns = TimeSlices(0.0)
+    slices = TimeSlices(0.0)
 
     def broken() -> Iterator[None]:
         yield
         raise ValueError
 
     with pytest.raises(ValueError):
-        await turns.drive(broken())
-    await turns.drive(iter(range(3)))
+        await slices.drive(broken())
+    await slices.drive(iter(range(3)))

@@ -208,7 +208,7 @@ async def test_two_restows_with_two_authorities_end_up_with_both(
         await other.reconcile()
         world.now += timedelta(minutes=1)
     assert world.crd_writes == writes
-    assert told[-1].contested == CRDS and told[-1].unwired == ()
+    assert told[-1].in_conflict == CRDS and told[-1].unwired == ()
     assert f"{CRDS[0]}: somebody keeps undoing its wiring" in caplog.text
 
 
