@@ -83,7 +83,7 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, probe: Probe = pr
         except Conflict:
             continue  # written meanwhile: look again
     raise WiringRefused(
-        f"{name} was changed by somebody else at each of {_CRD_ATTEMPTS} attempts to wire it; see its managers"
+        f"{name} was changed by another writer at each of {_CRD_ATTEMPTS} attempts to wire it; see its managers"
     )
 
 
@@ -120,7 +120,7 @@ async def unwire(cluster: Cluster, name: str) -> bool:
             continue
         _log.info("%s: conversion strategy None", name)
         return True
-    raise WiringRefused(f"{name} was changed by somebody else at each of {_CRD_ATTEMPTS} attempts to unwire it")
+    raise WiringRefused(f"{name} was changed by another writer at each of {_CRD_ATTEMPTS} attempts to unwire it")
 
 
 async def read_crd(cluster: Cluster, name: str) -> Crd:
@@ -234,7 +234,7 @@ async def install(
         _log.info("%s: %s", name, "installed" if live is None else "brought up to date")
         return True
     raise WiringRefused(
-        f"{name} was changed by somebody else at each of {_CONFIG_ATTEMPTS} attempts to write it; see its managers"
+        f"{name} was changed by another writer at each of {_CONFIG_ATTEMPTS} attempts to write it; see its managers"
     )
 
 

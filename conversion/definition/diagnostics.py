@@ -77,7 +77,7 @@ def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
         for key in rule.keys or ():
             if isinstance(inner, Rule) and not isinstance(inner, Move) and key in inner.hub:
                 place = items_path(findings.place("hub", parse(rule.hub[0])))
-                problem = f"{inner.label} changes the key {key} that tells the items apart"
+                problem = f"{inner.label} changes the key {key} that identifies the items"
                 findings.say("hub", place, problem, "A key can be renamed, nothing else")
 
 

@@ -280,7 +280,7 @@ def _annotations(obj: Json) -> Json:
 
 
 _MARK: Final = "\ufeff"
-_UNWRITABLE: Final = "its text cannot be edited so that it says what it should"
+_UNWRITABLE: Final = "its text cannot be edited into the converted form"
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +394,7 @@ class _Run:
         assert document.root is not None
         before = comments(self.text, document.root, start, end)
         for comment in missing(before, comments(written, root, 0, len(written))):
-            self.notes.append(Note(comment.line, f"this comment went with what it stood at: {comment.text}"))
+            self.notes.append(Note(comment.line, f"this comment was removed with its field: {comment.text}"))
 
 
 def _root(text: str) -> YamlNode | None:
@@ -418,7 +418,7 @@ def _unsayable(document: YamlDocument, text: str, targets: Targets) -> ObjectOut
     if names["kind"].endswith("List"):
         is_ours = any(f"{group}/" in text for group in targets.groups)
     status = Status.FAILED if is_ours else Status.OTHER
-    error = f"the document has what JSON cannot say ({document.problem})" if is_ours else ""
+    error = f"the document has what JSON cannot represent ({document.problem})" if is_ours else ""
     return ObjectOutcome(
         status, document.line, "", names["apiVersion"], names["kind"], "", "", target=target or "", error=error
     )

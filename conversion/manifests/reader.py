@@ -234,7 +234,7 @@ class _Composer:
             raise NotYaml(_line(self.text, start), "an alias without an anchor before it")
         self._values += self._sizes[id(target)]
         if self._values > _MOST_VALUES:
-            raise NotYaml(_line(self.text, start), "its aliases stand for more values than anybody could mean")
+            raise NotYaml(_line(self.text, start), "its aliases expand to too many values")
         return YamlAlias(start, start, end, None, None, name, target)
 
     def _scalar(self, event: Any, start: int, end: int) -> YamlNode:

@@ -177,7 +177,7 @@ class Review:
             except MemoryError:
                 self._fail(index, fields, ObjectError("it became too large to be written"))
             except (*_MALFORMED, TypeError, OverflowError):
-                self._fail(index, fields, ObjectError("it is, or became, what JSON cannot say"))
+                self._fail(index, fields, ObjectError("it is, or became, what JSON cannot represent"))
             else:
                 if not self.failures:
                     self._converted.append(msgspec.Raw(converted))

@@ -194,7 +194,7 @@ def test_no_stash(file: Path) -> None:
 def test_comments_that_go_are_told(file: Path) -> None:
     """Nothing disappears in silence."""
     file.write_text(GATEWAY.replace("  host:", "  debug: true # why\n  host:"))
-    assert f"{file}:9: this comment went with what it stood at: # why" in convert("-f", file).err
+    assert f"{file}:9: this comment was removed with its field: # why" in convert("-f", file).err
 
 
 @pytest.mark.parametrize(

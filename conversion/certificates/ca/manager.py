@@ -284,7 +284,7 @@ class Certificates:
                 continue  # another replica was first: look again
             _log.info("%s: %s (%s)", self._name, decision.step, decision.reason)
             taken.append(decision.step)
-        msg = f"the certificate {self._name} is changed again and again by somebody else; see who writes its Secrets"
+        msg = f"the certificate {self._name} is changed repeatedly by another writer; see who writes its Secrets"
         raise CertificateError(msg)
 
     async def _take(self, decision: RotationDecision, trust: Trust | None, seen: Sequence[ObservedBundle]) -> None:

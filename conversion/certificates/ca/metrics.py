@@ -39,7 +39,7 @@ class CertificateMetrics:
         )
         self._in_conflict = Gauge(
             "restow_webhook_wiring_contested",
-            "CRDs and webhook configurations whose wiring another writer undoes again and again.",
+            "CRDs and webhook configurations whose wiring another writer undoes repeatedly.",
             registry=registry,
         )
         self._writes = Counter(

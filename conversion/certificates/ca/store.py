@@ -217,7 +217,7 @@ def _data(document: Mapping[str, Any] | None) -> dict[str, bytes]:
     if data and labels.get(MANAGED_BY[0]) != MANAGED_BY[1]:
         msg = (
             f"the Secret {_name(document)} is not one of restow's: it has data, but not the label "
-            f"{'='.join(MANAGED_BY)}. Give another name, or leave certificates to whoever fills it"
+            f"{'='.join(MANAGED_BY)}. Choose another name, or leave the certificates to the tool that fills it"
         )
         raise CertificateError(msg)
     return data

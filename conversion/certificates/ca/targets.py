@@ -177,10 +177,8 @@ class WiringTarget(ABC):
 
     def _conflict_message(self) -> str:
         who = last_writer(tuple(self._managers()))
-        return (
-            f"{self.name}: somebody keeps undoing its wiring{f', perhaps {who}' if who else ''}: have them leave "
-            "address and caBundle alone"
-        )
+        writer = f"another writer (perhaps {who})" if who else "another writer"
+        return f"{self.name}: {writer} keeps undoing its wiring: configure it to leave address and caBundle unchanged"
 
 
 class CrdTarget(WiringTarget):

@@ -66,7 +66,7 @@ async def _stub_response(webhook: WebhookUnderTest) -> None:
 async def _unknown_fields(webhook: WebhookUnderTest) -> None:
     source, target = webhook.samples.ways[0]
     exchange = await webhook.ask([webhook.samples.full(source)], target, somethingNew={"a": [1, None]}, other=True)
-    with asked("a review with unknown fields beside the request"):
+    with asked("a review with unknown fields next to the request"):
         expect(exchange.objects, "no object came back")
 
 

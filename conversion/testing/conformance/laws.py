@@ -65,7 +65,7 @@ async def _path_independent(webhook: WebhookUnderTest) -> None:
                 around = await webhook.convert(await webhook.convert(obj, via), target)
             ignored = (*samples.acknowledged.get(target, ()), *samples.acknowledged.get(via, ()))
             place = _difference(_body(straight), _body(around), samples.schema(target), ignored)
-            expect(not place, f"{source} to {target} over {via}: {place} is not what it is on the straight way")
+            expect(not place, f"{source} to {target} over {via}: {place} differs from the direct conversion")
 
 
 async def _nothing_left(webhook: WebhookUnderTest) -> None:
@@ -169,15 +169,15 @@ CASES = (
     Case(
         "round-trip",
         Severity.MUST,
-        "An object that goes to another version and back is what it was, but for losses that were acknowledged.",
-        "Whoever writes at one version destroys what was written at the other.",
+        "An object that is converted to another version and back is unchanged, except for acknowledged losses.",
+        "A write at one version destroys data that was written at the other.",
         "Kubernetes deprecation policy, rule 2",
         _round_trip,
     ),
     Case(
         "idempotent",
         Severity.MUST,
-        "A second round trip changes nothing any more.",
+        "A second round trip changes nothing.",
         "Objects drift with every write.",
         "Kubernetes deprecation policy, rule 2",
         _idempotent,
@@ -185,7 +185,7 @@ CASES = (
     Case(
         "path-independent",
         Severity.SHOULD,
-        "Over a third version an object becomes what it becomes directly.",
+        "A conversion over a third version gives the same result as a direct one.",
         "What a client sees depends on where the object was stored before.",
         "Kubernetes API changes: hub and spoke",
         _path_independent,
@@ -193,8 +193,8 @@ CASES = (
     Case(
         "nothing-left-behind",
         Severity.SHOULD,
-        "After a round trip labels and annotations are what they were.",
-        "What a version could not say goes on being kept in metadata when it can.",
+        "After a round trip labels and annotations are unchanged.",
+        "Metadata still has values that the object now has itself.",
         "deckhouse#21157",
         _nothing_left,
     ),
@@ -210,7 +210,7 @@ CASES = (
         "text-survives",
         Severity.MUST,
         "All characters come back as they were: escapes, quotes, all of Unicode.",
-        "Data is changed without a word.",
+        "Data is changed silently.",
         "RFC 8259",
         _text,
     ),
@@ -218,7 +218,7 @@ CASES = (
         "fits-schema",
         Severity.MUST,
         "What comes back has the types of the version's schema, and no undeclared field.",
-        "Undeclared fields are dropped without a word; values of another type lose all owners.",
+        "Undeclared fields are dropped silently; values of another type lose all owners.",
         "apiextensions schema/pruning; structured-merge-diff",
         _fits_schema,
     ),

@@ -262,7 +262,7 @@ CASES = (
     Case(
         "labels-and-annotations-kept",
         Severity.MUST,
-        "Labels and annotations of others come back as they were.",
+        "Labels and annotations of other owners come back unchanged.",
         "What is left out is deleted from the stored object at the next write.",
         "webhook_converter.go restoreObjectMeta",
         _labels_kept,
@@ -287,7 +287,7 @@ CASES = (
         "other-metadata-left-alone",
         Severity.SHOULD,
         "No other metadata is changed (leaving it out is fine).",
-        "The server ignores such changes in silence: whoever relies on them is wrong.",
+        "The server ignores such changes silently, so nothing can rely on them.",
         "webhook_converter.go restoreObjectMeta",
         _other_metadata,
     ),

@@ -222,8 +222,8 @@ CASES = (
     Case(
         "nothing-invented",
         Severity.MUST,
-        "Absent in, absent out: no default, null, {} or [] is added to what is not there.",
-        "Managers come to own fields that they never set, and conflict over them.",
+        "An absent field stays absent: no default, null, {} or [] is added.",
+        "Managers become owners of fields that they never set, and conflict over them.",
         "structured-merge-diff#204; materialize#37634",
         _nothing_invented,
     ),

@@ -126,7 +126,7 @@ CASES = (
         "bad-object-named",
         Severity.SHOULD,
         "The message names the object that cannot be converted.",
-        "One bad object hides all of its kind, and nobody can tell which.",
+        "One bad object hides all of its kind, and the message does not name it.",
         "openservicemesh#4601",
         _bad_object_named,
     ),

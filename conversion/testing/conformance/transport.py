@@ -35,7 +35,7 @@ async def _kept(webhook: WebhookUnderTest, obj: Json, target: str) -> None:
 KEEP_ALIVE = Case(
     "keep-alive",
     Severity.MUST,
-    "An idle connection stays open for more than 90 s (tried for as long as the run is told to).",
+    "An idle connection stays open for more than 90 s (tested for as long as --idle says).",
     "A request that meets the close fails with EOF; POSTs are not sent again.",
     "apimachinery pkg/util/net/http.go; kubernetes#127335",
     _keep_alive,

@@ -433,7 +433,7 @@ def test_an_edit_that_went_wrong_is_never_written(last_resort: bool, monkeypatch
     else:
         assert found.text == f"{text}---\n{text}"
         assert [outcome.error for outcome in found.having(Status.FAILED)] == [
-            "its text cannot be edited so that it says what it should"
+            "its text cannot be edited into the converted form"
         ] * 2
         assert found.documents[0]["apiVersion"] == OLD
 
@@ -473,7 +473,7 @@ def test_what_json_cannot_say_fails_its_object_only(text: str, problem: str) -> 
     found = converted(whole)
     assert found.text == f"{text}---\n{HEAD.replace(OLD, NEW)}"
     (failed,) = found.having(Status.FAILED)
-    assert failed.error == f"the document has what JSON cannot say ({problem})"
+    assert failed.error == f"the document has what JSON cannot represent ({problem})"
     elsewhere = text.replace(OLD, "other.example.dev/v1")
     assert [outcome.status for outcome in converted(elsewhere).outcomes] == [Status.OTHER]
     assert converted(elsewhere).text == elsewhere

@@ -233,8 +233,8 @@ def test_odd_values_pass(field: bytes, converted: bytes) -> None:
 @pytest.mark.parametrize(
     ("field", "words"),
     [
-        pytest.param(b'"spec":{"a":' + b"9" * 5000 + b"}", "what JSON cannot say", id="5000 digits"),
-        pytest.param(b'"spec":{"a":1e999}', "what JSON cannot say", id="not finite"),
+        pytest.param(b'"spec":{"a":' + b"9" * 5000 + b"}", "what JSON cannot represent", id="5000 digits"),
+        pytest.param(b'"spec":{"a":1e999}', "what JSON cannot represent", id="not finite"),
         pytest.param(b'"kind":1', "no kind", id="a kind that is no text"),
         pytest.param(b'"apiVersion":null', "no apiVersion", id="an apiVersion that is null"),
         pytest.param(b'"metadata":[]', "/metadata: the metadata is no object", id="metadata that is a list"),
