@@ -290,7 +290,7 @@ async def test_a_secret_that_is_changed_again_and_again_is_told(tmp_path: Path) 
     """Two writers without end look like a busy loop, and nobody knows why."""
     world = World(*CRDS)
     world.outpaced = True
-    with pytest.raises(CertificateError, match="again and again by somebody else"):
+    with pytest.raises(CertificateError, match="repeatedly by another writer"):
         await Replica(world, tmp_path, []).certificates.prepare()
 
 
