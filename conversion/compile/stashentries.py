@@ -16,7 +16,7 @@ An entry is a dict under the path of the field that could not be said, in the te
 `gone` is the second guard: how many of the objects around the field the other version did not show. An entry counts
 only while the next object outwards, which was shown, still is: who removes an object removes what was hidden in it.
 
-Reading takes nothing for granted: anybody may have edited the annotation. A wrong shape is no entry.
+Reading checks everything, because any client may have edited the annotation. An entry of a wrong shape is ignored.
 
 Pure.
 """

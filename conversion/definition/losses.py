@@ -29,7 +29,7 @@ class Loss(StrEnum):
 
     LOSSLESS = "lossless"
     STASHED = "stashed"
-    """What the other version cannot say is kept in the stash."""
+    """The stash keeps what the other version does not have."""
     DROPPED = "dropped"
     """It is let go, knowingly."""
 

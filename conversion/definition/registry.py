@@ -199,7 +199,7 @@ class Registry:
 
         The hub may be no version of the CRD at all (an internal hub); then its schema is ``hub_schema`` (an
         openAPIV3Schema), or what follows from the spokes' schemas. ``stash`` is the annotation that keeps what a
-        version cannot say (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes.
+        version does not have (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes.
         """
         declared = Kind(group, kind, hub, hub_schema, stash or f"{group}/conversion-stash", stash_budget)
         self._kinds.append(declared)

@@ -63,7 +63,7 @@ class LeafEnding(StrEnum):
     DROPPED = "dropped"
     """A rule lets it go; the reason is the author's."""
     STASHED = "stashed"
-    """The target cannot say it, or not all of it: the stash keeps it."""
+    """The target version has no field for it, or for a part of it: the stash keeps it."""
     IMPLIED = "implied"
     """The target leaves it out because every object has this value there."""
     LOST = "lost"

@@ -1,6 +1,6 @@
 """Does a real object keep the laws: there and back over every pair of versions, on any way, and within its schemas.
 
-The laws are those of ``restow.conversion.testing``, which tries generated objects; this is for those that somebody has.
+The laws are those of ``restow.conversion.testing``, which tries generated objects; this module tries existing objects.
 What a rule drops knowingly is no loss. Nothing slow happens while the laws are kept.
 
 Pure.

@@ -108,7 +108,7 @@ class Status(StrEnum):
     FAILED = "failed"
     """It could not be converted, and is as it was."""
     OTHER = "other"
-    """It is of a kind that nobody asked for."""
+    """The request did not name its kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,7 +291,7 @@ def _read_envelope(body: bytes, most: int | None) -> _Envelope[Any]:
 
 
 def _read_large(body: bytes, most: int | None) -> _Envelope[Any]:
-    """Read the envelope, and leave the objects to whoever asks for them."""
+    """Read the envelope, and leave the objects undecoded."""
     found: _Envelope[Any] = _envelope_of_text(body)
     if found.request is not None and (objects := found.request.objects):
         match bytes(memoryview(objects)[:1]):

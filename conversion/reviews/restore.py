@@ -1,8 +1,8 @@
 """Restores the stash that a client of an old version dropped, and the field owners that were lost with it.
 
 Register the step for UPDATE at one version, best the hub's, with matchPolicy Equivalent (the default). A client that
-replaces an object at another version, and leaves the stash annotation out, loses what its version cannot say. The API
-server calls the step before it stores that; it has both objects converted to the registered version first, by this
+replaces an object at another version, and leaves the stash annotation out, loses the fields that its version lacks. The
+API server calls the step before it stores that; it has both objects converted to the registered version first, by this
 very webhook:
 
 - `oldObject` was converted with its stash: it has all values, and no stash for what the registered version can say;

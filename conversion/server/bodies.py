@@ -78,7 +78,7 @@ class Bodies:
 
     @contextmanager
     def sending(self, request: web.BaseRequest, size: int) -> Iterator[None]:
-        """Count an answer of some bytes while it is sent; whoever does not read it makes room for others."""
+        """Count an answer of some bytes while it is sent; a client that does not read it loses its room."""
         with self._held(request) as waiting:
             self._count(0, size)
             waiting.size = size

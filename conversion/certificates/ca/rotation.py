@@ -93,7 +93,7 @@ class RotationStep(StrEnum):
 class ObservedBundle:
     """A bundle as it was read in a CRD or a webhook configuration, and when that was last changed.
 
-    Only what has this webhook called counts, and whose bundle is not somebody else's business.
+    Only objects that name this webhook count, and only if restow writes their bundle.
     """
 
     bundle: Bundle

@@ -119,7 +119,7 @@ Data = Mapping[str, bytes]
 
 
 def leaf_of(document: Mapping[str, Any] | None) -> LeafCertificate | None:
-    """Return the leaf of a Secret; None if there is none, or none that can be read: it is just made anew.
+    """Return the leaf of a Secret; None if there is none, or none that can be read: a new one is issued.
 
     Raises:
         CertificateError: the Secret belongs to another owner.

@@ -56,7 +56,7 @@ class WriteConflict:
         self._writes: deque[datetime] = deque(maxlen=_BURST[0])
         self._removals: deque[datetime] = deque(maxlen=_REMOVALS[0])
         self.keeps_certificates = False
-        """Whether somebody puts back each certificate that is taken out: then it has to stay."""
+        """Whether another writer restores each certificate that is removed: then it has to stay."""
 
     def wrote(self, now: datetime, *, removed: bool) -> None:
         """Note a write; ``removed`` says whether it took certificates out."""

@@ -134,7 +134,7 @@ def is_alone_ours(live: Document, server: Address) -> bool:
 def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
     """Return the bundles by which API servers verify this webhook, those that are ours to keep; unreadable ones empty.
 
-    Webhooks of other names, or at other addresses, are somebody else's.
+    Webhooks with other names or addresses belong to another owner.
     """
     found = _Found(live, "")
     if found.injector:
@@ -220,7 +220,8 @@ class _Hook:
     def body(self) -> Json | None:
         """What of it is to be applied; None for nothing.
 
-        Of what somebody else set and we own too, what they set: left out, it would be removed.
+        For a field that restow and another manager own, this is their value: without it the server would remove the
+        field.
         """
         values = self._wanted | {path: self._live[path] for path in self._foreign if path in self._live}
         kept = {path: value for path, value in values.items() if path in self._changes or self._owns(path)}

@@ -1,7 +1,7 @@
 """Finds the managers of each field of an object that names a webhook, from its managedFields.
 
 Why it exists: restow owns only the fields that it has to write. What it owns once must stay in every later apply of
-it (a field that its only owner leaves out is removed by the server), and what somebody else applies must not be taken
+it (a field that its only owner leaves out is removed by the server), and what another manager applies must not be taken
 away: their next apply would conflict, or write back and forth.
 
 A path is spelled as managedFields spell it: ``("f:spec", "f:conversion", "f:strategy")``.
