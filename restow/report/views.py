@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from restow.crds import Crd, sort_versions
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
+from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.planning.ready import Readiness, judge
-from restow.report.cluster import OwnerCounts
 from restow.report.model import CrdView, OwnerRow, ReportDocument, State, VersionRow
 from restow.report.run import RunCrd
 
 __all__ = [
+    "MOST_OWNERS",
+    "EntryOwner",
     "Figure",
+    "OwnerCounts",
     "Remark",
     "figures",
     "remarks",
@@ -27,6 +31,67 @@ _ASK_READY = (
 
 _MOST_NAMED = 8
 """Managers named in a sentence; the table has all."""
+
+
+MOST_OWNERS = 500
+"""Pairs of manager and version that are counted one by one, for each CRD."""
+
+_MOST_VERSIONS = 100
+
+
+@dataclass(slots=True)
+class EntryOwner:
+    """How many objects have an entry of one manager at one version, and when the newest was written."""
+
+    objects: int = 0
+    newest: str = ""
+
+    def add(self, time: str) -> None:
+        """Count an object. Times are RFC 3339 in UTC, which compare as text."""
+        self.objects += 1
+        self.newest = max(self.newest, time)
+
+
+@dataclass(slots=True)
+class OwnerCounts:
+    """The counts of one CRD.
+
+    Attributes:
+        storage: apiVersion of the storage version.
+        objects: all of them.
+        old: those with an entry at another version.
+        by_version: objects with an entry, by apiVersion.
+        owners: by (manager, apiVersion), for all but the storage version.
+        others: entries of managers beyond the bound, by apiVersion.
+    """
+
+    storage: str
+    objects: int = 0
+    old: int = 0
+    by_version: Counter[str] = field(default_factory=Counter)
+    owners: dict[tuple[str, str], EntryOwner] = field(default_factory=dict)
+    others: dict[str, EntryOwner] = field(default_factory=dict)
+
+    def add(self, entries: Iterable[ManagedFieldsEntry]) -> None:
+        """Count an object by its managedFields."""
+        newest: dict[tuple[str, str], str] = {}
+        for entry in entries:
+            key = (entry.manager, entry.api_version)
+            newest[key] = max(newest.get(key, ""), entry.time)
+        self.objects += 1
+        for version in {version for _, version in newest}:
+            if version in self.by_version or len(self.by_version) < _MOST_VERSIONS:
+                self.by_version[version] += 1
+        old = {key: time for key, time in newest.items() if key[1] != self.storage}
+        self.old += bool(old)
+        for key, time in old.items():
+            self._owner(key).add(time)
+
+    def _owner(self, key: tuple[str, str]) -> EntryOwner:
+        if key in self.owners or len(self.owners) < MOST_OWNERS:
+            return self.owners.setdefault(key, EntryOwner())
+        version = key[1] if key[1] in self.others or len(self.others) < _MOST_VERSIONS else ""
+        return self.others.setdefault(version, EntryOwner())
 
 
 def view(crd: Crd, word: str, tally: OwnerCounts | None, unseen: str = "") -> CrdView:

@@ -17,9 +17,9 @@ from restow.migrator.model.options import Options
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
 from restow.migrator.timeline import check, observe, parse_policy, schedule
 from restow.report import PolicyPlan, ReportDocument, RunReport, parse_run
-from restow.report.cluster import OwnerCounts, profile
+from restow.report.cluster import profile
 from restow.report.model import CrdView
-from restow.report.views import view
+from restow.report.views import OwnerCounts, view
 
 NOW = datetime(2026, 11, 21, 21, 40, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from restow.report.cluster import MOST_OWNERS
 from restow.report.model import State, VersionRow
-from restow.report.views import view
+from restow.report.views import MOST_OWNERS, view
 from tests.restow.report.sample import STEP, crd, tally
 
 OLD, NEW = "v1beta1", "v1"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restow.migrator.ownership.entries import ManagedFieldsEntry
-from restow.report.cluster import MOST_OWNERS, OwnerCounts
+from restow.report.views import MOST_OWNERS, OwnerCounts
 
 STORAGE = "example.com/v1"
 
