@@ -1,7 +1,7 @@
 """The demo: the whole life of an API version on a real API server, from its first object to its removal.
 
-``play`` sets the stage and ``journey`` tells the story; ``crd`` and ``cast`` say what there is; ``writing``,
-``population`` and ``traffic`` write objects; ``trouble`` shows what happens without restow; ``truth`` reads etcd, and
-``checks``, ``applying`` and ``endings`` judge. Those three share no code with the migrator, so that they cannot agree
-with it by accident.
+``scenario`` is the demo from start to end, with a check after each step. ``fixtures`` has the CRD, the databases and
+their managers; ``client`` sends requests, ``workload`` writes what the managers write, and ``faults`` shows the same
+change without restow. ``state`` reads what etcd stores; ``checks`` and ``outcomes`` judge it. These three share no code
+with the migrator, so that they cannot agree with it by accident.
 """

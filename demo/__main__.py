@@ -1,4 +1,4 @@
-"""``python -m demo``, from a checkout: the whole journey, narrated, on a control plane of its own."""
+"""``python -m demo``, from a checkout: starts a control plane, runs the scenario on it, and shows the result."""
 
 from __future__ import annotations
 
@@ -6,25 +6,135 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import redirect_stdout
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, redirect_stdout, suppress
+from dataclasses import dataclass
+from typing import Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from demo.answers import DemoError
-from demo.play import Played, play
+from demo.checks import Check
+from demo.client import DemoError
+from demo.fixtures import GROUP, crd_name
+from demo.narration import Narration
+from demo.scenario import Scenario
 from restow.cli import options
 from restow.cli.exits import Exit
 from restow.cli.logs import log_to_stderr
 from restow.cli.printing import console, echo, print_data, say
 from restow.cli.session import sentence
-from restow.controlplane import ControlPlaneError
+from restow.controlplane import ControlPlane, ControlPlaneError
 from restow.crds import CrdError
-from restow.kube import KubeError
+from restow.kube import KubeError, connect
 from restow.migrator import ListFailed, MigrationRefused
 
-__all__ = ["command"]
+__all__ = ["DemoResult", "command", "run"]
+
+_DEATH_SEEN_WITHIN = 1.0  # seconds; twice what the control plane takes to notice a dead process
+
+
+@dataclass(frozen=True, slots=True)
+class DemoResult:
+    """The result of a run.
+
+    Attributes:
+        kubernetes: the API server's version.
+        objects: the requested number of databases.
+        seconds: duration of each step, by title.
+    """
+
+    kubernetes: str
+    objects: int
+    checks: tuple[Check, ...]
+    seconds: dict[str, float]
+    duration_s: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check holds."""
+        return all(check.passed for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of ``python -m demo -o json``."""
+        return {
+            "result": "Passed" if self.passed else "Failed",
+            "kubernetes": self.kubernetes,
+            "objects": self.objects,
+            "checks": [check.to_json() for check in self.checks],
+            "steps": [{"step": title, "durationSeconds": round(took, 3)} for title, took in self.seconds.items()],
+            "durationSeconds": round(self.duration_s, 3),
+        }
+
+
+async def run(objects: int, show: Callable[[DemoResult], None], *, keep: bool) -> DemoResult:
+    """Start a control plane, run the scenario, show the result, and remove everything.
+
+    Args:
+        objects: the number of databases.
+        show: receives the result while the control plane still runs.
+        keep: keep the control plane running until cancelled.
+
+    Raises:
+        ControlPlaneError: the control plane did not start, or one of its processes died.
+        DemoError, KubeError, MigrationRefused: a step of the scenario failed.
+    """
+    begun = time.monotonic()
+    narration = Narration()
+    async with AsyncExitStack() as stack:
+        with narration.step("A control plane of its own"):
+            narration.say(
+                "Starting etcd and kube-apiserver. Where they are not on this machine yet, they are fetched or built "
+                "once; what that waits for is told below."
+            )
+            plane = await stack.enter_async_context(ControlPlane())
+            version = await _version(plane)
+            narration.say(f"{version} listens on {plane.server}.")
+        checks = await _run_scenario(narration, plane, objects)
+        finished = DemoResult(version, objects, tuple(checks), narration.seconds, time.monotonic() - begun)
+        show(finished)
+        if keep:
+            await _keep_running(narration, plane)
+    return finished
+
+
+async def _run_scenario(narration: Narration, plane: ControlPlane, objects: int) -> list[Check]:
+    try:
+        async with connect(plane.kubeconfig) as cluster:
+            scenario = Scenario(narration, plane, cluster, objects)
+            await scenario.run()
+    except Exception:
+        await _raise_if_a_process_died(plane)
+        raise
+    return scenario.checks
+
+
+async def _version(plane: ControlPlane) -> str:
+    """Ask the binary: ``Kubernetes v1.36.3``."""
+    asked = await asyncio.create_subprocess_exec(
+        plane.binaries["kube-apiserver"], "--version", stdout=asyncio.subprocess.PIPE
+    )
+    said, _ = await asked.communicate()
+    return said.decode().strip()
+
+
+async def _raise_if_a_process_died(plane: ControlPlane) -> None:
+    """Raise ProcessError, with its log, if a process of the control plane has died: it is the cause of other errors."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DEATH_SEEN_WITHIN):
+            await plane.watch()
+
+
+async def _keep_running(narration: Narration, plane: ControlPlane) -> None:
+    """Print how to inspect the control plane, and keep it running."""
+    narration.heading("The control plane goes on running until Ctrl-C. Look around:")
+    narration.command(f"export KUBECONFIG={plane.kubeconfig}")
+    narration.command(f"restow status {crd_name(GROUP)}")
+    narration.command("kubectl get databases -A --show-managed-fields -o yaml")
+    await plane.watch()
+
 
 _KNOWN = (ControlPlaneError, DemoError, KubeError, MigrationRefused, CrdError, ListFailed)
 
@@ -63,29 +173,29 @@ def command(objects: int, keep: bool, output: str) -> None:
         echo(f"restow: {sentence(error)}", err=True)
         code = Exit.REFUSED
     except BrokenPipeError:
-        # Whoever read the story has seen enough; keep the interpreter from complaining when it flushes.
+        # The reader has closed the pipe; keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = Exit.FAILURES
     raise SystemExit(int(code))
 
 
 async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
-    """Play to the end, or to the first signal; a second one only makes the control plane end faster."""
-    playing = asyncio.current_task()
-    assert playing is not None
+    """Run until the end or the first signal; a second signal only makes the control plane stop faster."""
+    running = asyncio.current_task()
+    assert running is not None
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
-    results: list[Played] = []
+        asyncio.get_running_loop().add_signal_handler(number, running.cancel)
+    results: list[DemoResult] = []
     stdout = sys.stdout
 
-    def show(played: Played) -> None:
-        results.append(played)
+    def show(finished: DemoResult) -> None:
+        results.append(finished)
         with redirect_stdout(stdout):
-            _show(played, form)
+            _show(finished, form)
 
     try:
         with redirect_stdout(stdout if form == "table" else sys.stderr):
-            await play(objects, show, keep=keep)
+            await run(objects, show, keep=keep)
     except asyncio.CancelledError:
         if not results:
             say("Interrupted; the control plane has been taken down.", style="yellow")
@@ -100,10 +210,10 @@ def _first(errors: ExceptionGroup[Exception]) -> Exception:
     return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
-def _show(played: Played, form: str) -> None:
+def _show(finished: DemoResult, form: str) -> None:
     """Print the checks as a table; or all of the result as JSON or YAML."""
     if form != "table":
-        print_data(played.to_json(), form)
+        print_data(finished.to_json(), form)
         return
     console().print("\nWhat was checked", style="bold cyan")
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -112,18 +222,21 @@ def _show(played: Played, form: str) -> None:
     table.add_column("LOOKED AT", justify="right")
     table.add_column("RESULT", overflow="fold")
     when = ""
-    for check in played.checks:
-        result = Text("ok", style="green") if check.passed else Text(check.verdict, style="bold red")
+    for check in finished.checks:
+        cell = Text("ok", style="green") if check.passed else Text(check.verdict, style="bold red")
         what = Text(check.what)
         if check.note:
             what.append(f"\n{check.note}", style="dim")
-        table.add_row("" if check.when == when else check.when, what, str(check.count), result)
+        table.add_row("" if check.when == when else check.when, what, str(check.count), cell)
         when = check.when
     console().print(table, soft_wrap=False)
-    failed = sum(not check.passed for check in played.checks)
-    said = f"{failed} of {len(played.checks)} checks FAILED" if failed else f"All {len(played.checks)} checks passed"
+    failed = sum(not check.passed for check in finished.checks)
+    said = (
+        f"{failed} of {len(finished.checks)} checks FAILED" if failed else f"All {len(finished.checks)} checks passed"
+    )
     console().print(
-        f"\n{said}, on {played.kubernetes}, in {played.duration_s:.0f} s.", style="bold red" if failed else "bold green"
+        f"\n{said}, on {finished.kubernetes}, in {finished.duration_s:.0f} s.",
+        style="bold red" if failed else "bold green",
     )
 
 

@@ -1,37 +1,70 @@
-"""The checks: what was before, what is now, and what clients did in between, judged. Pure.
+"""The checks: they compare the stored objects before and after, given what clients wrote in between. Pure.
 
-Each check is a function that returns one row with what it found wrong, so each of them can fail, and is made to in its
-tests.
+Each check is a function that returns one row with the violations it found. Each of them can fail, and its test makes it
+fail.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from demo import cast
-from demo.cast import Database
-from demo.crd import GROUP, NEW, OLD
-from demo.deeds import Deeds
-from demo.truth import Owner, Path, Stored, World, items_owned, owners
+from demo import fixtures
+from demo.client import Response
+from demo.fixtures import GROUP, NEW, OLD, Apply, Database
+from demo.state import Owner, Path, StoredObject, StoredObjects, items_owned, owners
 
 __all__ = [
     "Check",
+    "ClientWrites",
     "accepted",
     "after_migration",
     "client_writes",
     "contents",
     "entries_at_new",
     "generations",
+    "no_conflicts",
     "nothing_of_restow",
+    "nothing_written",
     "present",
     "pruned",
     "readiness",
     "same_owners",
     "stored_at_new",
 ]
+
+
+@dataclass(slots=True)
+class ClientWrites:
+    """What clients wrote while the migration ran.
+
+    Attributes:
+        storage: GiB of each database that the platform resized, by number.
+        connections: what the editor set last, by number.
+        spec_writes: how often each database's spec was changed, by number.
+        created, deleted: databases that came and went.
+        refusals: the refusals, each with its status and message.
+    """
+
+    storage: dict[int, int] = field(default_factory=dict)
+    connections: dict[int, int] = field(default_factory=dict)
+    spec_writes: Counter[int] = field(default_factory=Counter)
+    created: list[Database] = field(default_factory=list)
+    deleted: list[Database] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+    @property
+    def written(self) -> set[str]:
+        """Keys of the databases that clients wrote and that are still there."""
+        return {Database(number).key for number in self.spec_writes} | {each.key for each in self.created}
+
+    @property
+    def total(self) -> int:
+        """All writes that succeeded."""
+        return self.spec_writes.total() + len(self.created) + len(self.deleted)
+
 
 _AT_NEW, _AT_OLD = f"{GROUP}/{NEW}", f"{GROUP}/{OLD}"
 
@@ -41,11 +74,11 @@ class Check:
     """One row of the result.
 
     Attributes:
-        when: the part of the story that it is about.
-        what: what is to hold.
-        count: how many things were looked at; a check that looked at nothing does not pass.
-        wrong: what does not hold, one sentence each.
-        note: what the count is made of.
+        when: the step of the scenario.
+        what: the expectation.
+        count: the number of things checked; a check of nothing does not pass.
+        wrong: the violations, one sentence each.
+        note: the parts of the count.
     """
 
     when: str
@@ -61,7 +94,7 @@ class Check:
 
     @property
     def verdict(self) -> str:
-        """Say how it came out."""
+        """Return the result as text."""
         if self.passed:
             return f"ok, {self.count} of {self.count}"
         if not self.wrong:
@@ -81,23 +114,25 @@ class Check:
         }
 
 
-def after_migration(when: str, before: World, now: World, deeds: Deeds, *, clients_of_old: bool) -> list[Check]:
-    """Judge a migration; ``clients_of_old`` where clients may have written at v1alpha1 since it looked."""
-    written = deeds.written if clients_of_old else set()
+def after_migration(
+    when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites, *, clients_of_old: bool
+) -> list[Check]:
+    """Judge a migration; ``clients_of_old``: clients may have written at v1alpha1 since the migrator read an object."""
+    written = writes.written if clients_of_old else set()
     return [
-        present(when, before, now, deeds),
+        present(when, before, now, writes),
         stored_at_new(when, now),
         entries_at_new(when, now, written),
-        same_owners(when, before, now, deeds),
+        same_owners(when, before, now, writes),
         nothing_of_restow(when, now),
-        generations(when, before, now, deeds),
-        contents(when, before, now, deeds),
+        generations(when, before, now, writes),
+        contents(when, before, now, writes),
     ]
 
 
-def present(when: str, before: World, now: World, deeds: Deeds) -> Check:
-    """No object is lost, none is another one under the same name, none came from nowhere."""
-    deleted, created = _keys(deeds.deleted), _keys(deeds.created)
+def present(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
+    """No object is lost, replaced under the same name, or unexpected."""
+    deleted, created = _keys(writes.deleted), _keys(writes.created)
     expected = (before.keys() - deleted) | created
     wrong = [f"{key} is gone" for key in expected - now.keys()]
     wrong += [f"{key} should not be there" for key in now.keys() - expected]
@@ -106,48 +141,50 @@ def present(when: str, before: World, now: World, deeds: Deeds) -> Check:
     return _check(when, "all objects are there, each with its uid", len(expected), wrong)
 
 
-def stored_at_new(when: str, now: World) -> Check:
-    """Every object's bytes in etcd are v1beta1's."""
+def stored_at_new(when: str, now: StoredObjects) -> Check:
+    """etcd stores every object at v1beta1."""
     wrong = (f"{key} is stored at {each.api_version}" for key, each in now.items() if each.api_version != _AT_NEW)
     return _check(when, f"etcd holds each object at {NEW}", len(now), wrong)
 
 
-def entries_at_new(when: str, now: World, written: Collection[str]) -> Check:
-    """No managedFields entry names another version, but on objects that clients of v1alpha1 wrote meanwhile."""
+def entries_at_new(when: str, now: StoredObjects, written: Collection[str]) -> Check:
+    """Every managedFields entry is at v1beta1, except on objects that clients of v1alpha1 wrote meanwhile."""
     wrong = (
         f"{key} has an entry of {entry.owner[0]} at {entry.api_version}"
         for key, each in now.items()
         for entry in each.entries
         if entry.api_version != _AT_NEW
-        and not (key in written and entry.owner[0] in (cast.PLATFORM, cast.EDITOR) and entry.api_version == _AT_OLD)
+        and not (
+            key in written and entry.owner[0] in (fixtures.PLATFORM, fixtures.EDITOR) and entry.api_version == _AT_OLD
+        )
     )
     what = f"managedFields entries are at {NEW}" + (f", or just written at {OLD}" if written else "")
     return _check(when, what, _entries(now), wrong)
 
 
-def same_owners(when: str, before: World, now: World, deeds: Deeds) -> Check:
-    """Every manager owns exactly the fields that it owned, no more, no less, and nobody else owns anything."""
+def same_owners(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
+    """Every manager owns exactly the fields that it owned before, and no other manager owns a field."""
     wrong: list[str] = []
     counts: Counter[str] = Counter()
     pattern = _platform_paths(before)
-    created = _keys(deeds.created)
+    created = _keys(writes.created)
     for key, each in now.items():
         if key in before:
             was = {owner: items_owned(paths, each.content) for owner, paths in owners(before[key]).items()}
         elif key in created:
             was = {_PLATFORM_OWNER: pattern}
         else:
-            continue  # ``present`` says so
+            continue  # ``present`` reports it
         counts.update(manager for manager, _, _ in was)
         wrong += _differences(key, was, owners(each))
     note = ", ".join(f"{manager} {count}" for manager, count in counts.most_common())
     return _check(when, "each owner has exactly the fields it had", counts.total(), wrong, note)
 
 
-_PLATFORM_OWNER: Owner = (cast.PLATFORM, "Apply", "")
+_PLATFORM_OWNER: Owner = (fixtures.PLATFORM, "Apply", "")
 
 
-def _platform_paths(before: World) -> frozenset[Path]:
+def _platform_paths(before: StoredObjects) -> frozenset[Path]:
     """What the platform owns of a database without a finalizer."""
     every = (owners(each)[_PLATFORM_OWNER] for each in before.values() if not each.content["finalizers"])
     return next(every, frozenset())
@@ -162,9 +199,9 @@ def _differences(key: str, was: Mapping[Owner, frozenset[Path]], now: Mapping[Ow
                 yield f"{key}: {' '.join(filter(None, owner))} {verb} {'/'.join(min(paths))}"
 
 
-def nothing_of_restow(when: str, now: World) -> Check:
+def nothing_of_restow(when: str, now: StoredObjects) -> Check:
     """Restow owns nothing."""
-    known = {cast.PLATFORM, cast.BACKUP, cast.CONTROLLER, cast.EDITOR}
+    known = {fixtures.PLATFORM, fixtures.BACKUP, fixtures.CONTROLLER, fixtures.EDITOR}
     wrong = (
         f"{key} has an entry of {entry.owner[0]}"
         for key, each in now.items()
@@ -174,9 +211,9 @@ def nothing_of_restow(when: str, now: World) -> Check:
     return _check(when, "restow owns nothing, nor anybody else new", _entries(now), wrong)
 
 
-def generations(when: str, before: World, now: World, deeds: Deeds) -> Check:
-    """A generation counts what clients did to the spec, and nothing else."""
-    meanwhile = {Database(number).key: count for number, count in deeds.spec_writes.items()}
+def generations(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
+    """A generation counts the changes that clients made to the spec, and nothing else."""
+    meanwhile = {Database(number).key: count for number, count in writes.spec_writes.items()}
     both = sorted(before.keys() & now.keys())
     expected = {key: before[key].generation + meanwhile.get(key, 0) for key in both}
     wrong = (
@@ -187,20 +224,20 @@ def generations(when: str, before: World, now: World, deeds: Deeds) -> Check:
     return _check(when, "generations count what clients changed, no more", len(both), wrong)
 
 
-def contents(when: str, before: World, now: World, deeds: Deeds) -> Check:
+def contents(when: str, before: StoredObjects, now: StoredObjects, writes: ClientWrites) -> Check:
     """Spec, status, labels, annotations, finalizers and timestamps are as they were, or as a client set them."""
-    storage = {Database(number).key: size for number, size in deeds.storage.items()}
-    connections = {Database(number).key: str(count) for number, count in deeds.connections.items()}
+    storage = {Database(number).key: size for number, size in writes.storage.items()}
+    connections = {Database(number).key: str(count) for number, count in writes.connections.items()}
     both = sorted(before.keys() & now.keys())
     wrong = []
     for key in both:
-        expected = _with_deeds(before[key], storage.get(key), connections.get(key))
+        expected = _with_writes(before[key], storage.get(key), connections.get(key))
         found = now[key].content
         wrong += [f"{key}: {part} is not what it was" for part in expected if expected[part] != found.get(part)]
     return _check(when, "contents are as their clients left them", len(both), wrong)
 
 
-def _with_deeds(was: Stored, storage: int | None, connections: str | None) -> dict[str, Any]:
+def _with_writes(was: StoredObject, storage: int | None, connections: str | None) -> dict[str, Any]:
     spec = dict(was.content["spec"])
     if storage is not None:
         spec["storageGiB"] = storage
@@ -209,10 +246,10 @@ def _with_deeds(was: Stored, storage: int | None, connections: str | None) -> di
     return {**was.content, "spec": spec}
 
 
-def client_writes(when: str, deeds: Deeds) -> Check:
+def client_writes(when: str, writes: ClientWrites) -> Check:
     """No client was refused while the migration ran."""
     return _check(
-        when, "no write of a client was refused meanwhile", deeds.writes + len(deeds.refusals), deeds.refusals
+        when, "no write of a client was refused meanwhile", writes.total + len(writes.refusals), writes.refusals
     )
 
 
@@ -223,7 +260,7 @@ def pruned(when: str, stored_versions: Sequence[str]) -> Check:
 
 
 def readiness(when: str, said: bool, *, wanted: bool) -> Check:
-    """``restow ready`` tells the truth."""
+    """``restow ready`` gives the expected answer."""
     wrong = [] if said is wanted else [f"it says {'yes' if said else 'no'}"]
     return _check(when, f"restow ready --drop {OLD} says {'yes' if wanted else 'no'}", 1, wrong)
 
@@ -237,9 +274,28 @@ def _check(when: str, what: str, count: int, wrong: Iterable[str], note: str = "
     return Check(when, what, count, tuple(sorted(wrong)), note)
 
 
-def _entries(now: World) -> int:
+def _entries(now: StoredObjects) -> int:
     return sum(len(each.entries) for each in now.values())
 
 
 def _keys(databases: Iterable[Database]) -> set[str]:
     return {database.key for database in databases}
+
+
+def no_conflicts(when: str, what: str, wanted: Sequence[Apply], responses: Sequence[Response]) -> Check:
+    """Judge that the API server refused no apply."""
+    pairs = zip(wanted, responses, strict=True)
+    wrong = (f"{each.database.key}: {each.manager}: {response.refusal}" for each, response in pairs if response.refusal)
+    return Check(when, what, len(wanted), tuple(wrong))
+
+
+def nothing_written(when: str, what: str, wanted: Sequence[Apply], before: StoredObjects, now: StoredObjects) -> Check:
+    """Judge that an apply of owned fields writes nothing: the stored bytes are the same."""
+    keys = sorted({each.database.key for each in wanted})
+    wrong = (f"{key} was written" for key in keys if _digest(before, key) != _digest(now, key))
+    return Check(when, what, len(keys), tuple(wrong))
+
+
+def _digest(objects: StoredObjects, key: str) -> str:
+    each = objects.get(key)
+    return each.digest if each else ""

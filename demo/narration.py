@@ -1,6 +1,6 @@
-"""How the story is told: numbered steps, short sentences, what is typed and what the server says to it.
+"""The output of the demo: numbered steps, short sentences, commands and responses.
 
-Plain lines in a log, colours and a bar on a terminal. The story goes to stdout like any result, bars to stderr.
+A log gets plain lines, a terminal gets colours and a progress bar. The narration goes to stdout, bars go to stderr.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from rich.text import Text
 
 from restow.cli.printing import console
 
-__all__ = ["Story"]
+__all__ = ["Narration"]
 
 _INDENT = 3
 _WIDTH = 110
 
 
-class Story:
-    """Tells one story; ``seconds`` remembers how long each step took, by its title."""
+class Narration:
+    """Prints the narration; ``seconds`` has the duration of each step, by its title."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Head a step, and say at its end how long it took."""
+        """Print the title of a step, and at its end its duration."""
         begun = time.monotonic()
         self._print("")
         self._print(f"{len(self.seconds) + 1}. {title}", "bold cyan", indent=0)
@@ -38,26 +38,26 @@ class Story:
         self.seconds[title] = time.monotonic() - begun
         self._print(f"({self.seconds[title]:.1f} s)", "dim")
 
-    def tell(self, sentence: str) -> None:
-        """Say a sentence or two."""
+    def say(self, sentence: str) -> None:
+        """Print one or two sentences."""
         self._print(sentence)
 
-    def heads(self, part: str) -> None:
-        """Head a part of a step."""
+    def heading(self, part: str) -> None:
+        """Print the heading of a part of a step."""
         self._print("")
         self._print(part, "bold")
 
-    def types(self, command: str) -> None:
-        """Show what somebody types; the demo sends the same request itself."""
+    def command(self, command: str) -> None:
+        """Print a command; the demo sends the same request itself."""
         self._print(f"$ {command}", "bold")
 
-    def hears(self, answer: str, *, good: bool | None = None) -> None:
-        """Show what was answered, or what came out; good or bad where that can be said."""
-        self._print(answer, {True: "green", False: "red", None: ""}[good], indent=_INDENT + 2)
+    def output(self, response: str, *, good: bool | None = None) -> None:
+        """Print a response or a result, and colour it if it is good or bad."""
+        self._print(response, {True: "green", False: "red", None: ""}[good], indent=_INDENT + 2)
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[], None]]:
-        """Show a bar on a terminal while something is counted up; what is yielded counts one."""
+        """Show a progress bar on a terminal; each call of the yielded function advances it by one."""
         bars = Progress(
             TextColumn(" " * (_INDENT - 1) + what),
             BarColumn(),

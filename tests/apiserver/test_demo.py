@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from demo import cast
+from demo import fixtures
 from restow.controlplane import ControlPlane
 from restow.kube import connect
 from restow.kube.resources import CRDS
@@ -48,7 +48,7 @@ ROWS = {
     "dropping its finalizer ends a deletion that waited for it",
 }
 
-TROUBLE = (
+FAULTS = (
     "500: .spec.deletionPolicy: field not declared in schema",
     "request to convert CR to an invalid group/version: without.restow.dev/v1alpha1",
 )
@@ -109,7 +109,7 @@ def binaries(control_plane: ControlPlane) -> None:
     """Where no control plane can be had, the demo cannot have one either."""
 
 
-async def test_the_whole_journey_succeeds(tmp_path: Path, keeps_owners: bool) -> None:
+async def test_the_whole_scenario_succeeds(tmp_path: Path, keeps_owners: bool) -> None:
     """The demo is the toolkit's promise: each check of it must have looked at something and found nothing wrong."""
     async with demo(tmp_path, "--objects", "120", "-o", "json") as process:
         stdout, stderr = await process.communicate()
@@ -120,8 +120,11 @@ async def test_the_whole_journey_succeeds(tmp_path: Path, keeps_owners: bool) ->
     assert {row["check"] for row in result["checks"]} == ROWS
     assert all(row["passed"] and row["count"] > 0 for row in result["checks"])
     (owners,) = [row for row in result["checks"] if row["check"].startswith("each owner") and row["when"] == "migrated"]
-    assert all(manager in owners["note"] for manager in (cast.PLATFORM, cast.BACKUP, cast.CONTROLLER, cast.EDITOR))
-    for said in (*TROUBLE, *(KEPT if keeps_owners else EMPTIED)):
+    assert all(
+        manager in owners["note"]
+        for manager in (fixtures.PLATFORM, fixtures.BACKUP, fixtures.CONTROLLER, fixtures.EDITOR)
+    )
+    for said in (*FAULTS, *(KEPT if keeps_owners else EMPTIED)):
         assert said in told
 
 
@@ -156,12 +159,12 @@ async def test_a_signal_ends_it_at_once_and_leaves_nothing(tmp_path: Path, numbe
 async def test_a_failing_check_fails_the_demo(tmp_path: Path) -> None:
     """A demo that ends with 0 whatever it finds would prove nothing: here managedFields are left as they are."""
     broken = """
-from demo import journey
+from demo import scenario
 from demo.__main__ import command
 from restow.migrator import Migration, Options, Phase
 
 options = Options(skip=frozenset({Phase.MANAGED_FIELDS}), settle_s=0)
-journey.Migration = lambda cluster, _options, observer: Migration(cluster, options, observer=observer)
+scenario.Migration = lambda cluster, _options, observer: Migration(cluster, options, observer=observer)
 command()
 """
     environment = os.environ | {"TMPDIR": str(tmp_path)}

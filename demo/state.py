@@ -1,8 +1,8 @@
-"""What is stored, read from etcd's own bytes, and who owns what in it.
+"""The stored state: objects as etcd stores them, and the owners of their fields. Pure.
 
-Every answer of the API server is converted; only these bytes show the version that an object is stored at. They are
-decoded and compared by own small functions and by nothing of the migrator, so that both cannot be wrong in the same
-way. Pure.
+The API server converts every object that it returns; only the bytes in etcd show the version that an object is stored
+at. Small functions of this module decode and compare them. It uses nothing of the migrator, so that both cannot be
+wrong in the same way.
 """
 
 from __future__ import annotations
@@ -13,24 +13,35 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from demo.crd import DEFAULT_POLICY, PLURAL
+from demo.fixtures import DEFAULT_POLICY, PLURAL
 
-__all__ = ["Entry", "Owner", "Path", "Stored", "World", "items_owned", "key_prefix", "owned_paths", "owners", "stored"]
+__all__ = [
+    "Owner",
+    "Path",
+    "StoredEntry",
+    "StoredObject",
+    "StoredObjects",
+    "items_owned",
+    "key_prefix",
+    "owned_paths",
+    "owners",
+    "stored",
+]
 
 Path: TypeAlias = tuple[str, ...]
-"""A member of a field set: its path elements in the FieldsV1 notation, with the JSON in them spelt in one way."""
+"""A member of a field set: its path elements in the FieldsV1 notation, with the JSON in them in one canonical form."""
 
 Owner: TypeAlias = tuple[str, str, str]
 """Manager, operation, subresource."""
 
-World: TypeAlias = Mapping[str, "Stored"]
+StoredObjects: TypeAlias = Mapping[str, "StoredObject"]
 """All stored objects by ``namespace/name``."""
 
 CONDITIONS: Path = ("f:status", "f:conditions")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredEntry:
     """One managedFields entry."""
 
     owner: Owner
@@ -39,19 +50,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """One object as it is stored.
+class StoredObject:
+    """One object as etcd stores it.
 
     Attributes:
-        content: all that people and programs put into it, with v1beta1's default where it is absent: spec, status,
-            labels, annotations, finalizers, and when it was created and deleted.
-        digest: of its bytes.
+        content: what people and programs wrote: spec (with v1beta1's default where it is absent), status, labels,
+            annotations, finalizers, and the times of creation and deletion.
+        digest: the SHA-256 of the bytes.
     """
 
     uid: str
     api_version: str
     generation: int
-    entries: tuple[Entry, ...]
+    entries: tuple[StoredEntry, ...]
     content: Mapping[str, Any]
     digest: str
 
@@ -61,8 +72,8 @@ def key_prefix(group: str) -> str:
     return f"/registry/{group}/{PLURAL}/"
 
 
-def stored(value: bytes) -> Stored:
-    """Read an object from the bytes of etcd."""
+def stored(value: bytes) -> StoredObject:
+    """Decode an object from the bytes in etcd."""
     document: dict[str, Any] = json.loads(value)
     metadata = document["metadata"]
     kept = ("labels", "annotations", "finalizers", "creationTimestamp", "deletionTimestamp", "ownerReferences")
@@ -71,7 +82,7 @@ def stored(value: bytes) -> Stored:
         "status": document.get("status"),
         **{name: metadata.get(name) for name in kept},
     }
-    return Stored(
+    return StoredObject(
         uid=metadata["uid"],
         api_version=document["apiVersion"],
         generation=metadata.get("generation", 0),
@@ -81,8 +92,8 @@ def stored(value: bytes) -> Stored:
     )
 
 
-def _entry(entry: Mapping[str, Any]) -> Entry:
-    return Entry(
+def _entry(entry: Mapping[str, Any]) -> StoredEntry:
+    return StoredEntry(
         owner=(entry["manager"], entry["operation"], entry.get("subresource", "")),
         api_version=entry["apiVersion"],
         paths=owned_paths(entry.get("fieldsV1", {})),
@@ -90,7 +101,7 @@ def _entry(entry: Mapping[str, Any]) -> Entry:
 
 
 def owned_paths(fields: Mapping[str, Any]) -> frozenset[Path]:
-    """Return the members of a field set: every node that is empty or says ``.``."""
+    """Return the members of a field set: every node that is empty or has the member ``.``."""
     return frozenset(_members(fields, ()))
 
 
@@ -109,8 +120,8 @@ def _spelt(element: str) -> str:
     return f"{kind}:{json.dumps(json.loads(rest), sort_keys=True)}"
 
 
-def owners(each: Stored) -> dict[Owner, frozenset[Path]]:
-    """Return what each owner owns, over all of its entries (an Update manager has one for each version it wrote at)."""
+def owners(each: StoredObject) -> dict[Owner, frozenset[Path]]:
+    """Return the fields of each owner, over all of its entries (Update managers have one entry for each version)."""
     owned: dict[Owner, frozenset[Path]] = {}
     for entry in each.entries:
         owned[entry.owner] = owned.get(entry.owner, frozenset()) | entry.paths
@@ -120,7 +131,7 @@ def owners(each: Stored) -> dict[Owner, frozenset[Path]]:
 def items_owned(paths: frozenset[Path], content: Mapping[str, Any]) -> frozenset[Path]:
     """Return what a field set of v1alpha1 means in v1beta1.
 
-    Only the conditions differ: who owned the atomic list owns each of its items now, and every field of each.
+    Only the conditions differ: the owner of the atomic list now owns each of its items, and every field of each item.
     """
     if CONDITIONS not in paths:
         return paths

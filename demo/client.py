@@ -1,21 +1,52 @@
-"""How everybody in the demo writes: as a field manager, at a version, one request at a time or many."""
+"""How managers of the demo write: server-side applies, patches and deletes, one at a time or many.
+
+A refusal by the API server is a result and no exception: refusals are part of what the demo shows.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
-from demo.answers import Answer
-from demo.applying import Apply
-from demo.crd import NEW, OLD, PLURAL, Life, crd, crd_name, databases
+from demo.fixtures import NEW, OLD, PLURAL, Apply, CrdStage, crd, crd_name, databases
 from restow.kube import ApiError, Cluster, PatchType, Reply, Resource
 from restow.kube.errors import NotFound, TooManyRequests
 from restow.kube.resources import CRDS, NAMESPACES
 
-__all__ = ["Writer", "all_of"]
+__all__ = ["DatabaseClient", "DemoError", "Response", "all_of"]
+
+
+class DemoError(Exception):
+    """A step of the scenario failed; the message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response of the API server: an object, or a refusal with its message (``409 Conflict: …``)."""
+
+    object: Mapping[str, Any] = field(default_factory=dict)
+    refusal: str = ""
+
+    def or_raise(self) -> Response:
+        """Return this response, for writes that later steps depend on.
+
+        Raises:
+            DemoError: the API server refused the write.
+        """
+        if self.refusal:
+            msg = f"the demo cannot go on, since the API server answered {self.refusal}"
+            raise DemoError(msg)
+        return self
+
+    @property
+    def entries(self) -> list[Mapping[str, Any]]:
+        """The object's managedFields."""
+        return list(self.object.get("metadata", {}).get("managedFields", []))
+
 
 _IN_FLIGHT = 16
 _SERVED_WITHIN = 30.0  # seconds; after a change of a CRD the API server takes well under one
@@ -26,7 +57,7 @@ _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
-class Writer:
+class DatabaseClient:
     """Writes databases of one group, and their CRD."""
 
     def __init__(self, cluster: Cluster, group: str) -> None:
@@ -39,26 +70,26 @@ class Writer:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             await self._cluster.create(NAMESPACES, msgspec.json.encode(body))
 
-    async def apply_crd(self, life: Life) -> Answer:
-        """Apply the CRD, and wait until the API server does what it says."""
-        body = msgspec.json.encode(crd(self.group, life))
+    async def apply_crd(self, stage: CrdStage) -> Response:
+        """Apply the CRD, and wait until the API server serves its versions accordingly."""
+        body = msgspec.json.encode(crd(self.group, stage))
         params = {"fieldManager": "installer"}
         name = crd_name(self.group)
-        answer = await _answer(self._cluster.patch(CRDS, name, body, patch_type=PatchType.APPLY, params=params))
-        if not answer.refusal:
-            served = {version["name"] for version in answer.object["spec"]["versions"] if version["served"]}
+        response = await _response(self._cluster.patch(CRDS, name, body, patch_type=PatchType.APPLY, params=params))
+        if not response.refusal:
+            served = {version["name"] for version in response.object["spec"]["versions"] if version["served"]}
             for version in (OLD, NEW):
                 await self._served(databases(self.group, version), served=version in served)
             await asyncio.sleep(_AFTERMATH)
-        return answer
+        return response
 
-    async def patch_stored_versions(self, versions: list[str]) -> Answer:
+    async def patch_stored_versions(self, versions: list[str]) -> Response:
         """Set the CRD's ``status.storedVersions`` by hand."""
         body = msgspec.json.encode({"status": {"storedVersions": versions}})
         patched = self._cluster.patch(
             CRDS, crd_name(self.group), body, patch_type=PatchType.MERGE, subresource="status"
         )
-        return await _answer(patched)
+        return await _response(patched)
 
     async def stored_versions(self) -> list[str]:
         """Read the CRD's ``status.storedVersions``."""
@@ -67,7 +98,7 @@ class Writer:
 
     async def apply(
         self, manifest: Mapping[str, Any], manager: str, *, status: bool = False, force: bool = False
-    ) -> Answer:
+    ) -> Response:
         """Server-side apply as a manager, at the manifest's version."""
         params = {"fieldManager": manager, "force": "true"} if force else {"fieldManager": manager}
         metadata = manifest["metadata"]
@@ -80,17 +111,17 @@ class Writer:
             subresource="status" if status else None,
             params=params,
         )
-        return await _answer(applied)
+        return await _response(applied)
 
-    async def apply_all(self, wanted: Sequence[Apply], *, done: Callable[[], None] = lambda: None) -> list[Answer]:
-        """Apply without force, many at a time; answers come in the order of what was wanted."""
+    async def apply_all(self, wanted: Sequence[Apply], *, done: Callable[[], None] = lambda: None) -> list[Response]:
+        """Apply without force, many at a time; responses have the order of ``wanted``."""
 
-        async def apply(each: Apply) -> Answer:
+        async def apply(each: Apply) -> Response:
             return await self.apply(each.manifest, each.manager, status=each.status)
 
         return await all_of(wanted, apply, done=done)
 
-    async def merge(self, namespace: str, name: str, version: str, patch: Mapping[str, Any], manager: str) -> Answer:
+    async def merge(self, namespace: str, name: str, version: str, patch: Mapping[str, Any], manager: str) -> Response:
         """Send a merge patch as a manager."""
         patched = self._cluster.patch(
             databases(self.group, version),
@@ -100,16 +131,16 @@ class Writer:
             patch_type=PatchType.MERGE,
             params={"fieldManager": manager},
         )
-        return await _answer(patched)
+        return await _response(patched)
 
-    async def delete(self, namespace: str, name: str, version: str) -> Answer:
-        """Delete."""
-        return await _answer(self._cluster.delete(databases(self.group, version), name, namespace))
+    async def delete(self, namespace: str, name: str, version: str) -> Response:
+        """Delete a database."""
+        return await _response(self._cluster.delete(databases(self.group, version), name, namespace))
 
     async def _served(self, resource: Resource, *, served: bool) -> None:
-        """Wait until objects can be listed at a version, or cannot any more."""
+        """Wait until the API server lists objects at a version, or stops listing them."""
         async with asyncio.timeout(_SERVED_WITHIN):
-            while await self._lists(resource) is not served:  # noqa: ASYNC110 - nothing tells but asking
+            while await self._lists(resource) is not served:  # noqa: ASYNC110 - only a request shows it
                 await asyncio.sleep(_POLL)
 
     async def _lists(self, resource: Resource) -> bool | None:
@@ -127,11 +158,11 @@ class Writer:
         return Resource(group, version, PLURAL, namespaced=True)
 
 
-async def _answer(request: Awaitable[Reply]) -> Answer:
+async def _response(request: Awaitable[Reply]) -> Response:
     try:
-        return Answer((await request).json())
+        return Response((await request).json())
     except ApiError as error:
-        return Answer(refusal=f"{error.status} {error.reason}".rstrip() + f": {error.message}")
+        return Response(refusal=f"{error.status} {error.reason}".rstrip() + f": {error.message}")
 
 
 async def all_of(
