@@ -27,7 +27,7 @@ from restow.conversion.graph import Graph
 from restow.conversion.reviews.jsoncursor import WORKS, JsonCursor, NoJson
 from restow.conversion.values import Json
 
-__all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "TooLarge", "convert_review"]
+__all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "ReviewTooLarge", "convert_review"]
 
 
 _VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
@@ -68,7 +68,7 @@ class NestedFields(Fields):
         self.nested: dict[str, deepjson.Nested] = {}
 
 
-class TooLarge(ReviewError):
+class ReviewTooLarge(ReviewError):
     """An object of the review is larger than allowed."""
 
 
@@ -130,8 +130,8 @@ class Review:
     def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:
         """Read the envelope.
 
-        A converted object of more than ``most`` bytes is a failed one. One that came with more raises TooLarge while a
-        large review is iterated over.
+        An object that has more than ``most`` bytes after its conversion fails. One that arrives with more raises
+        ReviewTooLarge while a large review is iterated over.
 
         Raises:
             ReviewError: the body is no ConversionReview with a request.
@@ -243,11 +243,11 @@ class Review:
 
 
 def _items(objects: msgspec.Raw, most: int | None) -> Iterator[Fields | msgspec.Raw]:
-    """Yield the objects of a list that is JSON. Raises TooLarge."""
+    """Yield the objects of a list that is JSON. Raises ReviewTooLarge."""
     for text in JsonCursor(memoryview(objects)).items():
         if most is not None and len(text) > most:
             message = f"an object of the review is larger than {most} bytes, the most that is accepted"
-            raise TooLarge(message)
+            raise ReviewTooLarge(message)
         yield _item(bytes(text))
 
 

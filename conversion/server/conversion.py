@@ -14,7 +14,7 @@ import msgspec
 
 from restow.conversion.errors import ReviewError
 from restow.conversion.graph import Graph
-from restow.conversion.reviews.conversion import LARGE, Fields, Review, TooLarge
+from restow.conversion.reviews.conversion import LARGE, Fields, Review, ReviewTooLarge
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics
 from restow.conversion.server.ratelimitedlog import RateLimitedLog
@@ -77,7 +77,7 @@ class ConversionEndpoint:
                     pass
             else:
                 await self._time_slices.drive(_converted(review, sources))
-        except TooLarge as error:
+        except ReviewTooLarge as error:
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", str(error)) from error
         except ReviewError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error

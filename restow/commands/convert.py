@@ -66,7 +66,7 @@ def command(**flags: Any) -> None:
         targets = Targets.of(loaded.graph, flags["to"], loaded.crds)
     except NoTargetVersion as error:
         raise InputError(f"--to: {error}") from error
-    run = _Run(loaded.graph, targets, keeps_stash=not flags["no_stash"])
+    run = _Conversion(loaded.graph, targets, keeps_stash=not flags["no_stash"])
     for source in sources:
         run.convert(source)
     if flags["in_place"]:
@@ -83,7 +83,7 @@ def command(**flags: Any) -> None:
 
 
 @dataclass(slots=True)
-class _Run:
+class _Conversion:
     graph: Graph
     targets: Targets
     keeps_stash: bool

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import yaml
 
-from restow.rbac.grants import Grant, Rule, gather
+from restow.rbac.grants import Grant, PolicyRule, gather
 
 __all__ = ["ServiceAccount", "manifests", "to_yaml"]
 
@@ -87,7 +87,7 @@ def _dump(value: Any, *, flow: bool = False) -> str:
     return yaml.safe_dump(value, sort_keys=False, default_flow_style=flow, width=10_000)
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: PolicyRule) -> dict[str, Any]:
     names = {"resourceNames": list(rule.names)} if rule.names else {}
     found = {"apiGroups": [rule.group], "resources": list(rule.resources), **names, "verbs": list(rule.verbs)}
     return {_WHY: list(rule.why), **found}

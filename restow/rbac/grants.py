@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-__all__ = ["Grant", "Rule", "gather"]
+__all__ = ["Grant", "PolicyRule", "gather"]
 
 _Key = TypeVar("_Key")
 
@@ -48,7 +48,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """A rule of a Role, with its reasons."""
 
     group: str
@@ -58,7 +58,7 @@ class Rule:
     why: tuple[str, ...]
 
 
-def gather(grants: Iterable[Grant], namespace: str | None) -> list[Rule]:
+def gather(grants: Iterable[Grant], namespace: str | None) -> list[PolicyRule]:
     """Return the rules for the grants of one namespace (None: of the cluster), with few words for the same.
 
     Verbs of the same object for the same reasons stand together; objects, and resources, with the same verbs, too.
@@ -78,7 +78,8 @@ def gather(grants: Iterable[Grant], namespace: str | None) -> list[Rule]:
     names = _together(((group, resource, of, why), name) for (group, resource, name, why), of in verbs.items())
     resources = _together(((group, of, named, why), resource) for (group, resource, of, why), named in names.items())
     return [
-        Rule(group, alike, of, tuple(filter(None, named)), why) for (group, of, named, why), alike in resources.items()
+        PolicyRule(group, alike, of, tuple(filter(None, named)), why)
+        for (group, of, named, why), alike in resources.items()
     ]
 
 

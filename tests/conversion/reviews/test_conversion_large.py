@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.conversion import ReviewError
-from restow.conversion.reviews.conversion import LARGE, Review, TooLarge
+from restow.conversion.reviews.conversion import LARGE, Review, ReviewTooLarge
 from tests.conversion.server.apiserver import review
 from tests.conversion.server.gateways import HUB, OLD, graph, new, old
 
@@ -127,7 +127,7 @@ def test_an_object_that_is_too_large_is_refused() -> None:
     """As a tree it may take a hundred times its size; the review as a whole may be as large as it likes."""
     body = review(old(), old("large", host="x" * 5000), old())
     assert answered(body, most=6000) == expected(body)
-    with pytest.raises(TooLarge, match="larger than 5000 bytes"):
+    with pytest.raises(ReviewTooLarge, match="larger than 5000 bytes"):
         answered(body, most=5000)
 
 
