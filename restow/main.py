@@ -14,8 +14,8 @@ from typing import Final
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
+from restow.cli.escapes import visible
 from restow.cli.exits import InputError
-from restow.cli.printing import visible
 from restow.scripts import missing_library
 
 __all__ = ["COMMANDS", "kubectl", "kubectl_main", "main"]

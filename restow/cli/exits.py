@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from restow.cli.printing import visible
+from restow.cli.escapes import visible
 
 __all__ = ["Exit", "InputError"]
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from restow.cli.printing import escaped
+from restow.cli.escapes import escaped
 
 __all__ = [
     "FORMATS",

@@ -7,7 +7,6 @@ command's own. They are shown as their escapes, ``\u001b`` for instance.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -20,16 +19,15 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from restow.cli.escapes import escaped, has_controls, visible
+
 __all__ = [
     "console",
     "echo",
-    "escaped",
-    "has_controls",
     "print_data",
     "print_table",
     "print_text",
     "say",
-    "visible",
 ]
 
 
@@ -108,23 +106,3 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def say(text: str, *, style: str = "") -> None:
     """Tell something beside the result, on stderr."""
     console(stderr=True).print(Text(visible(text), style=style))
-
-
-#: C0 and C1, DEL, line separators, lone surrogates, and what turns the direction of a text (UAX #9) and so hides what
-#: it says. A tab moves nothing that matters.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
-
-
-def has_controls(text: str) -> bool:
-    """Say whether there is something to escape."""
-    return _CONTROLS.search(text) is not None
-
-
-def escaped(text: str) -> str:
-    """Return a text of lines with its control characters as escapes; they mean the same in JSON and quoted YAML."""
-    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def visible(text: str) -> str:
-    """Return a text of one line: with its line feeds as escapes, too."""
-    return escaped(text).replace("\n", "\\n")

@@ -10,9 +10,10 @@ import click
 import msgspec
 
 from restow.cli import options
+from restow.cli.escapes import visible
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import Found, found_in, sources_of
-from restow.cli.printing import console, echo, print_data, print_table, say, visible
+from restow.cli.printing import console, echo, print_data, print_table, say
 from restow.conversion import ObjectError
 from restow.conversion.explain import Explanation, OriginKind, ResultLeaf, SourceLeaf, Steps, explain
 from restow.conversion.fieldpath import pointed, pointer

@@ -9,8 +9,9 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from restow.cli.escapes import visible
 from restow.cli.exits import InputError
-from restow.cli.printing import console, visible
+from restow.cli.printing import console
 from restow.cloudprofile.versions.chart import LETTERS, ChartRow, ChartWindow, rows_of, svg_chart, text_chart, window_of
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles

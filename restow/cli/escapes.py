@@ -1,0 +1,31 @@
+r"""Control characters in text from manifests and servers, shown as escapes: ``\u001b`` for instance.
+
+A control character in a name or a message could move a terminal's cursor, set its title, or start a line that looks
+like restow's own. This module imports nothing: ``restow --help`` needs it, and must not load the libraries of
+``printing``.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["escaped", "has_controls", "visible"]
+
+#: C0 and C1, DEL, line separators, lone surrogates, and characters that change the direction of a text (UAX #9) and so
+#: hide what it says. A tab moves nothing that matters.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def has_controls(text: str) -> bool:
+    """Return whether a text has control characters."""
+    return _CONTROLS.search(text) is not None
+
+
+def escaped(text: str) -> str:
+    """Return a text of lines with its control characters as escapes; they mean the same in JSON and quoted YAML."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def visible(text: str) -> str:
+    """Return a text of one line, with its line feeds as escapes too."""
+    return escaped(text).replace("\n", "\\n")
