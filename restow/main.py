@@ -58,24 +58,24 @@ def kubectl_main() -> None:
 
 
 COMMANDS = {
-    "plan": "Show what a migration would do, by looking only.",
-    "migrate": "Bring all objects of CRDs to their storage version.",
+    "plan": "Show what a migration would do, without a change.",
+    "migrate": "Migrate all objects of CRDs to their storage version.",
     "status": "Show the versions of CRDs and whether a migration is due.",
-    "prune": "Trim status.storedVersions after proving that it is safe.",
-    "ready": "Tell whether a version may be unserved or removed now.",
-    "rbac": "Print the least RBAC that commands need, with reasons.",
-    "timeline": "Plan the removal of API versions over the releases of a project.",
-    "report": "Write a page of what is stored, who owns it, and what may go.",
-    "convert": "Convert manifests to another version, comments and order kept.",
-    "explain": "Tell where each field of a converted object came from.",
-    "check": "Check conversions against CRDs: is every field accounted for?",
-    "roundtrip": "Convert objects there and back, and tell what changed.",
-    "review": "Answer a ConversionReview from a file, as the webhook would.",
+    "prune": "Prune status.storedVersions after a proof that this is safe.",
+    "ready": "Report whether a version can be unserved or removed now.",
+    "rbac": "Print the minimal RBAC that commands need, with reasons.",
+    "timeline": "Plan the removal of API versions across releases of a project.",
+    "report": "Write an HTML page of stored versions, owners, and readiness.",
+    "convert": "Convert manifests to another version, with comments and order.",
+    "explain": "Explain where each field of a converted object came from.",
+    "check": "Check that conversions account for every field of CRDs.",
+    "roundtrip": "Convert objects to other versions and back; report differences.",
+    "review": "Answer a ConversionReview from a file as the webhook would.",
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
-    "version": "Show the version, and the API versions and formats it knows.",
-    "completion": "Print the script that completes restow in a shell.",
+    "version": "Show the version, and the supported API versions and formats.",
+    "completion": "Print the completion script of restow for a shell.",
 }
 """Subcommands in the order of the journey, with their one-line help."""
 

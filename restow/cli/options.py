@@ -1,4 +1,4 @@
-"""The flags that subcommands share: kubectl's where kubectl has one, and those that say what a migration does."""
+"""The flags that subcommands share: kubectl's where kubectl has one, and the flags of a migration."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ __all__ = [
 
 
 JOB_INDEX = "JOB_COMPLETION_INDEX"
-"""Which of its pods this is, as an Indexed Job sets it in each of them; from 0."""
+"""The variable that an Indexed Job sets in each of its pods: the index of the pod, from 0."""
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
-    """Return one decorator for several options, which the help shows in this order."""
+    """Return one decorator for several options; the help shows them in this order."""
 
     def decorate(function: _F) -> _F:
         for each in reversed(decorators):
@@ -72,7 +72,7 @@ def logs(function: _F) -> _F:
             show_envvar=True,
             expose_value=False,
             callback=remember,
-            help="Least level that is logged; default: info of what serves, warning of others.",
+            help="Lowest level to log; default: info for commands that serve, warning for others.",
         ),
         click.option(
             "--log-format",
@@ -81,21 +81,21 @@ def logs(function: _F) -> _F:
             show_envvar=True,
             expose_value=False,
             callback=remember,
-            help="Lines of text, or of JSON; default: text.",
+            help="Format of log lines; default: text.",
         ),
     )(function)
 
 
 def connection(function: _F) -> _F:
-    """--kubeconfig and --context; and the log's flags, since who talks to an API server logs."""
+    """--kubeconfig and --context; and the flags of the log, because every command with an API server logs."""
     return together(
         click.option(
             "--kubeconfig",
             metavar="FILE",
-            help="Kubeconfig to use; default: KUBECONFIG, ~/.kube/config, pod.",
+            help="Kubeconfig file; default: KUBECONFIG, ~/.kube/config, then the pod's service account.",
             shell_complete=completion.files,
         ),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: its current context."),
+        click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current context."),
         logs,
     )(function)
 
@@ -107,13 +107,13 @@ def api_servers(function: _F) -> _F:
         "api_servers",
         multiple=True,
         metavar="URL",
-        help="https://HOST:PORT of another API server of the cluster, to be looked at as well; repeatable.",
+        help="https://HOST:PORT of another API server of the cluster to check; repeatable.",
     )(function)
 
 
 def _finite(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
     if not math.isfinite(value):
-        raise click.BadParameter("a number of seconds is wanted")
+        raise click.BadParameter("expected a finite number of seconds")
     return value
 
 
@@ -128,8 +128,8 @@ def settle(function: _F) -> _F:
         envvar="RESTOW_SETTLE",
         show_envvar=True,
         metavar="S",
-        help="Seconds since the CRD's last change before listing. A request that began before, and is held by an "
-        "admission webhook, stores at the old version; API servers give up after 60.",
+        help="Seconds to wait after the CRD's last change before the list. A request that began earlier, and that an "
+        "admission webhook delays, stores the old version; API servers end it after 60 seconds.",
     )(function)
 
 
@@ -143,14 +143,14 @@ def patience(function: _F) -> _F:
         envvar=PATIENCE,
         show_envvar=True,
         metavar="S",
-        help="Seconds that an API server or a converter that is out of reach is waited for; then the exit code is 4.",
+        help="Seconds to retry an API server or a converter that is out of reach, before exit code 4.",
     )(function)
 
 
 def output(function: _F) -> _F:
     """-o."""
     return click.option(
-        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the result."
+        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="Format of the result."
     )(function)
 
 
@@ -166,7 +166,7 @@ def crds(function: _F) -> _F:
             multiple=True,
             type=click.Path(exists=True, allow_dash=True, path_type=Path),
             metavar="FILE",
-            help="CRDs of these manifests (files, folders, or - for stdin) by name.",
+            help="Use the names of the CRDs in this manifest (file, folder, or - for stdin); repeatable.",
         ),
     )(function)
 
@@ -181,73 +181,78 @@ def selection(function: _F) -> _F:
 
 
 def migration(function: _F) -> _F:
-    """What a migration does; read back by ``migration_options``."""
+    """The flags of a migration; ``migration_options`` reads them."""
     return together(
         click.option(
             "--managed-fields",
             type=click.Choice([each.value for each in ManagedFields]),
             default=ManagedFields.TRANSLATE.value,
             show_default=True,
-            help="Move entries of other versions to the storage version, drop those of unserved versions, or keep all.",
+            help="Translate entries of other versions to the storage version, strip entries of unserved versions, "
+            "or keep all.",
         ),
         click.option(
             "--scope",
             type=click.Choice([each.value for each in Scope]),
             default=Scope.NOT_STORAGE.value,
             show_default=True,
-            help="Which managedFields entries that concerns.",
+            help="The managedFields entries that --managed-fields applies to.",
         ),
         click.option(
             "--strip-served",
             is_flag=True,
-            help="With --managed-fields strip: drop those of served versions too. Their appliers will meet conflicts.",
+            help="With --managed-fields strip: also strip entries of served versions. Their appliers get conflicts.",
         ),
         click.option(
             "--skip-phase",
             "skip",
             multiple=True,
             type=click.Choice([each.value for each in Phase]),
-            help="Switch a phase off; repeatable.",
+            help="Skip this phase; repeatable.",
         ),
-        click.option("--ignore-mark", is_flag=True, help="Write all objects although a complete run left its proof."),
+        click.option(
+            "--ignore-mark", is_flag=True, help="Write all objects even if the proof of a complete run is valid."
+        ),
         converter,
         selection,
     )(function)
 
 
 def running(function: _F) -> _F:
-    """How a migration is run: --engine, --resume, and --shard or --shards (read back by ``shard``)."""
+    """How a migration runs: --engine, --resume, and --shard or --shards (``shard`` reads them)."""
     return together(
         click.option(
             "--engine",
             type=click.Choice([each.value for each in Engine]),
             default=Engine.DIRECT.value,
             show_default=True,
-            help="Who stores objects again: restow, or the cluster's own StorageVersionMigration before it; auto waits "
-            "for one that is at work.",
+            help="What re-encodes objects: restow (direct), or first the cluster's StorageVersionMigration (native); "
+            "auto is direct, but waits for an active StorageVersionMigration.",
         ),
         click.option(
             "--resume",
             is_flag=True,
-            help="Leave out objects that were written since an earlier run took its watermark.",
+            help="Skip objects that were written after the watermark of an earlier run.",
         ),
-        click.option("--shard", metavar="I/N", help="Do one of N parts, from 0/N to N-1/N; the last one done prunes."),
+        click.option(
+            "--shard", metavar="I/N", help="Migrate one of N shards, 0/N to N-1/N; the last one to finish prunes."
+        ),
         click.option(
             "--shards",
             type=click.IntRange(1),
             envvar="RESTOW_SHARDS",
             show_envvar=True,
             metavar="N",
-            help=f"The same in an Indexed Job of N completions: {JOB_INDEX} says which part.",
+            help=f"Number of shards in an Indexed Job of N completions; {JOB_INDEX} selects the shard.",
         ),
     )(function)
 
 
 def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None:
-    """Return the part to do, by the flags that ``running`` added; takes them out of ``flags``.
+    """Return the shard, from the flags that ``running`` added; removes them from ``flags``.
 
     Raises:
-        click.UsageError: there is no such part.
+        click.UsageError: the flags name no valid shard.
     """
     part, count = flags.pop("shard"), flags.pop("shards")
     try:
@@ -270,7 +275,7 @@ def converter(function: _F) -> _F:
         click.option(
             "--registry",
             metavar="MODULE:ATTR",
-            help="The Registry, or Graph, to convert with in this process; default: the CRD's conversion webhook.",
+            help="The Registry or Graph that converts in this process; default: the CRD's conversion webhook.",
         ),
         click.option(
             "--crd",
@@ -278,21 +283,22 @@ def converter(function: _F) -> _F:
             multiple=True,
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="With --registry: manifest of the CRDs that a Registry is for; repeatable.",
+            help="With --registry: manifest of the Registry's CRDs; repeatable.",
         ),
         click.option(
             "--conversion-url",
             metavar="URL",
-            help="Another way to the CRD's conversion webhook: a forwarded port, say.",
+            help="Another URL of the CRD's conversion webhook, for example a forwarded port.",
         ),
     )(function)
 
 
 def converters(flags: dict[str, Any]) -> Converters:
-    """Return what is to convert under strategy Webhook; takes the flags that say so out of ``flags``.
+    """Return the converters for strategy Webhook; removes their flags from ``flags``.
 
     Raises:
-        click.UsageError, InputError: the registry, or a CRD file, cannot be used.
+        click.UsageError: --crd is given without --registry, or --registry names no Registry or Graph.
+        InputError: a CRD file cannot be read, or holds no CRD.
     """
     registry, crd_files = flags.pop("registry"), flags.pop("crd_files")
     if registry is None:
@@ -306,7 +312,7 @@ def converters(flags: dict[str, Any]) -> Converters:
 
 
 def migration_options(flags: dict[str, Any], **more: Any) -> Options:
-    """Make the migration's options of the flags that ``migration`` added; takes them out of ``flags``.
+    """Return the options of a migration, from the flags that ``migration`` added; removes them from ``flags``.
 
     Raises:
         click.UsageError: flags that contradict each other.
@@ -338,10 +344,10 @@ def migration_options(flags: dict[str, Any], **more: Any) -> Options:
 
 
 def checked(**options: Any) -> Options:
-    """Make the migration's options.
+    """Return the options of a migration.
 
     Raises:
-        click.UsageError: it is given what they refuse.
+        click.UsageError: ``Options`` refuses a value.
     """
     try:
         return Options(**options)
@@ -350,10 +356,10 @@ def checked(**options: Any) -> Options:
 
 
 def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...]) -> tuple[str, ...] | None:
-    """Return the names that were given, each once; None for all CRDs of the cluster.
+    """Return the given names, each once; None for all CRDs of the cluster.
 
     Raises:
-        click.UsageError: none was given, or some and --all.
+        click.UsageError: no CRD is named, or CRDs are named together with --all.
         InputError: a file cannot be read, or holds no CRD.
     """
     if everything:

@@ -25,16 +25,16 @@ from restow.offline.options import crds_of
 @click.command("check")
 @offline.conversions
 @click.option("--live", is_flag=True, help="Read the CRDs of the registry's kinds from the cluster.")
-@click.option("--report", is_flag=True, help="Also tell of every rule what it may lose, and what becomes of that.")
+@click.option("--report", is_flag=True, help="Also report what each rule can lose, and how that is handled.")
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
-    """Check conversions against CRDs: is every field accounted for?
+    """Check that conversions account for every field of CRDs.
 
-    Every field must be the same in both versions, or mapped, stashed or knowingly dropped by a rule. Anything else is a
-    finding, with its path and what to write instead; for fields that were likely renamed or moved, a rule is drafted.
-    Run it in CI: it finds the field that somebody adds to one version later. Without CRDs only the rules themselves are
-    checked.
+    Every field must be the same in both versions, or a rule must map it, stash it, or drop it with an acknowledgement.
+    Anything else is a finding, with its path and a proposal; for fields that were likely renamed or moved, the proposal
+    is a rule. Run it in CI: it finds fields that are later added to one version only. Without CRDs it checks only the
+    rules.
 
     Exit codes: 0 every field is accounted for; 1 there are findings; 2 usage or refused; 4 the API
     server stayed out of reach.

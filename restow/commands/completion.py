@@ -1,4 +1,4 @@
-"""``restow completion``: click's completion scripts, under a name that people know from kubectl."""
+"""``restow completion``: click's completion scripts, under the name that kubectl uses for its own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _PROGRAM = "restow"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print the script that completes restow in a shell.
+    """Print the completion script of restow for a shell.
 
-    It completes commands, flags, their choices, files, and the names of the cluster's CRDs. A cluster that does not
-    answer within three seconds is left out. `kubectl restow` needs no script of its own: kubectl's completion asks
-    `kubectl_complete-restow`, which is installed beside restow.
+    The script completes commands, flags, their choices, files, and the names of the cluster's CRDs, unless the cluster
+    takes more than three seconds to answer. `kubectl restow` needs no script of its own: kubectl's completion calls
+    `kubectl_complete-restow`, which is installed together with restow.
 
     Exit codes: 0 printed; 2 usage.
 

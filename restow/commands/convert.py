@@ -33,21 +33,24 @@ _SEPARATOR = "---\n"
 @offline.manifests
 @offline.target
 @offline.conversions
-@click.option("--in-place", is_flag=True, help="Write the files; one with an object that fails stays as it was.")
-@click.option("--diff", is_flag=True, help="Print what changes, field by field, instead of the manifests.")
-@click.option("--check", is_flag=True, help="Write nothing, name the files that would change, and exit with 3.")
-@click.option("--no-stash", is_flag=True, help="Leave out what VERSION cannot say, and tell what is lost.")
+@click.option("--in-place", is_flag=True, help="Write the files; a file with an object that fails stays unchanged.")
+@click.option("--diff", is_flag=True, help="Print the changes of each field instead of the manifests.")
+@click.option("--check", is_flag=True, help="Write nothing; list the files that would change, and exit with 3.")
+@click.option("--no-stash", is_flag=True, help="Drop what VERSION cannot represent, and report what is lost.")
 @click.option(
-    "-o", "--output", type=click.Choice(["yaml", "json"]), help="Print data anew, not the texts; or the --diff."
+    "-o",
+    "--output",
+    type=click.Choice(["yaml", "json"]),
+    help="Print the data in this format instead of the edited text; also for --diff.",
 )
 def command(**flags: Any) -> None:
-    """Convert manifests to another version, comments and order kept.
+    """Convert manifests to another version, with comments and order.
 
-    Everything that the conversion does not touch comes out byte for byte: comments, quotes, anchors, blank lines, other
-    kinds. What VERSION cannot say is kept in the stash annotation, so that nothing is lost on the way back. Files that
-    are no YAML, as templates are, are named and left alone.
+    Everything that the conversion does not change stays byte for byte: comments, quotes, anchors, blank lines, other
+    kinds. The stash annotation keeps what VERSION cannot represent, so that nothing is lost on the way back. Files that
+    are not YAML, such as templates, are listed and stay unchanged.
 
-    Exit codes: 0 converted; 1 an object could not be converted, and is printed as it was; 2 usage; 3 files would change
+    Exit codes: 0 converted; 1 an object could not be converted, and is printed unchanged; 2 usage; 3 files would change
     (--check).
 
     \b

@@ -28,14 +28,16 @@ _STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
 @offline.manifests
 @offline.target
 @offline.conversions
-@click.option("--why", metavar="PATH", help="One field only, of the result or of the source: /spec/x or spec.x.")
+@click.option(
+    "--why", metavar="PATH", help="Explain only this field of the result or of the source: /spec/x or spec.x."
+)
 @options.output
 def command(**flags: Any) -> None:
-    """Tell where each field of a converted object came from.
+    """Explain where each field of a converted object came from.
 
-    For every leaf of the result: copied or moved and from where, computed by which rule of what, from the stash, a
-    constant, a default. For every leaf of the source that is not in it: dropped (and why), stashed (and where), or
-    implied. With --crd, also what the API server drops and fills in when the result is written.
+    A leaf of the result is copied, moved, computed by a rule, restored from the stash, a constant or a default. A leaf
+    of the source that is missing in the result is dropped (with the reason), stashed or implied. With --crd, the
+    command also shows what the API server drops and adds when the result is written.
 
     Exit codes: 0 explained; 1 an object could not be converted; 2 usage, or nothing to convert.
 

@@ -30,34 +30,48 @@ _FAILURES_SHOWN = 20
 @click.command("migrate")
 @options.crds
 @options.migration
-@click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All: nothing is stored.")
+@click.option("--dry-run", is_flag=True, help="Send every write with dryRun=All; the server stores nothing.")
 @click.option(
-    "--concurrency", type=click.IntRange(1, 256), default=32, show_default=True, help="Most writes in flight."
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    default=32,
+    show_default=True,
+    help="Maximum number of concurrent writes.",
 )
-@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Most writes per second.")
-@click.option("--page-size", type=click.IntRange(1, 10_000), metavar="N", help="Objects per LIST; default 500, or 100.")
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Maximum number of writes per second."
+)
+@click.option(
+    "--page-size",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Objects per LIST request; default: 500, or 100 with a conversion webhook.",
+)
 @options.settle
 @options.patience
 @options.running
 @options.api_servers
 @click.option("--no-prune", is_flag=True, help="The same as --skip-phase prune.")
 @click.option(
-    "--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report here too."
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the JSON report to this file.",
 )
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
-    """Bring all objects of CRDs to their storage version.
+    """Migrate all objects of CRDs to their storage version.
 
-    Every object is written once at the storage version with its managedFields translated, each answer is checked, and
-    status.storedVersions is pruned once that is proven safe. Running it again is always right: what is done is not
-    done twice, and a run that was killed goes on (with --resume, even without asking for what it had written).
+    Writes every object once at the storage version, translates its managedFields, checks each response, and prunes
+    status.storedVersions when that is proved to be safe. You can run it again at any time: it skips what is done, and
+    continues a run that was killed (with --resume, without reading the objects already written again).
 
     SIGTERM finishes the writes in flight and reports what remains.
 
-    Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 3 with --all: everything else is done, and
-    work is due on CRDs that cannot be migrated as they are; 4 the API server or a converter stayed out of reach: run
-    again.
+    Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 3 with --all: all other CRDs are
+    done, and work is due on CRDs that cannot be migrated in their present state; 4 the API server or a converter stayed
+    out of reach: run again.
 
     \b
     restow migrate widgets.example.com

@@ -35,13 +35,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--own-ca",
     metavar="NAMESPACE/SERVICE",
-    help="Keep a CA and the certificate in Secrets beside this Service (or https://HOST), and have the CRDs and both "
-    "webhook configurations name it.",
+    help="Keep a CA and the certificate in Secrets in the namespace of this Service (or https://HOST), and put the CA "
+    "bundle into the CRDs and both webhook configurations.",
 )
 @click.option(
-    "--cert", type=_FILE, help="Serving certificate that others keep, with its chain, PEM; followed when it changes."
+    "--cert", type=_FILE, help="Serving certificate from another source, with its chain, PEM; reloaded when it changes."
 )
-@click.option("--key", type=_FILE, help="Its private key, PEM, unencrypted.")
+@click.option("--key", type=_FILE, help="Private key of the certificate, PEM, unencrypted.")
 @click.option("--install-crds", is_flag=True, help="Apply the CRDs first, as the field manager restow-operator.")
 @options.connection
 @serving.flags
@@ -50,20 +50,24 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     default="restow-operator",
     show_default=True,
     metavar="[NAMESPACE/]NAME",
-    help="Lease by which one replica runs the controllers; by default beside the Service, else in the client's own "
-    "namespace.",
+    help="Lease that elects the replica that runs the controllers; default namespace: that of the Service, or the "
+    "client's own.",
 )
 @click.option("--no-controllers", is_flag=True, help="Serve only.")
 @click.option(
-    "--workers", type=click.IntRange(1, 64), default=4, show_default=True, help="Objects of a kind written at once."
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Objects of a kind that are reconciled concurrently.",
 )
 @click.option(
     "--management",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Manage versions by this policy, a ControllerManagerConfiguration; only proposes.",
+    help="Propose changes of versions by this policy, a ControllerManagerConfiguration.",
 )
-@click.option("--apply-management", is_flag=True, help="Write what the policy asks for into the CloudProfiles.")
+@click.option("--apply-management", is_flag=True, help="Write the proposed changes into the CloudProfiles.")
 @click.option("--maintain-shoots", is_flag=True, help="Apply update targets to Shoots in their maintenance windows.")
 @click.option(
     "--migrate",
@@ -76,22 +80,22 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--print-webhooks",
     metavar="NAMESPACE/SERVICE",
-    help="Print the webhook configurations for this Service (or https://HOST), and do nothing else.",
+    help="Print the webhook configurations for this Service (or https://HOST), and exit.",
 )
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --print-webhooks: what the certificate verifies by, PEM.",
+    help="With --print-webhooks: the CA bundle of the certificate, PEM.",
 )
 def command(**flags: Any) -> None:
     """Run conversion, admission and controllers of CloudProfiles.
 
-    Every replica serves; one of them runs the controllers. Conversion is at /convert/<plural>.core.gardener.cloud,
+    Every replica serves; an elected one runs the controllers. Conversion is at /convert/<plural>.core.gardener.cloud,
     admission at /admit/<step> and /mutate/<step>.
 
-    SIGTERM releases the lease and drains; a second one ends it at once. SIGHUP looks for a new certificate.
+    SIGTERM releases the lease and drains the server; a second one stops it immediately. SIGHUP reloads the certificate.
 
-    Exit codes: 0 after SIGTERM; 1 it was ended at once; 2 usage, or it could not begin.
+    Exit codes: 0 after SIGTERM; 1 stopped immediately; 2 usage, or it could not start.
 
     \b
     restow operator --own-ca restow-system/restow-operator --install-crds --migrate family

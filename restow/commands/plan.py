@@ -1,4 +1,4 @@
-"""``restow plan``: what a migration would do, cost, and fail at."""
+"""``restow plan``: what a migration would do, what it would cost, and what would fail."""
 
 from __future__ import annotations
 
@@ -60,26 +60,26 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
     default=str(DEFAULT_SAMPLE),
     show_default=True,
     metavar="N|all",
-    help="On how many objects to try the writes (dryRun=All): a number, all, or 0 to look only.",
+    help="Number of objects whose writes are tried with dryRun=All: a number, all, or 0 for none.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 256),
     default=32,
     show_default=True,
-    help="Writes in flight that the time is estimated for.",
+    help="Concurrent writes that the estimate assumes.",
 )
 @click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Writes per second that it is estimated for."
+    "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Writes per second that the estimate assumes."
 )
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
-    """Show what a migration would do, by looking only.
+    """Show what a migration would do, without a change.
 
-    Lists the objects of each CRD and decides each one exactly as `restow migrate` would. On a sample of the objects the
-    writes are tried with dryRun=All, so that validation, admission and conversion have their say; nothing is stored.
-    Tells what stands in the way, and estimates the time from what was tried.
+    Lists the objects of each CRD and makes the same decisions as `restow migrate`. Tries the writes of a sample with
+    dryRun=All: validation, admission and conversion run, and the server stores nothing. Names the obstacles, and
+    estimates the time from the sample.
 
     Exit codes: 0 nothing is due; 1 objects would fail; 2 usage or refused; 3 work is due; 4 the API server
     or a converter stayed out of reach.

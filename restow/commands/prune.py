@@ -28,11 +28,11 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Trim status.storedVersions after proving that it is safe.
+    """Prune status.storedVersions after a proof that this is safe.
 
-    The API server accepts any storedVersions, and a wrong one loses data without a word. So every object is written
-    first, unless a complete run has proved already that all are stored at the storage version. A write changes nothing
-    where that is so. managedFields are left as they are.
+    The API server accepts any storedVersions, and a wrong value loses data silently. Therefore restow first writes
+    every object, unless a complete run has already proved that all of them are stored at the storage version. A write
+    of such an object changes nothing. managedFields stay as they are.
 
     Exit codes: 0 done; 1 objects failed, or remain; 2 usage or refused; 4 the API server stayed out of reach: run
     again.

@@ -27,7 +27,7 @@ _KEPT_IN: Final = "restow-webhook"
     "crds",
     multiple=True,
     metavar="NAME|FILE",
-    help="A CRD, or a manifest of some; repeatable.",
+    help="Name of a CRD, or a manifest with CRDs; repeatable.",
     shell_complete=completion.crds_or_files,
 )
 @click.option("--all", "everything", is_flag=True, help="The commands run with --all: CRDs are listed too.")
@@ -37,7 +37,7 @@ _KEPT_IN: Final = "restow-webhook"
     multiple=True,
     required=True,
     type=click.Choice([each.value for each in Command]),
-    help="What is to be run; repeatable.",
+    help="The command to run; repeatable.",
 )
 @click.option(
     "-n",
@@ -47,9 +47,9 @@ _KEPT_IN: Final = "restow-webhook"
     metavar="NAME",
     help="Objects of this namespace only, by a Role in it; repeatable.",
 )
-@click.option("--least", is_flag=True, help="Without the rights that can be done without.")
+@click.option("--least", is_flag=True, help="Leave out optional rights.")
 @click.option("--no-prune", is_flag=True, help="migrate runs with --no-prune or --dry-run.")
-@click.option("--shards", is_flag=True, help="migrate runs in shards, whose records stand in a ConfigMap.")
+@click.option("--shards", is_flag=True, help="migrate runs in shards, with their records in a ConfigMap.")
 @click.option(
     "--engine",
     type=click.Choice([each.value for each in Engine]),
@@ -67,7 +67,7 @@ _KEPT_IN: Final = "restow-webhook"
     "--proxied",
     multiple=True,
     metavar="NAMESPACE/SERVICE[:PORT]",
-    help="A conversion webhook that is asked from outside of the cluster; repeatable.",
+    help="A conversion webhook that is called from outside the cluster; repeatable.",
 )
 @click.option(
     "--own-ca",
@@ -90,22 +90,22 @@ _KEPT_IN: Final = "restow-webhook"
 @click.option(
     "--service-account",
     metavar="NAMESPACE/NAME",
-    help="Print this account and its bindings too; the process runs in its namespace.",
+    help="Also print this service account and its bindings; the process runs in its namespace.",
 )
 @click.option(
     "--lease",
     default="restow-migrator",
     show_default=True,
     metavar="NAME",
-    help="embedding: the Lease that the Migrator is given.",
+    help="With --for embedding: the Lease of the Migrator.",
 )
-@click.option("--name", help="Name of the Roles; default: restow-, what they are for, and the CRDs.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="How to print them.")
+@click.option("--name", help="Name of the Roles; default: restow-, the commands, and the CRDs.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="Format of the manifests.")
 def command(**flags: Any) -> None:
-    """Print the least RBAC that commands need, with reasons.
+    """Print the minimal RBAC that commands need, with reasons.
 
-    Objects are named wherever RBAC can: create takes no name. Rights marked optional can be left out, at the price that
-    is told there (--least leaves them out).
+    Rules name their objects where RBAC allows it; it does not for create. Optional rights are marked, with the effect
+    of their absence; --least leaves them out.
 
     Exit codes: 0 printed; 2 usage.
 

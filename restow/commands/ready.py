@@ -13,22 +13,23 @@ from restow.migrator import Readiness, read_crd, ready
 
 @click.command("ready")
 @click.argument("name", metavar="CRD", shell_complete=completion.crds)
-@click.option("--drop", "version", required=True, metavar="VERSION", help="The version that is to go.")
+@click.option("--drop", "version", required=True, metavar="VERSION", help="The version to unserve or remove.")
 @options.api_servers
 @options.output
 @options.connection
 def command(
     name: str, version: str, api_servers: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None
 ) -> None:
-    """Tell whether a version may be unserved or removed now.
+    """Report whether a version can be unserved or removed now.
 
-    Says yes only to what is proved: a complete run of restow stored every object at the storage version, and nothing
-    has changed that since. Lists all objects and asks each API server afresh, and gives every reason.
+    The answer is yes only with a proof: a complete run of restow stored every object at the storage version, and
+    nothing has changed that since. The command always lists all objects and checks each API server, and prints every
+    reason.
 
-    Also looks for ownerReferences at the version in all other resources (metadata only); a note names those that it
-    could not look at.
+    It also searches all other resources for ownerReferences at the version (metadata only); a note names the resources
+    that it could not read.
 
-    Exit codes: 0 it may be removed; 2 usage or refused; 3 not yet; 4 the API server stayed out of reach: ask
+    Exit codes: 0 it can be removed; 2 usage or refused; 3 not yet; 4 the API server stayed out of reach: run
     again.
 
     \b

@@ -36,14 +36,14 @@ _PARTLY_SEEN = "not everything could be seen; the page says what, and why"
     "run_file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="REPORT",
-    help="A run to show: what restow migrate --report, or -o json, wrote; - for stdin.",
+    help="Show a run: the output of restow migrate --report or -o json; - for stdin.",
 )
 @click.option(
     "--policy",
     "policy_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="POLICY",
-    help="Show when each version is to go by this policy. docs/timeline.md describes it.",
+    help="Show when this policy removes each version. See docs/timeline.md.",
 )
 @click.option(
     "--at", "release", metavar="RELEASE", help="With --policy: the release that runs in the cluster; checks its CRDs."
@@ -56,7 +56,7 @@ _PARTLY_SEEN = "not everything could be seen; the page says what, and why"
     required=True,
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     metavar="FILE",
-    help="Where to write the page; - for stdout.",
+    help="File of the page; - for stdout.",
 )
 @options.connection
 def command(
@@ -70,13 +70,13 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Write a page of what is stored, who owns it, and what may go.
+    """Write an HTML page of stored versions, owners, and readiness.
 
-    Of the named CRDs, of a run (-f), of a policy's timeline (--policy), of CloudProfiles (--profiles), or of several of
-    these in one page. The page is one file that needs no network and no JavaScript. Without CRDs and --profiles no
-    cluster is asked. Lists the objects' metadata, keeps counts only, and writes nothing to the cluster.
+    The page shows the named CRDs, a run (-f), the timeline of a policy (--policy), CloudProfiles (--profiles), or
+    several of these. It is one file that needs no network and no JavaScript. Without CRDs and --profiles the command
+    needs no cluster. It lists the metadata of objects, keeps only counts, and writes nothing to the cluster.
 
-    Exit codes: 0 written; 1 the objects of a CRD could not be seen; 2 usage or refused; 4 the API
+    Exit codes: 0 written; 1 the objects of a CRD could not be listed; 2 usage or refused; 4 the API
     server stayed out of reach.
 
     \b

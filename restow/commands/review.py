@@ -28,18 +28,20 @@ _API_VERSION = "apiextensions.k8s.io/v1"
     "golden",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A recorded answer: print what differs from it instead, and exit with 1 if anything does.",
+    help="Recorded response: print the differences from it instead, and exit with 1 if there are any.",
 )
-@click.option("--make", metavar="CRD", help="Make a review of the objects of this CRD (or Kind.group) in the files.")
-@click.option("--to", metavar="VERSION", help="With --make: the version that the review asks for.")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", help="How to print the result.")
+@click.option(
+    "--make", metavar="CRD", help="Write a review with the objects of this CRD (or Kind.group) from the files."
+)
+@click.option("--to", metavar="VERSION", help="With --make: the desired version of the review.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="json", help="Format of the result.")
 def command(**flags: Any) -> None:
-    """Answer a ConversionReview from a file, as the webhook would.
+    """Answer a ConversionReview from a file as the webhook would.
 
-    For replaying what a server asked, and for golden files: --make writes the request, --diff compares the answer with
-    a recorded one.
+    Use it to replay the requests of an API server, and for golden files: --make writes the request, --diff compares the
+    response with a recorded one.
 
-    Exit codes: 0 answered; 1 the answer is a failure, or differs from --diff; 2 usage.
+    Exit codes: 0 answered; 1 the response is a failure, or differs from --diff; 2 usage.
 
     \b
     restow review -f request.json --registry example.conversions:registry --diff response.json

@@ -39,19 +39,25 @@ _LISTED = 1000
 @offline.conversions
 @click.option("-n", "--namespace", metavar="NAME", help="Objects of one namespace only.")
 @click.option("-l", "--selector", metavar="LABELS", help="Objects with these labels only.")
-@click.option("--page-size", type=click.IntRange(1), default=_PAGE, show_default=True, help="Objects a LIST request.")
-@click.option("--show-values", is_flag=True, help="Tell the values that changed too, not only where.")
-@click.option("--report", "report_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON report.")
+@click.option("--page-size", type=click.IntRange(1), default=_PAGE, show_default=True, help="Objects per LIST request.")
+@click.option("--show-values", is_flag=True, help="Also show the values that changed, not only their paths.")
+@click.option(
+    "--report",
+    "report_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the JSON report to this file.",
+)
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
-    """Convert objects there and back, and tell what changed.
+    """Convert objects to other versions and back; report differences.
 
-    Each object is taken through every pair of its kind's versions. There and back must be the identity, but for what
-    rules drop knowingly; a detour must end where the straight way does; what comes out must fit the schema. Objects of
-    CRDs are listed page by page from the cluster, at the storage version; nothing is written.
+    Converts each object between all pairs of versions of its kind. A round trip must be the identity, except for fields
+    that rules drop with an acknowledgement. Every path between two versions must give the same result, and results must
+    fit the schema. With CRDs, the command lists their objects from the cluster at the storage version, page by page. It
+    writes nothing.
 
-    Exit codes: 0 every object holds the laws; 1 an object breaks one; 2 usage or refused; 4 the API
+    Exit codes: 0 every object satisfies the laws; 1 an object breaks one; 2 usage or refused; 4 the API
     server stayed out of reach.
 
     \b

@@ -72,39 +72,42 @@ class _Served:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Manifest of the CRDs: every field of every version is then accounted for; repeatable.",
+    help="Manifest of the CRDs, against which the conversions are checked at the start; repeatable.",
 )
 @click.option(
     "--cert",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Serving certificate with its chain, PEM; replaced while serving when the file changes.",
+    help="Serving certificate with its chain, PEM; reloaded when the file changes.",
 )
 @click.option(
-    "--key", required=True, type=click.Path(dir_okay=False, path_type=Path), help="Its private key, PEM, unencrypted."
+    "--key",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Private key of the certificate, PEM, unencrypted.",
 )
 @click.option(
     "--own-ca",
     metavar="NAMESPACE/SERVICE",
-    help="Keep a CA and the certificate in Secrets beside this Service (or https://HOST), put the certificate into the "
-    "folder of --cert and --key, and wire the CRDs of --crd to it.",
+    help="Keep a CA and the certificate in Secrets in the namespace of this Service (or https://HOST), write the "
+    "certificate to --cert and --key, and wire the CRDs of --crd to it.",
 )
 @click.option(
     "--restore-stashes",
     is_flag=True,
-    help="With --own-ca: keep a webhook configuration too, by which API servers ask for /mutate/conversion-stash.",
+    help="With --own-ca: also keep a webhook configuration, so that API servers call /mutate/conversion-stash.",
 )
 @options.connection
 @serving.flags
 def command(**flags: Any) -> None:
     """Serve conversions and admission over HTTPS.
 
-    Each CRD has its own path, /convert/<plural>.<group>, for its spec.conversion.webhook; /mutate/conversion-stash is
-    the admission step that gives objects the stash back that a client dropped.
+    Each CRD has its own path, /convert/<plural>.<group>, for its spec.conversion.webhook. The admission step
+    /mutate/conversion-stash restores a stash that a client dropped.
 
-    SIGTERM makes it unready, and drains it; a second one ends it at once. SIGHUP looks for a new certificate.
+    SIGTERM makes the server unready and drains it; a second one stops it immediately. SIGHUP reloads the certificate.
 
-    Exit codes: 0 after SIGTERM; 1 it was ended at once; 2 usage, or it could not begin.
+    Exit codes: 0 after SIGTERM; 1 stopped immediately; 2 usage, or it could not start.
 
     \b
     restow serve --registry example.conversions:registry --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key

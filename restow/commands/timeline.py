@@ -42,10 +42,10 @@ _STYLES = {"unsafe": "bold red", "due": "yellow", "missing": "red"}
     required=True,
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
     metavar="POLICY",
-    help="The policy: releases, promises, versions. docs/timeline.md describes it.",
+    help="Policy file: releases, promises, versions. See docs/timeline.md.",
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Check the CRDs of the cluster that have a version of the policy."
+    "--all", "everything", is_flag=True, help="Check the CRDs of the cluster that have a version in the policy."
 )
 @click.option("--at", "release", metavar="RELEASE", help="With --all: the release that runs in the cluster.")
 @click.option("--since", metavar="RELEASE", help="Show the timeline from this release on.")
@@ -61,10 +61,10 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Plan the removal of API versions over the releases of a project.
+    """Plan the removal of API versions across releases of a project.
 
-    Shows the timeline that follows from the policy, and checks against it the plan itself, the CRD manifests of
-    releases (v1.13=config/crd), or the CRDs of a live cluster.
+    Shows the timeline that the policy implies. Checks the plan itself, the CRD manifests of releases
+    (v1.13=config/crd), or the CRDs of a live cluster against it.
 
     Exit codes: 0 the plan holds; 1 there are findings; 2 usage or refused; 4 the API
     server stayed out of reach.

@@ -1,4 +1,4 @@
-"""``restow version``: what this is, for a bug report and for a script that has to know."""
+"""``restow version``: the version, for bug reports and scripts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _REVIEWS = {
 @click.command("version")
 @options.output
 def command(output: str) -> None:
-    """Show the version, and the API versions and formats it knows.
+    """Show the version, and the supported API versions and formats.
 
-    The formats are those of what restow leaves in a cluster: a stash on an object, a proof on a CRD.
+    The formats are those of the data that restow leaves in a cluster: stashes on objects, proofs on CRDs.
 
     Exit codes: 0 shown; 2 usage.
 
