@@ -18,7 +18,7 @@ from restow.migrator import CrdStatus, status
 def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
     """Show the versions of CRDs and whether a migration is due.
 
-    Shows all CRDs if none is named. Reads only the CRDs; `restow plan` also reads their objects.
+    Of all CRDs where none is named. Reads the CRDs only, not their objects: `restow plan` looks at those.
 
     Exit codes: 0 shown; 2 usage or refused; 4 the API server stayed out of reach.
 
