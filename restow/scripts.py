@@ -1,7 +1,7 @@
-"""The console scripts, and the missing_library that a command ends in when the extra that it needs is not installed.
+"""The console scripts, and the error of a command whose extra is not installed (``missing_library``).
 
-An embedder installs ``restow`` alone, whose scripts are there without click. So this module imports only the standard
-library, and the program when it is called.
+An embedder installs ``restow`` without extras; its scripts then exist without click. Therefore this module imports only
+the standard library, and the program when it is called.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a shell offers while somebody types: names of CRDs and files, and the way by which kubectl asks.
+"""Shell completion: names of CRDs and files, and the protocol of kubectl's plugins.
 
-Why it exists: click completes commands, flags and choices by itself; it cannot know a cluster. And kubectl completes a
-plugin by running ``kubectl_complete-<plugin>`` with the plugin's words; it reads one candidate per line, a tab before
-its description, and a last line with what the shell shall do besides, as the sum of cobra's directives.
+click completes commands, flags and choices, but does not know a cluster. kubectl completes a plugin by running
+``kubectl_complete-<plugin>`` with the plugin's words. It reads one candidate per line, with a tab before its
+description, and a last line with the sum of cobra's directives for the shell.
 
-Invariants: completing asks for names only, never for objects. A process of its own asks, so that nothing can outlast
-the patience (a name server that is silent, a credential plugin that waits for a password), and nothing can be said:
-it would be written into the line that is being typed. Whatever goes wrong, there are just no candidates.
+Invariants: completion requests names only, never objects. A separate process sends the requests, so that nothing takes
+longer than the patience (a silent name server, a credential plugin that waits for a password), and nothing is printed:
+the output would appear in the line that is being typed. After any error there are no candidates.
 
 ``python -m restow.cli.completion [--kubeconfig FILE] [--context NAME]`` prints the names of the CRDs.
 """
@@ -27,7 +27,7 @@ from click.shell_completion import CompletionItem
 __all__ = ["crds", "crds_or_files", "files"]
 
 
-_PATIENCE: Final = 3.0  # seconds: whoever typed a tab is waiting
+_PATIENCE: Final = 3.0  # seconds: the user waits after the tab key
 _PATIENCE_VARIABLE: Final = "RESTOW_COMPLETION_SECONDS"
 
 

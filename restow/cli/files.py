@@ -124,9 +124,9 @@ def documents_of(path: Path) -> list[YamlDocument]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file's content at once: whoever reads it sees the old text or the new one, never half of it.
+    """Replace a file's content atomically: readers see the old text or the new one, never a part.
 
-    Links are followed, the file's mode is kept (and its owner, where that is allowed).
+    The function follows links and keeps the file's mode (and its owner, where that is allowed).
 
     Raises:
         InputError: the input cannot be used.

@@ -4,9 +4,9 @@ Every command that logs writes this one format. Text is for people and for ``gre
 
     2026-01-31T12:00:00.000Z WARNING restow.kube.watch: the watch of widgets.example.com ended
 
-JSON has the same as ``time``, ``level``, ``logger`` and ``message``, an ``exception`` with its traceback, and what the
-record has besides (``migration``, ``details``) under its name. Records hold no bodies and no credentials: whoever logs
-sees to that.
+JSON has the same as ``time``, ``level``, ``logger`` and ``message``, an ``exception`` with its traceback, and the
+extra fields of the record (``migration``, ``details``) under their names. Callers put no bodies and no credentials into
+records.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class _Console(Console):
 
 
 class _Messages(_Console):
-    """Falls silent when nobody reads it any more: what is told beside the work must not end the work."""
+    """Stops printing when its reader has closed the pipe: messages must not end the work."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -104,5 +104,5 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def say(text: str, *, style: str = "") -> None:
-    """Tell something beside the result, on stderr."""
+    """Print a message on stderr, apart from the result."""
     console(stderr=True).print(Text(visible(text), style=style))

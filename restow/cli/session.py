@@ -1,4 +1,4 @@
-"""Runs a subcommand's coroutine: an API server at hand, SIGTERM turned into a drain, errors into one sentence."""
+"""Runs a subcommand's coroutine: connects to an API server, drains on SIGTERM, prints an error as one sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(
     except KeyboardInterrupt:
         code = Exit.FAILURES
     except BrokenPipeError:
-        # Whoever read the output has seen enough; keep the interpreter from complaining when it flushes.
+        # The reader has closed the pipe; keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = Exit.FAILURES
     raise SystemExit(int(code))

@@ -159,7 +159,7 @@ class _Conversion:
             write_text(source.path, found.text)
 
     def show(self, form: str | None) -> None:
-        """Print the manifests: as texts, or their data anew."""
+        """Print the manifests: as edited texts, or their data in the format of -o."""
         if form is None:
             print_text(_joined(found.text for _, _, found in self.converted))
             return

@@ -171,10 +171,10 @@ def _names(given: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kept(given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the CRDs that --migrate names; for ``all``, nobody can say what is least.
+    """Return the CRDs that --migrate names.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: --migrate is ``all``, for which no minimal set of rights exists.
     """
     if "all" in given:
         msg = "--migrate all would take the right to write every object of the cluster: name the CRDs"

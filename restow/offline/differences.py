@@ -1,4 +1,4 @@
-"""What a conversion changed, as JSON pointers, told by deepdiff: for people, never on a hot path."""
+"""The changes of a conversion as JSON pointers, found by deepdiff: for people, never on a hot path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flags that the offline commands share: which conversions, and which files."""
+"""The flags that the offline commands share: conversions and files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The operator of the CloudProfile family: conversion, admission and controllers in one process.
 
-Public: ``run``, its ``Settings``, and ``Files``, a certificate that somebody else keeps. docs/operator.md tells how to
+Public: ``run``, its ``Settings``, and ``Files``, a certificate from another source. docs/operator.md describes how to
 run it as ``restow operator``.
 """
 

@@ -1,10 +1,11 @@
-"""The process: what runs beside what, and in which order it begins and ends.
+"""The operator process: its concurrent tasks, and the order in which they start and stop.
 
-An API server needs the conversion webhook to read what is stored, and controllers read everything. So it serves first,
-then has the CRDs and webhook configurations name it, and only then stands for election. Readiness waits for the first
-alone: through a Service nobody is reached, and so nothing wired, before somebody is ready.
+An API server needs the conversion webhook to read stored objects, and controllers read all objects. Therefore the
+process first serves, then wires the CRDs and webhook configurations, and then takes part in leader election. Readiness
+depends only on the first: a Service reaches no replica, so nothing can be wired, before one replica is ready.
 
-At the end the lease goes first, so that another replica leads at once; what is served is drained meanwhile.
+At the end the process first releases the lease, so that another replica leads immediately, and meanwhile drains the
+server.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ Listen = Callable[[WebhookServer, ServingCertificate], tuple[socket.socket, sock
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A certificate and its key that somebody else keeps, PEM."""
+    """A certificate and its key from another source, PEM."""
 
     certificate: Path
     key: Path
@@ -255,7 +256,7 @@ async def install_crds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]])
     """Apply CRDs (server-side, not forced) and wait until they are served.
 
     Raises:
-        Conflict: somebody else applies one with other values; the message names the fields.
+        Conflict: another field manager applies a CRD with other values; the message names the fields.
         KubeError: the API server cannot be asked, or refuses.
         TimeoutError: they are not served in time.
     """

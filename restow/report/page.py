@@ -1,8 +1,8 @@
-"""A ``ReportDocument`` as one HTML page that needs nothing else: no network, no file beside it, no JavaScript.
+"""A ``ReportDocument`` as one self-contained HTML page: no network, no other files, no JavaScript.
 
-Names of managers, objects and CRDs are other people's texts: the templates escape everything (autoescape), and the
-page's Content-Security-Policy lets no script and no style run but the page's own, by their hashes. Pure, but for
-reading the templates beside this module.
+Names of managers, objects and CRDs are untrusted text: the templates escape everything (autoescape), and the page's
+Content-Security-Policy admits only the page's own scripts and styles, by their hashes. Pure, except that it reads the
+templates in this folder.
 """
 
 from __future__ import annotations

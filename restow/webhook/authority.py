@@ -1,4 +1,4 @@
-"""``--own-ca`` of the commands that serve: a certificate authority of one's own, kept while serving."""
+"""``--own-ca`` of the commands that serve: the webhook's own certificate authority, maintained while it serves."""
 
 from __future__ import annotations
 

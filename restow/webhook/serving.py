@@ -1,4 +1,4 @@
-"""What the commands that serve the webhook have in common: their flags, their sockets, and how a process ends."""
+"""The common part of the commands that serve a webhook: flags, sockets, and the end of the process."""
 
 from __future__ import annotations
 

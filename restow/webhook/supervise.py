@@ -1,4 +1,4 @@
-"""Keeps running what goes on while a process serves, for as long as it lives.
+"""Keeps background tasks running while a process serves.
 
 Serving goes on whatever happens here, and no error of this ends it. Work of a leader that ends (its CRDs are gone, a
 right is missing, a defect) releases its lease, so that another replica may try; this one stands for election again
