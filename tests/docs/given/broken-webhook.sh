@@ -81,4 +81,7 @@ spec:
           status: {type: object, properties: {phase: {type: string}}}
 END
 python webhook.py > webhook.log 2>&1 &
-until python -c 'import socket; socket.create_connection(("127.0.0.1", 9443))' 2> /dev/null; do sleep 0.1; done
+until python -c 'import socket; socket.create_connection(("127.0.0.1", 9443))' 2> /dev/null; do
+  kill -0 $! 2> /dev/null || { cat webhook.log; exit 1; }
+  sleep 0.1
+done
