@@ -29,6 +29,7 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.errors import ApiError, Conflict, Invalid
 from restow.kube.resources import Resource
+from restow.kube.retry import with_retries
 from tests.apiserver.kind import Document, until
 from tests.apiserver.profile_api import GROUP, Api, install, uninstall
 from tests.apiserver.profile_controllers import BELL, FixedTime, Watched, World
@@ -259,7 +260,7 @@ class Family(World):
             left = [
                 item | {"kind": kind}
                 for kind in (SHOOT, NAMESPACED, CLOUD_PROFILE)
-                for item in (await self.cluster.list_page(self.new.at(kind))).json()["items"]
+                for item in (await with_retries(self.cluster).list_page(self.new.at(kind))).json()["items"]
                 if item["metadata"]["name"] != BELL
             ]
             for each in left:
