@@ -57,7 +57,7 @@ Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Wired:
-    """A wired CRD; ``changed`` tells whether that took a write."""
+    """A wired CRD; ``changed`` is true if that took a write."""
 
     crd: Crd
     changed: bool
@@ -138,8 +138,8 @@ async def read_crd(cluster: Cluster, name: str) -> Crd:
 
 
 async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan) -> Crd:
-    # Forced, because the server counts defaults (strategy None) as fields of whoever created the CRD; that no other
-    # manager applies these fields was checked on this very resourceVersion.
+    # Forced, because the server counts defaults (strategy None) as fields of the manager that created the CRD. The
+    # caller has checked at this very resourceVersion that no other manager applies these fields.
     params = {"fieldManager": FIELD_MANAGER, "force": "true"}
     body = msgspec.json.encode(plan.body)
     try:

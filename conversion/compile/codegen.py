@@ -77,7 +77,7 @@ class SourceWriter:
         return name
 
     def literal(self, value: Any) -> str:
-        """Return the code of a JSON value; objects and lists are made anew each time that it runs."""
+        """Return the code of a JSON value; it makes new objects and lists each time that it runs."""
         if isinstance(value, dict):
             return f"{{{', '.join(f'{name!r}: {self.literal(child)}' for name, child in value.items())}}}"
         if isinstance(value, list):

@@ -242,7 +242,7 @@ class ImpliedFields:
         self.frame.put_present(put, target)
 
     def write_rest(self) -> None:
-        """Write that what nobody has said is implied, in the objects that are there by now."""
+        """Write the implied values of fields that have none, in the objects that exist by now."""
         w = self.frame.writer
         there: dict[str, str] = {}
         for parent in [self.frame.parent(put.node) for put in self._puts]:

@@ -114,7 +114,7 @@ class LensStep:
             return True
         try:
             return alike(_given(self.inverse(target), self.takes), value)
-        except (Exception, SystemExit):  # noqa: BLE001 an author's function, given what somebody made up
+        except (Exception, SystemExit):  # noqa: BLE001 an author's function, given a made-up value
             return False
 
     def _entry(self, kept: Json, value: Any, around: tuple[bool, ...]) -> Json | None:

@@ -7,7 +7,7 @@ An entry is a dict under the path of the field that could not be said, in the te
 - an object on the way to claimed fields, where the plain way back would not leave it as it was: a leaf as well, whose
   value is `{}`, null or nothing;
 - a list: `{"items": [{"item": id, "kept": {…}}, {"hidden": {…}, "after": id}]}`. `id` is the list of an item's key
-  values or, without keys, a digest of the item as it was shown, never its position; `nth` tells equal ids apart;
+  values or, without keys, a digest of the item as it was shown, never its position; `nth` distinguishes equal ids;
   `hidden` is a whole item that the other version did not show, `after` the shown item before it;
 - a map: `{"values": {key: {…}}}`;
 - an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if all that is
@@ -208,7 +208,7 @@ def with_hidden(
 ) -> list[Any]:
     """Return the list with its hidden items in their places again; where the item before is gone, at the end.
 
-    A hidden item whose key somebody has used in the meantime stays away: the edit wins, or ``merge`` judges it. Items
+    A hidden item stays away if an edit has used its key in the meantime: the edit wins, or ``merge`` decides. Items
     without a key have nothing in common.
     """
     taken = {_key(item, keys) for item in converted if _is_named(item, keys)}

@@ -159,9 +159,9 @@ def _compare(spoke: Schema, hub: Schema, ours: str, theirs: str, findings: Diagn
 
 def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
     ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
-    around, beside = schema_at(spoke, ours[:-1]), schema_at(hub, theirs[:-1])
-    if from_schema is not None and to_schema is not None and around is not None and beside is not None:
-        is_guaranteed(around, beside, ours, theirs, findings)
+    from_parent, to_parent = schema_at(spoke, ours[:-1]), schema_at(hub, theirs[:-1])
+    if from_schema is not None and to_schema is not None and from_parent is not None and to_parent is not None:
+        is_guaranteed(from_parent, to_parent, ours, theirs, findings)
 
 
 def _check_value(value: Any, side: Side, rule: Rule, root: Schema, findings: DiagnosticCollector) -> None:
@@ -265,7 +265,7 @@ def _check_keys(
             findings.add(
                 side,
                 path,
-                f"{rule.label} tells items apart by {', '.join(keys) or 'nothing'}, the schema by "
+                f"{rule.label} distinguishes items by {', '.join(keys) or 'nothing'}, the schema by "
                 f"{', '.join(schema.list_keys)}",
                 "Give the list-map keys as key=, and rename them with rules.rename if the versions differ",
             )

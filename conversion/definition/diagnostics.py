@@ -72,7 +72,7 @@ class DiagnosticCollector:
 
 
 def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
-    """Report rules that change what tells the items of their list apart."""
+    """Report rules that change the keys of the items of their list."""
     for inner in rule.rules:
         for key in rule.keys or ():
             if isinstance(inner, Rule) and not isinstance(inner, Move) and key in inner.hub:

@@ -135,7 +135,7 @@ class ObjectOutcome:
     explanation: Explanation | None = field(default=None, repr=False)
 
     def taken_back(self, why: str) -> ObjectOutcome:
-        """Return what is told of an object that was converted, and then had to stay as it was."""
+        """Return the outcome of an object that was converted, and then had to stay as it was."""
         if self.status is not Status.CONVERTED:
             return self
         return replace(self, status=Status.FAILED, error=why, lost=(), warnings=(), after=None, explanation=None)
@@ -407,7 +407,7 @@ def _root(text: str) -> YamlNode | None:
 
 
 def _unsayable(document: YamlDocument, text: str, targets: Targets) -> ObjectOutcome:
-    """Judge a document that is YAML but no JSON: no API server takes it, but it may be somebody else's concern."""
+    """Judge a document that is YAML but no JSON: no API server takes it, but it may be no object to convert."""
     names = {"apiVersion": "", "kind": ""}
     if isinstance(document.root, YamlMapping):
         for entry in document.root.entries:

@@ -334,7 +334,7 @@ class Layout:
         return self.line_end(max(child.node.end, behind))
 
     def _floor(self, node: YamlNode, behind: int) -> int:
-        """Return where the lines of a value begin: below the line of its key, dash or anchor, or beside that."""
+        """Return where the lines of a value begin: below the line of its key, dash or anchor, or on that line."""
         if not is_block(node):
             return node.inner
         if node.start < node.inner:

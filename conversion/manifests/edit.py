@@ -181,20 +181,20 @@ class Block:
         return self._anew(child, owner, new, place, behind)
 
     def _anew(self, child: Child, owner: Collection, new: Any, place: Steps, behind: int) -> str:
-        """Write a value of another shape than the old one; the comment beside the key stays there."""
+        """Write a value of another shape than the old one; the comment on the key's line stays there."""
         draft, node, style = self.draft, child.node, self.draft.style
         draft.define(node, new)
         anchor = "" if node.anchor is None else f" &{node.anchor}"
         comment = self._comment(child, behind)
         foot = self._unowned(child) + draft.text[child.tail : child.end]
         in_list = isinstance(owner, YamlSequence)
-        beside = anchor + (f" {comment}" if comment else "")
+        rest = anchor + (f" {comment}" if comment else "")
         if isinstance(new, dict | list) and new:
             deeper = 2 if in_list else style.step if isinstance(new, dict) else style.offset
             lines = self._inside(new, owner.column + deeper, place)
-            if in_list and not beside:
+            if in_list and not rest:
                 return " " + _beside(lines, owner.column + deeper) + foot
-            return beside + style.newline + lines + foot
+            return rest + style.newline + lines + foot
         written = emit.value(new, owner.column, style, in_list=in_list)
         head = anchor + (f" {written.head}" if written.head else "") + (f" {comment}" if comment else "")
         return head + draft.broken("\n" + written.body) + foot

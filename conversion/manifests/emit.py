@@ -143,7 +143,7 @@ def field(name: str, data: Any, column: int, style: Style) -> str:
 
 
 def item(data: Any, column: int, style: Style) -> str:
-    """Write an item of a list as whole lines: the first line of a nested object or list stands beside the dash."""
+    """Write an item of a list as whole lines: the first line of a nested object or list follows the dash."""
     if isinstance(data, dict | list) and data:
         return " " * column + "- " + lines(data, column + 2, style)[column + 2 :]
     return " " * column + "-" + _beside(value(data, column, style, in_list=True))

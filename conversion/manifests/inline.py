@@ -1,6 +1,6 @@
 """What all parts of an edit share: the text, how it is laid out, what stands for what, and which anchors exist by now.
 
-Pure, but for the anchors that it is told of: values are written in the order of the new text.
+Pure, but for the anchors that it records: values are written in the order of the new text.
 """
 
 from __future__ import annotations

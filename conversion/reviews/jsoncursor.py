@@ -129,5 +129,5 @@ def _works() -> bool:
         return False
 
 
-#: Whether the installed msgspec tells the place as it did when this was written.
+#: Whether the installed msgspec reports the place in the form that this module parses.
 WORKS: Final = _works()

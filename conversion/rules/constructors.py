@@ -223,7 +223,7 @@ def pair(
     was shown, ``edited`` the value that it sent instead (``{}`` for a group that it removed), ``kept`` the stashed
     value of the richer side. Without ``merge`` the edit is converted as it is, and the stashed value is discarded.
 
-    ``forget(value)`` tells which values of the spoke need not be restored, because ``up`` keeps their whole meaning:
+    ``forget(value)`` returns whether a value of the spoke need not be restored, because ``up`` keeps its whole meaning:
     for instance a form that the spoke's schema refuses, and that offline conversion corrects.
 
     ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object). ``down``
@@ -295,7 +295,7 @@ def each(
     ``key`` names the hub's fields that identify an item (a list-map's keys; taken from the CRD if omitted). The stash
     finds an item by them, never by position. In a list without keys it finds an item by the fields that were shown.
 
-    ``hide(item)`` tells which hub items the spoke does not show; the stash keeps them and their positions. It gets the
+    ``hide(item)`` returns whether the spoke does not show a hub item; the stash keeps it and its position. It gets the
     values of ``reads`` as further arguments, as in ``pair``. A hidden item survives the removal of the list itself: to
     a client that was shown none of the items, an empty list and no list are the same.
 

@@ -209,7 +209,7 @@ class AdmissionEndpoint:
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", message)
         try:
             async with asyncio.timeout(self._seconds) as limit, self._queues.place(len(body), values):
-                limit.reschedule(None)  # from here on the step is told by name
+                limit.reschedule(None)  # from here on the error names the step
                 return await self._answer(body, started)
         except (QueueFull, TimeoutError) as error:
             message = "the webhook is busy with as many AdmissionReviews as it may decode; try again in a second"

@@ -60,8 +60,8 @@ _PATIENCE: Final = 1.0
 #: How many waiting connections end where no more file can be opened.
 _FOR_FILES: Final = 64
 
-#: aiohttp logs what it could not parse, which is somebody's bytes.
-_SILENT: Final = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001 - below no other: nobody turns it on
+#: aiohttp logs what it could not parse, which is a client's bytes.
+_SILENT: Final = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001 - it has no parent that could enable it
 
 
 class _Doing(Enum):
@@ -227,7 +227,7 @@ class _Tls(SSLProtocol):
             asyncio.get_running_loop(),
             connection,
             context,
-            None,  # type: ignore[arg-type]  # nobody waits for the handshake
+            None,  # type: ignore[arg-type]  # no task waits for the handshake
             server_side=True,
             ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
         )

@@ -126,8 +126,8 @@ def _source(obj: Fields | msgspec.Raw) -> bytes:
 def conversions_by_crd(graph: Graph, crds: Iterable[Crd] = ()) -> dict[str, Graph]:
     """Return the graph of each kind alone, by the name of its CRD (``<plural>.<group>``).
 
-    Alone, so that a CRD that names another one's path is told so. A kind whose CRD is not given gets the plural of an
-    English word: what most CRDs have, and to be looked at where a kind is none.
+    Alone, so that a CRD that names another one's path gets an error. A kind whose CRD is not given gets the plural of
+    an English word, as in most CRDs; check the path of a kind with another plural.
     """
     names = {(crd.group, crd.kind): crd.name for crd in crds}
     return {

@@ -53,7 +53,7 @@ class BadCertificate(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What stood in the files; None where one could not be read. Of the key only what tells it from others is kept."""
+    """The contents of the files; None where one could not be read. Of the key it keeps only what identifies it."""
 
     certificate: bytes | None
     key_digest: bytes | None

@@ -33,7 +33,7 @@ def fields(obj: Json, schema: Schema | None) -> set[Steps]:
 
 
 def shown_steps(steps: Steps) -> str:
-    """Return how a person is told of a field: ``.spec.items[["a"]].name``."""
+    """Return the readable form of a field's path: ``.spec.items[["a"]].name``."""
     return "".join(step if step.startswith("[") else f".{step}" for step in steps)
 
 

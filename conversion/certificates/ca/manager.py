@@ -432,7 +432,7 @@ class Certificates:
         return f"the certificate {self._name} cannot be kept: {told}"
 
     def _tell_problems(self, problems: tuple[str, ...]) -> None:
-        """Log what is new; the same sentence every few seconds helps nobody."""
+        """Log new problems only: the same sentence every few seconds does not help."""
         for problem in problems:
             if problem not in self._told:
                 _log.warning("%s: %s", self._name, problem)
@@ -440,7 +440,7 @@ class Certificates:
 
 
 def _items_of(event: WatchEvent) -> tuple[Item | None, ...]:
-    """The object that a watch of one object tells of; None if it is gone."""
+    """Return the object that a watch of one object reports; None if it is gone."""
     match event:
         case Listed(items=items):
             return items or (None,)

@@ -18,7 +18,7 @@ __all__ = ["CertificateMetrics"]
 class CertificateMetrics:
     """A hook of ``Certificates``. All metrics are there from the start; the registry is a new one unless given.
 
-    The last success begins with the start: its age then tells the same of a process that never succeeded.
+    The last success begins with the start, so its age also has a meaning for a process that never succeeded.
     """
 
     def __init__(

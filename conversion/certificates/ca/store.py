@@ -3,8 +3,8 @@
 - `NAME` (kubernetes.io/tls): the leaf. `tls.crt`, `tls.key`, and in `ca.crt` the CA that signed it, as cert-manager
   lays it out: pods may mount it, and need no rights then.
 - `NAME-ca` (Opaque): the authorities. `ca.crt` and `ca.key` sign; `next.crt` and `next.key` are going to;
-  `previous.crt` are still trusted. Whoever reads it can impersonate the webhook: a Secret of its own, so that what is
-  mounted into pods does not hold it.
+  `previous.crt` are still trusted. A reader of it can impersonate the webhook. It is a Secret of its own, so that what
+  is mounted into pods does not hold it.
 
 Every write is conditional on what was read, so that of several replicas one wins. A Secret that exists without data
 (made by a chart, so that no right to create any is needed) is filled; one with other data is refused. Rights: get,

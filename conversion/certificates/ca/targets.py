@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-_BURST: Final = (10, timedelta(seconds=5))  # so many writes in so short a time: two a second, whoever answers them
+_BURST: Final = (10, timedelta(seconds=5))  # at most so many writes in so short a time: two a second
 _CONFLICT: Final = (5, timedelta(minutes=1))
 _REMOVALS: Final = (3, timedelta(minutes=10))
 
@@ -141,12 +141,12 @@ class WiringTarget(ABC):
         try:
             self._undone = document is None or self._wiring is None or self._lacks(document, *self._wiring)
         except (WiringError, CrdError):
-            self._undone = True  # the next look tells why
+            self._undone = True  # the next look reports why
         return self.is_undone
 
     @property
     def is_undone(self) -> bool:
-        """Whether it has to be wired, as far as watching tells, and may be now."""
+        """Whether the watch has shown that it has to be wired, and it may be wired now."""
         return self._undone and self._conflict.may_write(self._now())
 
     @property

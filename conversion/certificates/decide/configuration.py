@@ -166,7 +166,7 @@ class _Found:
         if self.hooks and not any(name in wanted or self.is_ours(name) for name in self.hooks):
             managers = owners(self.entries, ("f:webhooks",))
             raise WiringRefused(
-                f"there is a {self.name} with other webhooks, written by {' and '.join(managers) or 'somebody else'}: "
+                f"there is a {self.name} with other webhooks, written by {' and '.join(managers) or 'another client'}: "
                 "restow does not add its own; rename that one, or delete it"
             )
 

@@ -187,7 +187,7 @@ def _wanted_bundle(live: Leaves, bundle: Bundle, present: Bundle) -> dict[tuple[
 
 
 def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
-    """The leaves of the address that stand beside the wanted ones: a url where a service is wanted, say."""
+    """Return the leaves of the address that are not wanted: a url where a service is wanted, say."""
     return [path for path in live if path[:2] == _CA_BUNDLE[:2] and path != _CA_BUNDLE and path not in wanted]
 
 

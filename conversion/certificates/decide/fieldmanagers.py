@@ -56,7 +56,7 @@ def owners(entries: Entries, path: FieldPath) -> tuple[str, ...]:
 
 
 def last_writer(entries: Entries) -> str:
-    """Return the manager that wrote last, but for restow; empty if nothing tells.
+    """Return the manager that wrote last, but for restow; empty if no entry shows it.
 
     It is a hint: who only removes a field leaves no entry.
     """

@@ -11,7 +11,7 @@ from restow.conversion.values import Json
 
 __all__ = ["CASES", "GATE"]
 
-#: What an API server itself sends beside the request (apiextensions v1 types: ``response`` without omitempty members).
+#: What an API server itself sends with the request (apiextensions v1 types: ``response`` without omitempty members).
 STUB: Final[Json] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"

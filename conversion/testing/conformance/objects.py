@@ -21,7 +21,7 @@ __all__ = ["CASES"]
 
 _MANY = 500
 _LABELS = {"app.kubernetes.io/name": "sample", "tier": ""}
-_ANNOTATIONS = {"example.dev/owner": "somebody", "example.dev/empty": "", "example.dev/json": '{"a": [1, 2.0]}'}
+_ANNOTATIONS = {"example.dev/owner": "team-a", "example.dev/empty": "", "example.dev/json": '{"a": [1, 2.0]}'}
 _KEPT = frozenset({"name", "namespace", "uid", "labels", "annotations"})
 
 
@@ -166,7 +166,7 @@ async def _parallel(webhook: WebhookUnderTest) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one(number)) for number in range(25)]
-        except* Exception as errors:  # noqa: BLE001 - the first one tells enough
+        except* Exception as errors:  # noqa: BLE001 - the first one is enough
             raise errors.exceptions[0] from None
     mixed_up = [number for number, task in enumerate(tasks) if task.result() != f"sample-{number}"]
     expect(not mixed_up, f"of 25 reviews at once, {len(mixed_up)} got the answer to another one")

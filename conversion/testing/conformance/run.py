@@ -146,7 +146,7 @@ async def run(
         url: the webhook's, as an API server would call it.
         ca: the CA bundle (PEM) by which its certificate verifies; empty for the system's roots.
         samples: the kind, and objects of it.
-        cases: which ones; where the webhook does not answer at all, only the first is told.
+        cases: which ones; where the webhook does not answer at all, only the first is reported.
         idle_s: seconds that the keep-alive case waits; more than 90 is what an API server would need.
         connect_to: (host, port) to connect to instead of the URL's.
 

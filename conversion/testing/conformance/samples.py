@@ -137,7 +137,7 @@ class Samples:
         return (*sorted(_examples(full, count, self.seed), key=_size), *_examples(some, count, self.seed))
 
     def _has_body(self, version: str) -> Callable[[Json], bool]:
-        """Return what tells objects that say something from those that other cases are about."""
+        """Return a filter for objects with content; other cases cover the empty ones."""
         names = ["spec"] if self.schema(version).is_declared("spec") else list(self.schema(version).properties)
         return lambda obj: any(obj.get(name) for name in names if name not in ("apiVersion", "kind", "metadata"))
 
