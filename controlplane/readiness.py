@@ -1,4 +1,4 @@
-"""Waiting until a started process serves; a death or a time-out is told with its cause.
+"""Waiting until a started process serves; the error names the cause of a death or a time-out.
 
 Invariant: an answer counts only if it comes from *our* process: the API server's certificate must be signed
 by the plane's own authority, and etcd must name the member that was started; another plane's server that took

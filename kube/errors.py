@@ -213,7 +213,7 @@ class Forbidden(ApiError):
 
 
 class NotFound(ApiError):
-    """404: the object, version, namespace or subresource does not exist; ``names`` tells whether it is the object."""
+    """404: the object, version, namespace or subresource does not exist; ``names`` returns whether it is the object."""
 
     def names(self, plural: str, name: str) -> bool:
         """Whether the server reports this object as missing."""
@@ -233,7 +233,7 @@ class AlreadyExists(Conflict):
 
 
 class OutcomeUnknown(Conflict):
-    """No reply tells whether a write with a precondition was carried out: read the object and decide again.
+    """No reply shows whether a write with a precondition was carried out: read the object and decide again.
 
     ``restow.kube.retry`` raises it after the back-off, in place of the error. It is a ``Conflict`` because callers
     handle both in the same way.

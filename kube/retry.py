@@ -237,7 +237,7 @@ class RetryingCluster:
         """As ``Cluster.replace``.
 
         Raises:
-            OutcomeUnknown: no reply tells whether the write was carried out.
+            OutcomeUnknown: no reply shows whether the write was carried out.
         """
         target = f"update {resource.describe(namespace, name, subresource)}"
         return await self._retry_write(
@@ -259,7 +259,7 @@ class RetryingCluster:
         """As ``Cluster.patch``.
 
         Raises:
-            OutcomeUnknown: no reply tells whether the write was carried out.
+            OutcomeUnknown: no reply shows whether the write was carried out.
         """
         target = f"patch {resource.describe(namespace, name, subresource)}"
         return await self._retry_write(
@@ -316,7 +316,7 @@ class RetryingCluster:
                     self._write_failures.pop(what, None)
                     raise
                 if not isinstance(error, (TooManyRequests, Unauthorized, Forbidden, CredentialsExpired)):
-                    message = f"no answer tells whether it was carried out ({error.said})"
+                    message = f"no answer shows whether it was carried out ({error.said})"
                     verb, _, target = what.partition(" ")
                     raise OutcomeUnknown(status=409, verb=verb, target=target, message=message) from error
             else:

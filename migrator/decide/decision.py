@@ -134,7 +134,7 @@ def decide(
     if not after and len(ours) < len(entries):
         after = (seed(next(decided.before for decided in all_decided if decided.how is not _How.OURS), storage),)
     elif growth(entries, after) + rules.grows > 0:
-        # The list of a large object is not to grow. How large it is only the whole object tells.
+        # The list of a large object is not to grow. Only the whole object shows how large it is.
         if live is None:
             return _NEEDS_OBJECT
         size = size_of(live)
@@ -181,7 +181,7 @@ def _reencode_only(entries: Sequence[ManagedFieldsEntry], rules: EntryPolicies) 
     if entries:
         return ObjectDecision(steps=(WriteStep.IDENTITY_APPLY,), entries=tuple(entries))
     if rules.new_defaults:
-        # The apply keeps the default nobody's, the patch takes off the tracking that it began.
+        # The apply keeps the default without an owner, the patch takes off the tracking that it began.
         return ObjectDecision(steps=(WriteStep.IDENTITY_APPLY, WriteStep.COMBINED_PATCH))
     return ObjectDecision(steps=(WriteStep.EMPTY_PATCH,))
 

@@ -233,7 +233,7 @@ async def _post_by_proxy(cluster: Cluster, where: Endpoint, body: bytes) -> byte
 
 
 class _Errors(PlainErrors):
-    """Tells apart a connection that broke after it was made: one object may be what breaks it."""
+    """Distinguishes a connection that broke after it was made: a single object may break it."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:

@@ -105,7 +105,7 @@ async def _partial(converter: Converter, crd: Crd, obj: Json, name: str) -> list
 def _refused(crd: Crd, obj: Json, name: str, answer: Unconverted, *, fails: bool) -> PlanFinding:
     message = (
         f"{_where(obj)} cannot be converted to {name} by the conversion webhook of {crd.name}: "
-        f"{answer.message.rstrip('.')}. Mend the object, or the webhook, then plan again"
+        f"{answer.message.rstrip('.')}. Fix the object, or the webhook, then plan again"
     )
     return _finding(obj, message, fails=fails, reason="CannotConvert")
 

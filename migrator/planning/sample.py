@@ -35,8 +35,8 @@ class _Pick(Generic[_T]):
 class _ObjectShape(Generic[_T]):
     """The picks of one shape, by place, each with the least wanted one first.
 
-    ``crowded`` tells the fullest place: how full it was, and its least wanted pick, when it last changed. What has
-    changed since is passed over.
+    ``crowded`` holds the fullest place: how full it was, and its least wanted pick, when it last changed. Places that
+    have changed since are skipped.
     """
 
     places: dict[Hashable, list[_Pick[_T]]] = field(default_factory=dict)

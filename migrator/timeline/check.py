@@ -151,7 +151,7 @@ class _Check:
         if unclean:
             names = ", ".join(self.schedule.name(start) for start in unclean)
             problem = (
-                f"{version} is removed, but whoever upgrades from {names} may still have objects or managedFields "
+                f"{version} is removed, but clusters that upgrade from {names} may still have objects or managedFields "
                 "entries of it: objects could not be read, and server-side apply would fail"
             )
             yield self._finding("unsafe", release, version, problem, self._keep(version, release))

@@ -1,8 +1,8 @@
 """The policy file: how a project releases, what it promises, and which versions its API has had.
 
     upgradeSkew: 3             # an upgrade may skip releases: n-3 -> n is supported
-    servedAfterSuccessor: 3    # releases in which a version is served beside its successor
-    bufferReleases: 1          # releases after unserving in which somebody may serve it again
+    servedAfterSuccessor: 3    # releases in which a version is served along with its successor
+    bufferReleases: 1          # releases after unserving in which a user may serve it again
     migratorSince: v1.10       # the first release that runs a storage-version and managedFields migrator
     releases:
       - {name: v1.9, date: Dec 24}

@@ -44,7 +44,7 @@ class ObservedVersions:
 
     Attributes:
         places: by the release's place in the policy's list, then by version.
-        stored: likewise the versions of ``status.storedVersions``; empty for manifests.
+        stored: the versions of ``status.storedVersions``, by the same keys; empty for manifests.
     """
 
     crd: str

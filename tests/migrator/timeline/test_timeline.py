@@ -108,9 +108,9 @@ def test_the_issues_own_plan_is_sound():
 @pytest.mark.parametrize(
     ("versions", "level", "release", "said"),
     [
-        (version("v1beta1", removed="v1.17"), "unsafe", "v1.17", "whoever upgrades from v1.14 may still have"),
-        (version("v1beta1", removed="v1.14"), "unsafe", "v1.14", "whoever upgrades from v1.11, v1.12, v1.13 may"),
-        (version("v1alpha3", removed="v1.12"), "unsafe", "v1.12", "whoever upgrades from v1.9 may still have"),
+        (version("v1beta1", removed="v1.17"), "unsafe", "v1.17", "clusters that upgrade from v1.14 may still have"),
+        (version("v1beta1", removed="v1.14"), "unsafe", "v1.14", "clusters that upgrade from v1.11, v1.12, v1.13 may"),
+        (version("v1alpha3", removed="v1.12"), "unsafe", "v1.12", "clusters that upgrade from v1.9 may still have"),
         (version("v1beta1", unserved="v1.13"), "unsafe", "v1.13", "before its clients had the 3 releases"),
         (version("v1beta1", unserved="v1.10"), "unsafe", "v1.10", "v1beta1 is the storage version and not served"),
     ],
