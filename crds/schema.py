@@ -207,7 +207,7 @@ class Schema:
         return self.items if self.admits_list else None
 
     def is_whole(self, value: Any = None) -> bool:
-        """Whether a value here is owned as one; where any type is allowed, the value tells which one it is."""
+        """Whether a value here is owned as one; where any type is allowed, that depends on the type of the value."""
         if self.kind == "list" or (self.kind == "any" and isinstance(value, list)):
             return self.list_type == "atomic"
         if self.kind == "map" or (self.kind == "any" and (value is None or isinstance(value, dict))):

@@ -2,14 +2,14 @@
 
 Reads are live: a cache may not know of a Shoot that was admitted a moment ago, and whether a version is in use is what
 these steps are for. An update that leaves the spec as it is is admitted before anything is read, so that migrations,
-finalizers and labels never depend on it. Whether the sender of a request holds a custom verb, the API server answers to
-a SubjectAccessReview.
+finalizers and labels never depend on it. A SubjectAccessReview asks the API server whether the
+sender of a request holds a custom verb.
 
-``WarnOldClient`` tells clients of v1beta1 what their edit does not do, and what it changes besides; it refuses nothing.
-What is worth a warning, ``restow.cloudprofile.conversions`` knows. The step has to see what the client wrote, as it
-wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps: once one of
-those has patched the object, it has been to the hub and back, and shows the classification that is, not the one that
-was sent.
+``WarnOldClient`` warns clients of v1beta1 of what their edit does not do, and of its further changes. It refuses
+nothing. ``restow.cloudprofile.conversions`` decides what is worth a warning. The step has to see the object exactly as
+the client wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps: once
+one of those has patched the object, the object has been to the hub and back, and shows the current classification, not
+the one that was sent.
 """
 
 from __future__ import annotations

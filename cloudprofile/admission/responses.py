@@ -40,7 +40,7 @@ _LONGEST_WARNING = 256
 _MOST_WARNINGS = 15
 _MOST_REASONS = 100
 
-#: Of more warnings than these not even the number is told.
+#: Beyond this many warnings the answer does not even give their number.
 _MOST_COUNTED = 1000
 
 

@@ -20,7 +20,7 @@ An edit of the plain fields, where a stash holds the lifecycle:
   go;
 - what is as it was shown changes nothing.
 
-``edit_warnings`` tells the client where that is not what it may have meant.
+``edit_warnings`` warns the client where that may not be what it meant.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def dates_of_lifecycle(lifecycle: Any, _status: Any = ABSENT) -> dict[str, str]:
 
 
 def current(stages: Sequence[Stage], status: Any) -> str:
-    """Return the classification of a version with these stages, as far as the object tells."""
+    """Return the classification of a version with these stages, as far as the object shows it."""
     names = [name_of(stage) for stage in stages]
     begun = max((index for index, stage in enumerate(stages) if not stage.get("startTime")), default=-1)
     if status in names[max(begun, 0) :]:

@@ -211,9 +211,9 @@ _JUDGING: Final = frozenset(
 
 
 def described(node: Mapping[str, Any]) -> Node:
-    """Return a node that tells the shape, and neither judges nor defaults.
+    """Return a node that declares the shape, without validation and defaults.
 
-    For what a controller writes: a status that the server refuses cannot be mended by its reader, and a default would
+    For what a controller writes: the reader of a status that the server refuses cannot fix it, and a default would
     change what was rendered. Only the keys of lists stay required.
     """
     kept: Node = {key: value for key, value in node.items() if key not in _JUDGING and key != "required"}
