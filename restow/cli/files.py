@@ -43,7 +43,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
-    """A manifest. ``named`` tells one that was given from one that was found in a folder."""
+    """A manifest. ``named`` is true if it was given, false if it was found in a folder."""
 
     path: Path
     named: bool

@@ -1,6 +1,6 @@
 """How a run shows that it is getting on, on stderr: live bars on a terminal, a plain line now and then elsewhere.
 
-What is told beside the work must not end the work: a terminal that is gone, or a pipe that nobody reads, silences it.
+Progress must not end the work: a terminal that is gone, or a pipe without a reader, silences it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class _Track:
 
     @property
     def left(self) -> float | None:
-        """Seconds until all objects are done at that rate, None if nobody knows."""
+        """Seconds until all objects are done at that rate, None if unknown."""
         rate, total = self.rate, self.total
         return (total - self.report.done) / rate if rate and total else None
 
@@ -181,7 +181,7 @@ class Progress:
         if moment is Moment.ENDED:
             self._ended.append(report.complete)
             del self._tracks[report.name]
-            if report.refused or not report.storage_version:  # why, is told when the run is over
+            if report.refused or not report.storage_version:  # the result at the end says why
                 return
             if self._is_live:
                 self._above(report)
@@ -259,9 +259,9 @@ def _lines(track: _Track, now: float, width: int, encoding: str) -> list[Text]:
         return [_cropped(head, width)]
     figures = list(_figures(track))
     needed = sum(figure.cell_len + 2 for _, figure in figures)
-    beside = width - head.cell_len - 2 - needed
-    if beside >= _BAR[0]:
-        return [Text("  ").join([head, _bar(report.done, total, min(beside, _BAR[1]), encoding), *_texts(figures)])]
+    left = width - head.cell_len - 2 - needed
+    if left >= _BAR[0]:
+        return [Text("  ").join([head, _bar(report.done, total, min(left, _BAR[1]), encoding), *_texts(figures)])]
     while figures and width - len(_INDENT) - _BAR[0] < sum(figure.cell_len + 2 for _, figure in figures):
         figures.remove(max(figures, key=lambda figure: figure[0]))
     room = width - len(_INDENT) - sum(figure.cell_len + 2 for _, figure in figures)
@@ -274,7 +274,7 @@ def _texts(figures: Sequence[tuple[int, Text]]) -> list[Text]:
 
 
 def _figures(track: _Track) -> Iterator[tuple[int, Text]]:
-    """The figures beside a bar; the higher the number, the sooner one is left out."""
+    """Return the figures next to a bar; the higher the number, the sooner one is left out."""
     report, total, rate, left = track.report, track.total, track.rate, track.left
     failed, retried = report.objects.failed, report.requests.retried
     yield 1, Text(f"{report.done:,}/{total:,}" if total else f"{report.done:,}")

@@ -80,7 +80,7 @@ def _patience() -> float:
 
 
 def _code(error: Exception) -> Exit:
-    """Tell what may pass, so that a Job tries again, from what is to be mended first."""
+    """Distinguish what may pass, so that a Job tries again, from what the user has to fix first."""
     passes = error.out_of_reach if isinstance(error, KubeError) else isinstance(error, ListFailed) and error.unreachable
     return Exit.OUT_OF_REACH if passes else Exit.REFUSED
 

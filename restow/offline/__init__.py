@@ -1,1 +1,1 @@
-"""What the commands without a cluster share: which files, which conversions, and how a difference is told."""
+"""What the commands without a cluster share: the files, the conversions, and the output of differences."""

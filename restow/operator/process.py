@@ -100,7 +100,7 @@ class Settings:
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Run until asked to stop, then drain. Only the start can fail: what goes wrong later is told and tried again.
+    """Run until asked to stop, then drain. Only the start can fail: it logs later errors and tries again.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.

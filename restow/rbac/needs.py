@@ -27,10 +27,10 @@ _FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)
 FAMILY: Final = tuple(each.full_name for each in _FAMILY)
 """The CRDs of the operator's own family."""
 _ADMISSION: Final = "admissionregistration.k8s.io"
-_RUNS: Final = "migrator: tell of runs by Events on the CRD"
-_LOGGED: Final = "only the log tells"
+_RUNS: Final = "migrator: report runs as Events on the CRD"
+_LOGGED: Final = "only the log reports it"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-_AT_ONCE: Final = "wire it again at once when somebody takes the CA bundle or the address away"
+_AT_ONCE: Final = "wire it again at once when another client removes the CA bundle or the address"
 _LATER: Final = "it takes up to 30 s until that is noticed, and no other version can be read meanwhile"
 
 
@@ -218,12 +218,12 @@ def _keeps_records(asked: Asked) -> Iterator[Grant]:
 def _leaves_storing_to_the_cluster() -> Iterator[Grant]:
     for verb in ("list", "create", "get"):
         yield _on(NATIVE_MIGRATIONS[0], verb, "engine native: make the cluster's own migration, and follow it")
-    why, without = "engine native: take it away once it has served", "it stays, and that is told"
+    why, without = "engine native: take it away once it has served", "it stays, and restow reports that"
     yield _on(NATIVE_MIGRATIONS[0], "delete", why, optional=without)
 
 
 def _waits_for_the_cluster() -> Iterator[Grant]:
-    why, without = "engine auto: wait for the cluster's own migration", "a run beside it is refused"
+    why, without = "engine auto: wait for the cluster's own migration", "a run at the same time is refused"
     for verb in ("list", "get"):
         yield _on(NATIVE_MIGRATIONS[0], verb, why, optional=without)
 
@@ -238,7 +238,7 @@ def _keeps_certificates(namespace: str, service: str) -> Iterator[Grant]:
     secrets = Resource("", "v1", "secrets", namespaced=True)
     for name in (service, f"{service}-ca"):
         for verb in ("get", "update"):
-            yield _in(namespace, secrets, verb, "keep the serving certificate, and the CA beside it", name)
+            yield _in(namespace, secrets, verb, "keep the serving certificate and its CA", name)
     yield _in(namespace, secrets, "create", "make both Secrets; RBAC cannot restrict create by name")
 
 

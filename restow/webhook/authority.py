@@ -124,7 +124,7 @@ async def keep(
 ) -> None:
     """Serve, and keep certificate and CRDs meanwhile; serving goes on whatever happens to the keeping.
 
-    ``hook`` is told after each look.
+    ``hook`` is called after each look.
     """
     async with connect(kubeconfig, context) as cluster:
         certificates = authority.certificates(cluster, hook=hook)
