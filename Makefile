@@ -47,12 +47,12 @@ format: $(READY) ## Format the sources
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: bench-conversion bench-migration ## Measure everything beside its alternatives (about 25 minutes)
+bench: bench-conversion bench-migration ## Compare everything with its alternatives (about 25 minutes)
 
-bench-migration: $(READY) binaries ## The migrator beside its alternatives, on the same API server
+bench-migration: $(READY) binaries ## Compare the migrator with its alternatives, on the same API server
 	$(BIN)/python -m benchmarks.migration $(BENCH_ARGS)
 
-bench-conversion: $(READY) ## The webhook beside one that does nothing
+bench-conversion: $(READY) ## Compare the webhook with one that does nothing
 	$(BIN)/python -m benchmarks.conversion $(BENCH_ARGS)
 
 browser: ## Chromium, with which the tests look at the report
@@ -149,7 +149,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-# Static tools look for restow.kube inside of restow/; the rooms stand beside it. A tree of links, made anew each time.
+# Static tools look for restow.kube inside of restow/; the rooms are next to it. A tree of links, rebuilt each time.
 view:
 	rm -rf .view
 	mkdir -p .view

@@ -1,4 +1,4 @@
-"""The YAML editor of ``restow convert`` beside ruamel.yaml's round trip, on manifests that people wrote.
+"""Compare the YAML editor of ``restow convert`` with ruamel.yaml's round trip, on manifests that people wrote.
 
 ``python -m benchmarks.manifests FOLDER...`` makes the same edit to every manifest in the folders, once with each: the
 apiVersion of every object changes, its ``spec`` gets a field at its end, and loses its first one that has a one-line

@@ -87,7 +87,7 @@ async def run(objects: int, show: Callable[[DemoResult], None], *, keep: bool) -
         with narration.step("A control plane of its own"):
             narration.say(
                 "Starting etcd and kube-apiserver. Where they are not on this machine yet, they are fetched or built "
-                "once; what that waits for is told below."
+                "once; the lines below show the progress."
             )
             plane = await stack.enter_async_context(ControlPlane())
             version = await _version(plane)

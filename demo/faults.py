@@ -106,7 +106,7 @@ async def _afterwards(narration: Narration, client: DatabaseClient, one: Databas
     for force in (False, True):
         narration.command(_kubectl_apply(one, fixtures.PLATFORM, force=force))
         _show_response(narration, await client.apply(manifest, fixtures.PLATFORM, force=force))
-    narration.say("And somebody writes anything else to an object:")
+    narration.say("And another client writes anything to an object:")
     narration.command(_kubectl("annotate", another, "looked-at=today"))
     patch = {"metadata": {"annotations": {"looked-at": "today"}}}
     _show_entries(narration, [await client.merge(another.namespace, another.name, NEW, patch, "kubectl-annotate")])
@@ -145,7 +145,7 @@ def _show_entries(narration: Narration, responses: Sequence[Response]) -> None:
         said = " and ".join(f"{count} at {version}" for version, count in sorted(left.items()))
         narration.output(f"200 OK. The managedFields entries of {objects} are still there: {said}.")
     else:
-        said = f"200 OK, not a word more. managedFields of {objects} are empty now: nobody owns anything."
+        said = f"200 OK, without a warning. managedFields of {objects} are empty now: no field has an owner."
         narration.output(said, good=False)
 
 
@@ -155,5 +155,5 @@ def _show_version(narration: Narration, response: Response) -> None:
         _show_response(narration, response)
         return
     owners = [entry["manager"] for entry in response.entries if "f:version" in entry["fieldsV1"].get("f:spec", {})]
-    said = f"200 OK, but the field is still there; its owner is {', '.join(owners) or 'nobody'} now."
+    said = f"200 OK, but the field is still there; its owners now: {', '.join(owners) or 'none'}."
     narration.output(said, good=False)

@@ -17,7 +17,7 @@ from demo.state import StoredObjects
 
 __all__ = ["OUTCOMES", "Outcome", "applies_of", "deletions_ended", "judge", "releases"]
 
-_STRANGER = "somebody-else"
+_STRANGER = "another-client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _policy_taken(response: Response) -> str:
     return (
         ""
         if owners == {fixtures.PLATFORM}
-        else f"its deletionPolicy is owned by {', '.join(sorted(owners)) or 'nobody'}"
+        else f"the owners of its deletionPolicy: {', '.join(sorted(owners)) or 'none'}"
     )
 
 
@@ -168,7 +168,7 @@ OUTCOMES = (
         status=True,
     ),
     Outcome(
-        narration=f"{fixtures.PLATFORM} sets spec.deletionPolicy, which so far was v1beta1's default and nobody's.",
+        narration=f"{fixtures.PLATFORM} sets spec.deletionPolicy, which so far was v1beta1's default and had no owner.",
         what="the owner takes the defaulted field, no conflict",
         share=Share(15, 7),
         manager=fixtures.PLATFORM,

@@ -135,14 +135,14 @@ class Scenario:
         writes = self._writes
         self._narration.say(
             f"Clients made {writes.total} writes meanwhile: {sum(writes.spec_writes.values())} changes, "
-            f"{len(writes.created)} databases created, {len(writes.deleted)} deleted. Requests of restow that "
-            f"met one of them at the same object, and were decided anew: {report.requests.retried}."
+            f"{len(writes.created)} databases created, {len(writes.deleted)} deleted. restow met one of them at "
+            f"the same object and decided again {report.requests.retried} times."
         )
 
     async def _old_clients(self) -> None:
         narration = self._narration
         old = fixtures.OLD_MANIFESTS.of(self._present())
-        with narration.step(f"{OLD} is still served: whoever has old manifests applies them as ever"):
+        with narration.step(f"{OLD} is still served: users of old manifests apply them as before"):
             await self._apply(old, OLD, _SERVED, f"old manifests apply at {OLD}, no force, no conflict")
             narration.say(
                 f"That turned their entries back to {OLD}, as it has to: an entry is at the version of its manager's "

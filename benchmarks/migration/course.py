@@ -55,9 +55,9 @@ class Plan:
 class Course:
     """Runs contenders on herds and remembers every run.
 
-    A herd's objects are made when the first run needs them. An API server reads all objects of every resource anew each
-    five minutes, to check its watch cache against etcd: a hundred thousand that wait for their turn would cost a minute
-    of its CPU in whichever run that falls into.
+    A herd's objects are made when the first run needs them. An API server reads all objects of every resource again
+    every five minutes, to check its watch cache against etcd. A hundred thousand that wait for their turn would cost
+    a minute of its CPU in whichever run that falls into.
     """
 
     stage: Stage
@@ -73,10 +73,10 @@ class Course:
         entries: Entries = Entries.OLD,
         begins: Callable[[], None] = _nothing,
     ) -> Run:
-        """Make the herd due, let the contender migrate it, and return what that took; ``begins`` is told when it does.
+        """Make the herd due, let the contender migrate it, and return what that took; call ``begins`` at the start.
 
-        A run that strangers disturbed does not count and is repeated, as often as the plan allows; whether one was
-        disturbed is told by their CPU time alone, not by how it went.
+        A run that other processes disturbed does not count and is repeated, as often as the plan allows. Only the CPU
+        time of these processes decides whether they disturbed it, not the result of the run.
         """
         subject = await self._stocked(plural)
         for repeats in range(self.plan.repeats, -1, -1):
@@ -102,7 +102,7 @@ class Course:
             await measure(self.stage, subject, contender)
 
     def turns(self, contenders: Sequence[Contender]) -> list[Contender]:
-        """Return the contenders in an order drawn anew, so that none always follows the same other one."""
+        """Return the contenders in a new random order, so that none always follows the same other one."""
         return self._order.sample(contenders, len(contenders))
 
     async def _stocked(self, plural: str) -> Subject:

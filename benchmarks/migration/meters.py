@@ -42,7 +42,7 @@ def read(plane: ControlPlane) -> Reading:
 
 
 async def quiet(plane: ControlPlane, patience: float) -> None:
-    """Wait until the control plane has digested what was done to it last, and nobody else computes.
+    """Wait until the control plane has digested the last changes, and no other process uses the CPU.
 
     For the latter at most ``patience`` seconds: not every machine gets quiet.
     """

@@ -36,8 +36,8 @@ def native() -> Contender:
 
     Its seconds are those between its conditions Running and Succeeded, its process seconds those from its creation on,
     its client is the controller manager. Before it begins, it waits until the garbage collector's cache has come as far
-    as the resource was when it was asked; where nobody writes, that takes until the next bookmark, up to a minute. A
-    write beside the objects spares it that wait here.
+    as the resource was when it was asked; without writes that takes until the next bookmark, up to a minute. A write
+    to another object of the resource spares it that wait here.
     """
     return Contender("native StorageVersionMigration", _act, moves_entries=False, in_control_plane=True)
 

@@ -27,7 +27,7 @@ _RATE = 50  # writes per second of the migration that holds back
 
 @asynccontextmanager
 async def _reading(admin: Admin) -> AsyncIterator[list[float]]:
-    """Read an object that nobody migrates, again and again; collects the seconds that each answer took."""
+    """Read an object that no contender migrates, again and again; collect the seconds that each answer took."""
     took: list[float] = []
 
     async def read() -> None:
@@ -53,10 +53,10 @@ async def _measure(course: Course) -> Result:
         calm: restow_command("--rate", str(_RATE)),
     }
     await course.warm_up(_HERD, contenders["bare loop"])
-    took: dict[str, list[float]] = {"nobody": []}
+    took: dict[str, list[float]] = {"no contender": []}
     async with _reading(course.stage.admin) as idle:
         await asyncio.sleep(min(10.0, plan.patience + 1.0))
-    took["nobody"] = idle
+    took["no contender"] = idle
     for _ in range(plan.runs):
         for name, contender in contenders.items():
             async with _reading(course.stage.admin) as latencies:

@@ -66,7 +66,7 @@ async def _measure(course: Course) -> Result:
     ]
     title = (
         f"restow migrate: client CPU beyond the {start:.2f} s of a run without objects, per CPU of the API server, "
-        "beside the bare loop's; and memory"
+        "relative to the bare loop's; and memory"
     )
     result.tables.append(Table(title, ("objects", "CPU / the bare loop's", "peak MiB"), tuple(rows)))
     result.claims += [

@@ -32,7 +32,7 @@ from restow.migrator import Options
 __all__ = ["BY_DEFAULT", "SECTIONS"]
 
 _KEPT = 2  # concurrencies of the bare loop that are still measured after the first round
-_CONCURRENCY = Options().concurrency  # of the bare loop beside restow
+_CONCURRENCY = Options().concurrency  # of the bare loop where it is compared with restow
 
 
 async def _throughput(course: Course) -> Result:
@@ -62,7 +62,11 @@ async def _throughput(course: Course) -> Result:
             at_least(
                 "restow migrate / saturation, at equal speed of the machine", theirs.server_cores / saturated, 0.95
             ),
-            at_least("restow as a library / saturation, likewise", embedded.server_cores / saturated, 0.95),
+            at_least(
+                "restow as a library / saturation, at equal speed of the machine",
+                embedded.server_cores / saturated,
+                0.95,
+            ),
             at_least("restow migrate / native migration", theirs.rate / other.rate, 1.7),
             at_least("restow migrate / one at a time", theirs.rate / sequential.rate, 1.0),
             exactly("writes per object", theirs.writes, 1.0),
@@ -168,4 +172,4 @@ SECTIONS = {
 """The sections by name, in the order in which they are measured."""
 
 BY_DEFAULT = tuple(name for name in SECTIONS if name not in ("scale", "proof"))
-"""What is measured unless somebody asks for something else: what takes minutes."""
+"""The sections that are measured by default: those that take minutes."""

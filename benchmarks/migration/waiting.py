@@ -1,4 +1,4 @@
-"""Waiting for a condition that nobody announces."""
+"""Waiting for a condition by polling."""
 
 from __future__ import annotations
 

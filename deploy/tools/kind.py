@@ -51,7 +51,7 @@ class _Installation:
 
     flags: tuple[str, ...] = ()
     waits: bool = True
-    """Whether its pods can become ready here: nobody signs what cert-manager is asked for."""
+    """Whether its pods can become ready here: there is no cert-manager to sign certificates."""
     upgraded: bool = False
     """Whether it is upgraded as well: the hook of the migration runs then, and Helm waits for its Job."""
 
@@ -79,7 +79,7 @@ _FOREIGN: Final = {
     "monitoring.coreos.com": ("PrometheusRule", "ServiceMonitor"),
     "example.com": ("Widget", "Gadget"),
 }
-"""Kinds that the values files speak of and a new cluster lacks; what they mean is nobody's business here."""
+"""Kinds that the values files name and a new cluster lacks; their schemas do not matter here."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ HADOLINT: Final = "hadolint"
 
 @dataclass(frozen=True, slots=True)
 class _Built:
-    """A tool made of Go source: in which module, of which package, which version the linker is told, and build tags."""
+    """A tool built from Go source: its module, its package, the version that the linker sets, and its build tags."""
 
     module: Path
     package: str
@@ -78,7 +78,7 @@ async def find_tools(progress: Callable[[str], None]) -> dict[str, Path]:
 
 
 def _search() -> BinarySearch:
-    """Describe a folder of our own beside the control plane's."""
+    """Describe a folder of our own next to the control plane's."""
     pins = hashlib.sha256(b"".join(file.read_bytes() for file in _PINS)).hexdigest()[:12]
     search = BinarySearch.from_environment()
     return replace(search, cache=search.cache.with_name("deploy"), version=pins)

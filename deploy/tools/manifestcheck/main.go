@@ -1,5 +1,5 @@
 // manifestcheck decodes manifests strictly into the Go types of the projects that define them, and parses the
-// PromQL in them: for kinds whose CRDs are not at hand, so that no API server can check their fields.
+// PromQL in them: for kinds whose CRDs are not available, so that no API server can check their fields.
 package main
 
 import (

@@ -99,7 +99,7 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
 {{- end -}}
 
 {{- define "restow.rules.events" -}}
-# Optional: without it only the log tells.
+# Optional: without it restow reports only in the log.
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]

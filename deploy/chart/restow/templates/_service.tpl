@@ -1,4 +1,4 @@
-{{- /* What stands beside a Deployment that serves; (list $ "webhook" $values). */ -}}
+{{- /* The objects that go with a Deployment that serves; (list $ "webhook" $values). */ -}}
 {{- define "restow.service" -}}
 {{- $root := index . 0 -}}{{- $values := index . 2 -}}
 {{- $name := include "restow.component" . -}}
@@ -103,7 +103,7 @@ spec:
     {{- end }}
   {{- end }}
   {{- else }}
-  # It answers, and asks nobody.
+  # It only answers requests.
   egress: []
   {{- end }}
 {{- end -}}
