@@ -140,7 +140,8 @@ class Graph:
         """Return the object at another version (``group/version``); the object itself if it is there already.
 
         Raises:
-            ObjectError: the object cannot be converted (``UnknownKind``, ``UnknownVersion``, ``RuleFailed``).
+            ObjectError: the object has no apiVersion or kind, the graph does not have them (``UnknownKind``,
+                ``UnknownVersion``), or a rule fails on the object (``RuleFailed``).
         """
         source, kind = obj.get("apiVersion"), obj.get("kind")
         if not isinstance(source, str) or not isinstance(kind, str):

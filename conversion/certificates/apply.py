@@ -128,7 +128,7 @@ async def read_crd(cluster: Cluster, name: str) -> Crd:
 
     Raises:
         WiringRefused: the cluster has no such CRD.
-        CrdError: the document is no CRD.
+        CrdError: the CRD is malformed.
         KubeError: the API server refuses a request, or cannot be reached.
     """
     try:

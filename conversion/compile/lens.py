@@ -136,7 +136,7 @@ class LensStep:
         """Return what a function gave for a group, ABSENT if nothing.
 
         Raises:
-            RuleFailed: it is no such group.
+            RuleFailed: the value is no object, or has a field that the rule does not claim.
         """
         if self.gives == "value" or target is ABSENT:
             return target

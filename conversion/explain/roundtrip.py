@@ -71,7 +71,7 @@ def round_trips(graph: Graph, obj: Json) -> RoundTrips:
     """Take an object through every pair of its kind's versions.
 
     Raises:
-        ObjectError: it has no kind that is known.
+        ObjectError: the object has no apiVersion or kind, or the graph does not have that kind or version.
     """
     api_version, kind_name = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind_name, str):

@@ -250,7 +250,7 @@ class RawObject:
         """Decode it.
 
         Raises:
-            AdmissionError: it is no JSON after all.
+            AdmissionError: the text is no JSON.
         """
         collects = gc.isenabled()
         gc.disable()  # it would look through a large tree again and again while that grows, and find nothing

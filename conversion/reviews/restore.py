@@ -110,7 +110,7 @@ def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: boo
     not know, and everything but an update of a whole object, pass.
 
     Raises:
-        ObjectError: an object cannot be converted.
+        ObjectError: a rule fails on one of the objects, or the kind has no such version.
     """
     new, old, asked = request.object, request.old_object, request.request_kind or request.kind
     if request.operation != "UPDATE" or request.sub_resource or asked == request.kind or new is None or old is None:

@@ -200,7 +200,7 @@ class AdmissionEndpoint:
         """Answer one review.
 
         Raises:
-            Refusal: the body is none, or there is no room for it.
+            Refusal: the body is no AdmissionReview or has too many values, or the webhook is overloaded.
         """
         started = self._clock.monotonic()
         values = sum(map(body.count, _STRUCTURE))

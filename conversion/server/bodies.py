@@ -56,7 +56,7 @@ class Bodies:
         """Return the whole body, of no more than ``most`` bytes; ``release`` it when it is done with.
 
         Raises:
-            Refusal: the request is refused.
+            Refusal: the body is compressed, too large or broken, or the webhook is overloaded.
         """
         if request.headers.get(CONTENT_ENCODING, "identity").lower() != "identity":
             message = "the request's body is compressed; only Content-Encoding: identity is accepted"
@@ -121,7 +121,7 @@ class Bodies:
         """Count what was received of a body, after slower ones have made room for it if need be.
 
         Raises:
-            Refusal: the request is refused.
+            Refusal: the body is too large, or no slower one can make room for it.
         """
         _check(after, most)
         while self._excess(before, after) > 0:

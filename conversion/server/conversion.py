@@ -66,7 +66,7 @@ class ConversionEndpoint:
         """Answer one review.
 
         Raises:
-            Refusal: the body is none.
+            Refusal: the body is no ConversionReview, or is too large.
         """
         started = self._clock.monotonic()
         sources: Sources = {}

@@ -73,10 +73,10 @@ class ServingCertificate:
 
     ``client_ca`` is a file with the certificates that sign those of clients, PEM; without one clients are not asked.
 
-    An expired pair will do for that: a new one is taken over sooner by a process that runs.
+    An expired pair is enough to start: a running process takes over a new one sooner.
 
     Raises:
-        BadCertificate: there is nothing to begin with.
+        BadCertificate: the files cannot be read, are no certificate with its key, or ``client_ca`` has no certificates.
     """
 
     def __init__(

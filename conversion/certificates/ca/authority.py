@@ -52,7 +52,7 @@ class CertifiedKey:
     """A certificate and its private key (PKCS #8, not encrypted), both PEM.
 
     Raises:
-        CertificateError: malformed.
+        CertificateError: one of them is malformed, or the key is not the certificate's.
     """
 
     certificate: bytes
@@ -263,7 +263,7 @@ class Trust:
         """Let the successor sign.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no successor.
         """
         if self.successor is None:
             msg = "there is no successor to promote"

@@ -185,7 +185,7 @@ class Certificates:
         serve.
 
         Raises:
-            CertificateError: a Secret is foreign, or its CA or leaf cannot be read.
+            CertificateError: a Secret belongs to another owner, or the CA in it is malformed.
             KubeError: the API server refuses a request, or cannot be reached; nothing is retried.
         """
         try:
@@ -217,7 +217,7 @@ class Certificates:
         """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
 
         Raises:
-            CertificateError: a Secret is foreign, or its CA or leaf cannot be read.
+            CertificateError: a Secret belongs to another owner, or the CA in it is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
             OSError: a file cannot be read or written. All of them come once everything is wired by what can be read.
         """
@@ -242,7 +242,7 @@ class Certificates:
         Does nothing if one is under way.
 
         Raises:
-            CertificateError: a Secret is foreign, or its CA or leaf cannot be read.
+            CertificateError: a Secret belongs to another owner, or the CA in it is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         while True:

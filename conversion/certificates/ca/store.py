@@ -254,7 +254,7 @@ class SecretStore:
         before the read cannot sign it.
 
         Raises:
-            CertificateError: its Secret is foreign.
+            CertificateError: its Secret belongs to another owner.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         self._leaf = await self._get(self._leaf_name)
@@ -264,7 +264,7 @@ class SecretStore:
         """Read the authorities.
 
         Raises:
-            CertificateError: their Secret is foreign, or its certificates or keys cannot be read.
+            CertificateError: their Secret belongs to another owner, or its certificates or keys are malformed.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         self._trust = await self._get(self._trust_name)

@@ -116,7 +116,7 @@ def address_of(client_config: Mapping[str, Any]) -> Address:
     """Return the address that a ``clientConfig`` names.
 
     Raises:
-        ValueError: it names none, or a malformed one.
+        ValueError: it names not exactly one of ``url`` and ``service``, or a malformed one.
     """
     url, service = client_config.get("url"), client_config.get("service")
     if isinstance(url, str) and service is None:
