@@ -127,7 +127,7 @@ class ControlPlane:
         """Find the binaries and start everything; return when the API server is ready.
 
         Raises:
-            BinariesUnavailableError: a binary cannot be had.
+            BinariesUnavailableError: a binary can neither be found nor downloaded nor built.
             ProcessError: a process does not start; nothing is left running then.
         """
         if self._run is not None:

@@ -88,7 +88,7 @@ class Crd:
         """Read an apiextensions.k8s.io/v1 CRD.
 
         Raises:
-            CrdError: the document is none, or is malformed.
+            CrdError: the document is no CRD, or a malformed one.
         """
         name = _checked_name(doc)
         metadata, spec, status = doc["metadata"], _section(doc, "spec", name), _optional(doc, "status", name)

@@ -48,7 +48,7 @@ def decode(raw: bytes | msgspec.Raw) -> FieldSet:
     """Decode a set from the wire.
 
     Raises:
-        msgspec.MsgspecError: it is not a JSON object.
+        msgspec.MsgspecError: the bytes are not a JSON object.
     """
     return _decoder.decode(raw)
 

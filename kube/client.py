@@ -64,8 +64,8 @@ async def connect(
         now: the clock that decides when credentials have to be renewed.
 
     Raises:
-        ConfigError: the configuration cannot be used. Requests raise ``CredentialsExpired``, which is temporary, if
-            it cannot be loaded again later.
+        ConfigError: the kubeconfig is missing or malformed, or gives no credentials. Requests raise
+            ``CredentialsExpired``, which is temporary, if it cannot be loaded again later.
     """
     first = await load_connection(kubeconfig, context, now=now)
 

@@ -50,7 +50,7 @@ class Reply:
         """Decode the whole body.
 
         Raises:
-            BadReply: it is not JSON.
+            BadReply: the body is not JSON.
         """
         return self.decode(_any)
 

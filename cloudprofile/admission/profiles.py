@@ -179,7 +179,7 @@ class WarnOldClient:
         """Return the warnings.
 
         Raises:
-            ConversionError: an object cannot be converted.
+            ConversionError: a rule fails on the old or the new object, or the family has no such version.
         """
         new, old = request.object or {}, request.old_object
         if old is None or spec_of(new) == spec_of(old):

@@ -83,7 +83,7 @@ class ValidateShoot:
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
-            ValueError: the profile cannot be read.
+            ValueError: a classification, time or version of a profile is malformed.
         """
         shoot, old = _placed(request, request.object or {}), request.old_object
         if _is_settled(shoot, old):

@@ -36,7 +36,7 @@ def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> li
     without the stash (which the mutating step restores); of anything else there are no warnings.
 
     Raises:
-        ObjectError: an object cannot be converted.
+        ObjectError: a rule fails on one of the objects, or the kind has no such version.
     """
     if sent.get("apiVersion") != _OLD or sent.get("kind") not in {"CloudProfile", "NamespacedCloudProfile"}:
         return []

@@ -189,9 +189,9 @@ def _fitting_image(pool: Object, offer: Object, control_plane: str) -> Object:
     """Return the profile's image that a pool uses, with the versions that fit the pool.
 
     Raises:
-        NotOffered: the profile does not offer the version.
-        InvalidVersion: a version cannot be compared.
-        InvalidRange: a range of versions cannot be compared.
+        NotOffered: the profile does not offer the pool's machine type or image.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
+        InvalidRange: a kubelet constraint of the image is not a range of versions.
     """
     machine = pool.get("machine") or {}
     machine_type, used = machine.get("type"), (machine.get("image") or {}).get("name") or ""

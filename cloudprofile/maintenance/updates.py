@@ -71,7 +71,7 @@ def due(versions: Iterable[Object], current: str, now: datetime, *, auto_update:
     """Return why a Shoot on the version ``current`` is to be updated, None if it is to be left.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     at = parse(current)
     listed = next((item for item in versions if parse(item["version"]) == at), None)
@@ -88,7 +88,7 @@ def auto_target(versions: Iterable[Object], current: str, now: datetime) -> str 
     """Return the patch version that an automatic update goes to, None if there is no better one.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     at = parse(current)
     best = latest(item for item in candidates(versions, now) if item.version.line == at.line and item.version > at)
@@ -99,7 +99,7 @@ def consecutive_minor_target(versions: Iterable[Object], current: str, now: date
     """Return the version of the next minor that a forced update goes to, an expired one where it has no other.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     at = parse(current)
     minor = [item for item in candidates(versions, now) if item.version.line == (at.major, at.minor + 1)]
@@ -111,7 +111,7 @@ def forced_target(versions: Sequence[Object], current: str, now: datetime) -> st
     """Return the version that a forced update goes to, None if the profile has none.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     return auto_target(versions, current, now) or consecutive_minor_target(versions, current, now)
 
@@ -122,7 +122,7 @@ def forced_chain(versions: Sequence[Object], current: str, now: datetime) -> For
     The lifecycle of the profile is read as it is at ``now`` for every step.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     steps: list[str] = []
     while due(versions, current, now, auto_update=False):
@@ -141,7 +141,7 @@ def gap_findings(spec: Object, now: datetime) -> tuple[ValidationFinding, ...]:
     met. A version that is the highest of all and expires is such a version.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     versions = kubernetes_versions(spec)
     found = []
@@ -205,7 +205,7 @@ def image_target(image: Object, current: str, now: datetime, *, forced: bool) ->
 
     Raises:
         NoUpdateTarget: a forced update is due and the image has no version for it.
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
         ValueError: the image has an unknown update strategy.
     """
     strategy = UpdateStrategy(image["updateStrategy"]) if image.get("updateStrategy") else None

@@ -61,7 +61,7 @@ def decide_status(profile: Object, now: datetime) -> StatusDecision:
     """Decide the status of a CloudProfile.
 
     Raises:
-        ValueError: a classification or time cannot be read; validation refuses such profiles.
+        ValueError: a classification is unknown, or a time has a wrong form; validation refuses such profiles.
     """
     return _decide_status(profile, status_of(spec_of(profile), now), spec_of(profile), now)
 
@@ -70,7 +70,7 @@ def decide_namespaced_status(profile: Object, parent: Object | None, now: dateti
     """Decide the status of a NamespacedCloudProfile; ``parent`` is None where there is none.
 
     Raises:
-        ValueError: a classification or time cannot be read; validation refuses such profiles.
+        ValueError: a classification is unknown, or a time has a wrong form; validation refuses such profiles.
     """
     if parent is None:
         return StatusDecision({}, None)

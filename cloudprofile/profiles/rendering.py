@@ -57,7 +57,7 @@ def overridden(base: Object, override: Object) -> dict[str, Any]:
     """Return the parent's version as an override changes it.
 
     Raises:
-        ValueError: a stage's classification or time is none.
+        ValueError: the classification of a stage is unknown, or its time is not in the form of RFC 3339.
     """
     if override.get("lifecycle"):
         return _with_stages_moved(base, override)
@@ -134,7 +134,7 @@ def render(parent: Object, namespaced: Object) -> dict[str, Any]:
     """Return the CloudProfile spec that the spec of a NamespacedCloudProfile makes of its parent's.
 
     Raises:
-        ValueError: an overridden version's lifecycle is none; validation says where.
+        ValueError: a stage of an overridden version is malformed; validation says where.
     """
     rendered = dict(parent)
     project = in_form_of(namespaced, definitions_of(parent))

@@ -81,7 +81,7 @@ def expiration_of(version: Object) -> LifecycleStage | None:
     """Return the stage in which a version expires, if it ever does.
 
     Raises:
-        ValueError: a classification or time cannot be read.
+        ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
     """
     return next((stage for stage in stages(version) if stage.classification is Classification.EXPIRED), None)
 

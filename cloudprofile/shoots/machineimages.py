@@ -113,7 +113,7 @@ def kubelet_version(worker: Object, control_plane: str) -> SemanticVersion:
     """Return the kubelet version of a worker: its own, else the control plane's.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     return parse((worker.get("kubernetes") or {}).get("version") or control_plane)
 
@@ -122,7 +122,7 @@ def admits_kubelet(version: Object, kubelet: SemanticVersion) -> bool:
     """Whether an image version's ``kubeletVersionConstraint`` admits a kubelet.
 
     Raises:
-        InvalidRange: a range of versions cannot be read.
+        InvalidRange: the constraint is not a range of versions.
     """
     constraint = version.get("kubeletVersionConstraint")
     return not constraint or parse_range(constraint).admits(kubelet)
@@ -142,7 +142,7 @@ def updates_in_place(version: Object, current: str) -> bool:
     """Whether machines on the version ``current`` can be updated in place to an image version.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     minimum = (version.get("inPlaceUpdates") or {}).get("minVersionForUpdate")
     return bool(minimum and supports_in_place(version) and release_at_most(minimum, current))
@@ -152,7 +152,7 @@ def release_at_most(version: str, bound: str) -> bool:
     """Whether a version is at most another, suffixes left aside, as Gardener compares here.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     return parse(version).release <= parse(bound).release
 

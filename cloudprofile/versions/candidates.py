@@ -49,7 +49,7 @@ def candidates(versions: Iterable[Object], now: datetime) -> tuple[UpdateCandida
     """Return the versions of a profile that are supported, deprecated or expired at ``now``, in the order as listed.
 
     Raises:
-        InvalidVersion: a version cannot be read.
+        InvalidVersion: a version is not a semantic version like 1.2.3.
     """
     listed = (
         UpdateCandidate(parse(item["version"]), item["version"], classification_at(item, now)) for item in versions

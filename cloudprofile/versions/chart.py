@@ -64,7 +64,7 @@ def rows_of(spec: Mapping[str, Any], window: ChartWindow) -> tuple[ChartRow, ...
     """Return the rows of a profile's spec, in its order.
 
     Raises:
-        ValueError: a lifecycle cannot be read.
+        ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
     """
     lists: list[tuple[str, Sequence[Mapping[str, Any]]]] = [("Kubernetes", kubernetes_versions(spec))]
     lists += [(image.get("name") or "", image_versions(image)) for image in machine_images(spec)]

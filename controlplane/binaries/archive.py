@@ -55,7 +55,8 @@ async def fetch_archive(names: Sequence[str], search: BinarySearch, progress: Ca
     The caller holds the cache's lock.
 
     Raises:
-        BinariesUnavailableError: a binary cannot be had; nothing is installed then.
+        BinariesUnavailableError: the download is disabled or fails, or the archive lacks a binary; nothing is installed
+            then.
     """
     if search.offline:
         message = "not tried, because RESTOW_CONTROLPLANE_OFFLINE is set."
@@ -118,7 +119,7 @@ def extract(file: Path, names: Sequence[str], target: Path) -> None:
     Links and other special files are never written.
 
     Raises:
-        BinariesUnavailableError: one is missing, or any member's path leads outside.
+        BinariesUnavailableError: the archive is malformed or lacks a binary, or a member's path leads outside.
     """
     try:
         with tarfile.open(file, "r:gz") as archive:

@@ -218,7 +218,7 @@ async def run(
     Cancellation ends the command and its children (a compiler runs many).
 
     Raises:
-        BinariesUnavailableError: a binary cannot be had; the error has the last lines of stderr if it fails.
+        BinariesUnavailableError: the command cannot start, or fails; the message then has the last lines of stderr.
     """
     start = asyncio.ensure_future(
         asyncio.create_subprocess_exec(

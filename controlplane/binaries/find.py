@@ -32,7 +32,7 @@ async def find_binaries(
     ``progress`` is given one sentence per step (default: lines on stderr).
 
     Raises:
-        BinariesUnavailableError: a binary cannot be had.
+        BinariesUnavailableError: a binary can neither be found nor downloaded nor built.
         ControlPlaneError: the environment names a file that does not exist.
     """
     names = tuple(dict.fromkeys(names))

@@ -132,7 +132,7 @@ def go_module(version: str) -> Path:
     """Return the go.mod of a version's minor (``1.35``, ``1.35.8``); the go.sum is in the same folder.
 
     Raises:
-        ControlPlaneError: that minor is not pinned here.
+        ControlPlaneError: restow pins no release of that minor.
     """
     minor = ".".join(version.split(".")[:2])
     if minor not in minors():
@@ -158,7 +158,7 @@ def kubernetes_version(text: str) -> str:
     A release need not be the pinned one: an archive may have it.
 
     Raises:
-        ControlPlaneError: it is anything else.
+        ControlPlaneError: the text is none of these, or the minor has no pinned release.
     """
     asked = text.strip().removeprefix("v")
     if not asked:

@@ -75,7 +75,7 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
     """Read all CRDs, by name.
 
     Raises:
-        MigrationRefused: listing them is not allowed.
+        MigrationRefused: the user may not list them.
         KubeError: the API server cannot be reached.
     """
     crds: list[Crd] = []
@@ -104,7 +104,7 @@ async def patch_stored_versions(cluster: Cluster, crd: Crd, versions: Sequence[s
     Raises:
         Conflict: another client wrote the CRD meanwhile. As an ``OutcomeUnknown``: no answer came, and this write may
             have been carried out. Read the CRD again and decide again in both cases.
-        KubeError: anything else.
+        KubeError: the API server refuses the write for another reason, or cannot be reached.
     """
     body = {"metadata": {"resourceVersion": crd.resource_version}, "status": {"storedVersions": list(versions)}}
     reply = await with_retries(cluster).patch(

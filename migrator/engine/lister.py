@@ -112,7 +112,7 @@ async def list_objects(
         patience_s: how long an outage is waited for, beyond the usual attempts.
 
     Raises:
-        ListFailed: a page could not be read.
+        ListFailed: no attempt could read a page of the objects.
     """
     cluster = without_retries(cluster)  # each error is a page's, and has a row in a table
     token = ""

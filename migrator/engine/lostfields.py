@@ -116,7 +116,7 @@ async def find_lost_fields(crd: Crd, objects_at: Callable[[str], AsyncIterator[I
         objects_at: gives the whole objects at a version of this name.
 
     Raises:
-        ListFailed: a page could not be read.
+        ListFailed: no attempt could read a page of the objects.
     """
     found = LostFields()
     if crd.strategy != "None":

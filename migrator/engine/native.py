@@ -180,7 +180,7 @@ async def find_native(cluster: Cluster) -> NativeApi | None:
     """Return the API of StorageVersionMigrations as it is served, with those that there are; None where it is not.
 
     Raises:
-        MigrationRefused: listing them is not allowed.
+        MigrationRefused: the user may not list them.
         KubeError: the API server cannot be reached.
     """
     cluster = with_retries(cluster)
@@ -251,9 +251,9 @@ class NativeApi:
         """Create the migration of a CRD; an earlier run's for the same generation is taken up again.
 
         Raises:
-            MigrationRefused: creating it is not allowed.
-            NativeStuck: it is there, and may not be read.
-            KubeError: it could not be created.
+            MigrationRefused: the user may not create it.
+            NativeStuck: it already exists, and the user may not read it.
+            KubeError: the API server refuses the request for another reason, or cannot be reached.
         """
         body = msgspec.json.encode(native_manifest(crd, self.resource, settle_s))
         name = native_name(crd, settle_s)
@@ -270,7 +270,7 @@ class NativeApi:
         """Read one.
 
         Raises:
-            NativeStuck: that is not allowed.
+            NativeStuck: the user may not read it.
             KubeError: the API server refuses a request, or cannot be reached.
         """
         try:
@@ -289,7 +289,7 @@ class NativeApi:
         """Wait until a migration is over; None if it was deleted, or if ``stop`` was raised before.
 
         Raises:
-            NativeStuck: it did not end in time, or may not be read.
+            NativeStuck: it does not end in time, or the user may not read it.
             KubeError: the API server cannot be reached.
         """
         until = clock() + patience_s

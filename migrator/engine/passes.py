@@ -265,7 +265,7 @@ async def scan(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:
     """Yield the metadata of every object of a CRD, listed at the storage version page by page.
 
     Raises:
-        ListFailed: a page could not be read.
+        ListFailed: no attempt could read a page of the objects.
     """
     options = Options()
     environment = Environment(cluster, RunStop(), time.monotonic, random.Random(), longest_wait=LONGEST_WAIT)

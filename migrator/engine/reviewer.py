@@ -88,8 +88,8 @@ def read_answer(body: bytes, sent: Sequence[Json], api_version: str, *, uid: str
     """Return the converted objects of an answer.
 
     Raises:
-        ReviewFailed: the converter says that they cannot be converted.
-        BadReply: this is no answer to that review.
+        ReviewFailed: the converter reports a failure.
+        BadReply: the body does not answer that review, or does not return the same objects.
     """
     try:
         answer = _decoder.decode(body)

@@ -61,7 +61,7 @@ def choice(targets: Targets, default: Options) -> Choice:
     """Return what is meant by targets.
 
     Raises:
-        ValueError: there are none, a name is no CRD's, or options look at a part of a CRD's objects only.
+        ValueError: no target is given, a name is not ``<plural>.<group>``, or the options do not finish a CRD.
     """
     _check(default)
     if callable(targets):

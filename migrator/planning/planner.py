@@ -144,7 +144,7 @@ class _Planner:
         """List, decide, try out, and look for fields that would be lost.
 
         Raises:
-            ListFailed: a page could not be read.
+            ListFailed: no attempt could read a page of the objects.
         """
         found = self._found
         rehearsal = DryRun(

@@ -212,7 +212,7 @@ async def ready(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequen
     Raises:
         MigrationRefused: the objects cannot be listed as the CRD is, or neither the CRD nor any object names the
             version.
-        ListFailed: a page could not be read.
+        ListFailed: no attempt could read a page of the objects.
         KubeError: the API server cannot be reached.
     """
     left = await left_behind(cluster, crd) if crd.storage_migrating else ""

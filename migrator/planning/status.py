@@ -99,7 +99,7 @@ async def status(cluster: Cluster, names: Sequence[str] = ()) -> list[CrdStatus]
 
     Raises:
         MigrationRefused: a CRD does not exist, or may not be read.
-        CrdError: a CRD cannot be understood.
+        CrdError: a CRD is malformed.
         KubeError: the API server cannot be reached.
     """
     crds = [(await read_crd(cluster, name)).crd for name in names] if names else await list_crds(cluster)
@@ -133,8 +133,8 @@ async def crds_to_migrate(
         stop: when set, the API server is not waited for any longer.
 
     Raises:
-        MigrationRefused: listing CRDs is not allowed.
-        CrdError: a CRD cannot be understood.
+        MigrationRefused: the user may not list CRDs.
+        CrdError: a CRD is malformed.
         KubeError: the API server cannot be reached.
     """
     options = options or Options()

@@ -91,7 +91,7 @@ async def _preflight(run: CrdRun, crd: Crd) -> None:
     """Refuse a CRD that cannot be migrated as it is, a converter that does not fit it, and a user without the rights.
 
     Raises:
-        MigrationRefused: one of these; the message says which, and what to do.
+        MigrationRefused: one of these applies; the message says which, and what to do.
         KubeError: the rights cannot be asked for, since the API server cannot be reached.
     """
     if why := refusal(crd, run.options.namespace):
@@ -123,8 +123,8 @@ async def _name_stored_versions(run: CrdRun, read: ReadCrd) -> ReadCrd:
     remove a version that they name; that holds until the objects are proved to be stored at the storage version.
 
     Raises:
-        MigrationRefused: other clients write the CRD so often that none of the attempts succeeds.
-        KubeError: the CRD cannot be read or written.
+        MigrationRefused: other clients write the CRD so often that no attempt succeeds, or the CRD is gone meanwhile.
+        KubeError: the API server refuses the write, or cannot be reached.
     """
     options, report = run.options, run.report
     if options.dry_run or options.partial or not options.prunes:

@@ -38,7 +38,7 @@ async def settle(run: CrdRun, servers: ApiServers, read: ReadCrd) -> ReadCrd:
     Raises:
         Lagging: a server has not, after minutes.
         MigrationRefused: the CRD is gone, or may not be read any more.
-        KubeError: the API server cannot be looked at.
+        KubeError: an API server cannot be reached.
     """
     clock, options, report = run.environment.clock, run.options, run.report
     give_up, lagged_until = clock() + _PATIENCE_S, 0.0

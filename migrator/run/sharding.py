@@ -85,7 +85,7 @@ class Ledger:
         """Leave a record in place of the shard's last one; return all that there are then.
 
         Raises:
-            KubeError: it could not be left; it may have been, where no answer came for as long as is waited.
+            KubeError: the API server refuses the record, or gives no answer; it may then have stored the record.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             kept = (each for each in self._records() if (each.index, each.count) != (record.index, record.count))
@@ -195,8 +195,8 @@ class ShardRun:
 
         Raises:
             MigrationRefused: the CRD does not exist any more, or may not be read.
-            CrdError: the CRD cannot be understood.
-            KubeError: the CRD cannot be read, or the record cannot be left.
+            CrdError: the CRD is malformed.
+            KubeError: the API server refuses the record, or cannot be reached.
         """
         if self._done_before:
             return PruneVerdict(prune=True)

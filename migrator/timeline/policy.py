@@ -80,7 +80,7 @@ class TimelinePolicy(_Model):
         """Return the place of a release in the list, -1 for ``earlier``.
 
         Raises:
-            PolicyError: it is not known.
+            PolicyError: the policy has no such release.
         """
         if release == EARLIER:
             return -1
@@ -120,7 +120,7 @@ def parse_policy(document: Any) -> TimelinePolicy:
     """Return the policy of a decoded YAML or JSON document.
 
     Raises:
-        PolicyError: the policy cannot be used; the error has every defect.
+        PolicyError: the document is no valid policy; the message lists every defect.
     """
     try:
         return TimelinePolicy.model_validate(document)
