@@ -34,7 +34,7 @@ async def fire(load: Load, trust: ssl.SSLContext) -> Volley:
     """Send it all, after one request on each connection that does not count.
 
     Raises:
-        RuntimeError: not all are 200.
+        RuntimeError: an answer is not 200.
     """
     request = (
         f"POST {load.path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -34,7 +34,7 @@ async def run(command: list[str]) -> tuple[bytes, Usage]:
     """Run a command to its end, from the checkout's root; return its stdout and what it used.
 
     Raises:
-        RunFailedError: its exit code is not 0.
+        RunFailedError: the command's exit code is not 0.
     """
     with tempfile.NamedTemporaryFile(prefix="restow-bench-") as used:
         process = await asyncio.create_subprocess_exec(

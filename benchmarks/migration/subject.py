@@ -122,7 +122,7 @@ class Subject:
         """Make sure that the migration has done its work.
 
         Raises:
-            WrongStateError: it has not.
+            WrongStateError: objects, entries or ``status.storedVersions`` are not at the storage version.
         """
         if entries_moved:
             self._entries_at = self.storage

@@ -15,7 +15,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Ask again and again until a condition holds.
 
     Raises:
-        TimeoutError: it does not come to hold.
+        TimeoutError: the condition does not hold in time.
     """
     async with asyncio.timeout(_PATIENCE):
         while True:

@@ -64,7 +64,7 @@ async def find_tools(progress: Callable[[str], None]) -> dict[str, Path]:
     """Return the path of each tool; make those that are not in the cache.
 
     Raises:
-        BinariesUnavailableError: a binary cannot be had.
+        BinariesUnavailableError: a tool can neither be downloaded nor built.
     """
     search = _search()
     found = {name: search.folder / name for name in TOOLS}

@@ -93,7 +93,7 @@ def read_text(source: ManifestSource) -> str:
     """Return the text of a manifest with its line breaks and byte order mark as they are.
 
     Raises:
-        Unreadable: the file cannot be read.
+        Unreadable: the file cannot be read, or is no UTF-8 text.
     """
     try:
         content = sys.stdin.buffer.read() if source.is_stdin else source.path.read_bytes()
@@ -108,7 +108,7 @@ def documents_of(path: Path) -> list[YamlDocument]:
     """Return the documents of a file (``-`` is stdin) whose data can be used.
 
     Raises:
-        InputError: it is anything else.
+        InputError: the file cannot be read, is no YAML, or has values that JSON does not have.
     """
     source = ManifestSource(path, named=True)
     try:
@@ -129,7 +129,7 @@ def write_text(path: Path, text: str) -> None:
     The function follows links and keeps the file's mode (and its owner, where that is allowed).
 
     Raises:
-        InputError: the input cannot be used.
+        InputError: the file cannot be written.
     """
     path = path.resolve()
     try:
@@ -180,7 +180,7 @@ def found_in(sources: Iterable[ManifestSource]) -> Iterator[Found]:
     """Yield the objects of manifests, those in lists too.
 
     Raises:
-        InputError: it is no manifest.
+        InputError: a file cannot be read, is no YAML, or has values that JSON does not have.
     """
     for source in sources:
         try:

@@ -117,8 +117,8 @@ def _settings(flags: dict[str, Any]) -> Settings:
     """Return what the flags ask for.
 
     Raises:
-        click.UsageError: the flags cannot be used.
-        InputError: the input cannot be used.
+        click.UsageError: flags are missing or contradict each other, or --own-ca or --migrate has a malformed value.
+        InputError: the file of --management cannot be read, or holds no configuration.
     """
 
     def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:

@@ -41,7 +41,7 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
     """Read ``--sample``: a number of objects, or ``all`` (None).
 
     Raises:
-        click.BadParameter: it is neither.
+        click.BadParameter: the text is neither, or the number is too large.
     """
     if value == "all":
         return None

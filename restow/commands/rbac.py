@@ -163,7 +163,7 @@ def _names(given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the CRDs; a manifest says those of its own.
 
     Raises:
-        InputError: the input cannot be used.
+        InputError: a manifest cannot be read, or holds no CRD.
     """
     files = tuple(Path(each) for each in given if Path(each).exists())
     names = tuple(each for each in given if not Path(each).exists())
@@ -197,7 +197,7 @@ def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: Service
     """Return the namespace that the process runs in.
 
     Raises:
-        click.UsageError: it is needed and not said.
+        click.UsageError: the commands need it, and no service account is given.
     """
     if account is not None:
         return account.namespace
@@ -212,7 +212,7 @@ def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
     """Return whose Secrets --own-ca means, and the URL where it names no Service.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: the text is neither NAMESPACE/SERVICE nor https://HOST[:PORT].
     """
     if text is None:
         return None, ""
@@ -237,7 +237,7 @@ def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
     """Refuse what would come to nothing, or to less than is meant.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: a command needs CRDs and none is named, or ``serve`` alone is named without --own-ca.
     """
     serves = Command.SERVE in commands and asked.own_ca is not None
     others = {Command.SERVE, Command.OPERATOR} | ({Command.REPORT} if asked.profiles else set())

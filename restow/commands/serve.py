@@ -148,7 +148,7 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
     """Return what --own-ca asks for.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: --own-ca has a malformed value, or flags that it needs are missing.
     """
     if flags["own_ca"] is None:
         if flags["restore_stashes"]:

@@ -99,7 +99,8 @@ def read_policy(file: Path) -> TimelinePolicy:
     """Read a policy; ``-`` is stdin.
 
     Raises:
-        InputError: the input cannot be used.
+        InputError: the file cannot be read as YAML, or holds not exactly one document.
+        PolicyError: the document is no valid policy.
     """
     documents = documents_of(file)
     if len(documents) != 1:

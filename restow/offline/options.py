@@ -70,7 +70,7 @@ def registry(flags: dict[str, Any]) -> str:
     """Return what ``--registry`` names; takes it out of ``flags``.
 
     Raises:
-        click.UsageError: it was not given.
+        click.UsageError: the flag was not given.
     """
     named = flags.pop("registry")
     if named is None:

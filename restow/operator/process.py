@@ -104,8 +104,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
-        CertificateError: a certificate cannot be used.
-        BadCertificate: the pair cannot be used.
+        CertificateError: a Secret of the own CA belongs to another owner, or the CA in it is malformed.
+        BadCertificate: the certificate and its key cannot be read or do not match, or the client CA is malformed.
         OSError: a file cannot be read or written, or a port not be bound, as ``listen`` raises it.
     """
     async with AsyncExitStack() as stack:
@@ -257,8 +257,8 @@ async def install_crds(cluster: Cluster, manifests: Iterable[Mapping[str, Any]])
 
     Raises:
         Conflict: another field manager applies a CRD with other values; the message names the fields.
-        KubeError: the API server cannot be asked, or refuses.
-        TimeoutError: they are not served in time.
+        KubeError: the API server refuses a request, or cannot be reached.
+        TimeoutError: the API server does not serve all of them in time.
     """
     names = []
     for manifest in manifests:

@@ -29,7 +29,7 @@ class Target:
     """A CRD by its name.
 
     Raises:
-        ValueError: it is no ``<plural>.<group>``.
+        ValueError: the name is not ``<plural>.<group>``.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Asked:
         """The CRDs.
 
         Raises:
-            ValueError: the value cannot be used.
+            ValueError: a name is not ``<plural>.<group>``.
         """
         return tuple(map(Target, self.crds))
 

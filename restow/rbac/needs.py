@@ -38,7 +38,7 @@ def grants(commands: Iterable[Command], asked: Asked) -> tuple[Grant, ...]:
     """Return all that these commands need, each right once for each reason.
 
     Raises:
-        ValueError: it is given a name that is no CRD's.
+        ValueError: the name of a CRD is not ``<plural>.<group>``.
     """
     found = (grant for command in commands for grant in _NEEDS[command](asked))
     return tuple(dict.fromkeys(grant for grant in found if not (asked.least and grant.optional)))

@@ -84,7 +84,7 @@ def parse_run(text: bytes) -> RunReport:
     """Return the run of a report's bytes.
 
     Raises:
-        RunError: the run failed.
+        RunError: the bytes are no JSON report of ``restow migrate``.
     """
     try:
         return _decoder.decode(text)

@@ -36,7 +36,7 @@ def read_address(text: str, flag: str = "--own-ca") -> Address:
     """Return the webhook's address that a flag names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: the text is no such address.
     """
     found = _SERVICE.fullmatch(text)
     try:
@@ -102,7 +102,8 @@ def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None
     """Get a certificate into the folder.
 
     Raises:
-        InputError: the input cannot be used.
+        InputError: the API server refuses a request or cannot be reached, a Secret belongs to another owner or holds a
+            malformed CA, or the folder cannot be written.
     """
 
     async def prepare() -> None:

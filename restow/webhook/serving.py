@@ -111,7 +111,7 @@ def clients(given: dict[str, Any]) -> Clients:
     """Return who may ask, as the flags say.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: --require-client-cert or --client-name is given without --client-ca.
     """
     every, names = given["require_client_cert"] == "all", frozenset(given["client_names"])
     if given["client_ca"] is None:
@@ -136,7 +136,7 @@ def bound(host: str, port: int) -> socket.socket:
     """Return a listening socket.
 
     Raises:
-        InputError: the input cannot be used.
+        InputError: the process cannot listen on that address and port.
     """
     try:
         return bind(host, port)

@@ -84,7 +84,7 @@ def moment(at: str | None) -> datetime:
     """Return the time of --at.
 
     Raises:
-        click.UsageError: the flags cannot be used.
+        click.UsageError: the text is no time like 2026-03-01T00:00:00Z.
     """
     if at is None:
         return datetime.now(UTC)
@@ -102,7 +102,7 @@ def read_profiles(files: Iterable[Path], *, keyed: bool = True) -> list[Profile]
         keyed: refuse a version without its number, and any other item without the name that its list is keyed by.
 
     Raises:
-        InputError: one cannot be read, or none is there.
+        InputError: a file cannot be read, or the files hold no profile.
     """
     listed = list(files)
     found = [Profile(_at_hub(document, where, keyed=keyed)) for file in listed for where, document in _profiles(file)]
@@ -115,7 +115,7 @@ def one(profiles: Iterable[Profile], kind: str) -> Profile:
     """Return the only profile of a kind.
 
     Raises:
-        InputError: there is none, or more.
+        InputError: the profiles hold none of that kind, or several.
     """
     found = [profile for profile in profiles if profile.kind == kind]
     if len(found) != 1:
@@ -151,7 +151,7 @@ def _fitting(document: Any, where: str, *, keyed: bool) -> dict[str, Any]:
     """Return what an API server would take for the document.
 
     Raises:
-        InputError: it is given values of wrong types.
+        InputError: the document has values of types that the CRD does not allow.
     """
     version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
     if version is None:
