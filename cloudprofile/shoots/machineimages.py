@@ -164,8 +164,8 @@ def fitting_versions(image: Object, worker: Object, spec: Object, kubelet: Seman
     ``spec`` does not have leaves only the architecture to decide.
 
     Raises:
-        InvalidVersion: validation would refuse the profile.
-        InvalidRange: validation would refuse the profile.
+        InvalidVersion: a version is not a semantic version like 1.2.3; validation refuses such profiles.
+        InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
     """
     machine, definitions = worker.get("machine") or {}, definitions_of(spec)
     architecture = worker_architecture(worker, spec)
@@ -268,7 +268,7 @@ def runtime_findings(
     was.
 
     Raises:
-        InvalidRange: validation would refuse the profile.
+        InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
     """
     image, before = _image(worker), old or {}
     version = find_image_version(offer, image.get("name"), image.get("version"))

@@ -51,9 +51,9 @@ def version_findings(shoot: Object, old: Object | None, offer: Object, now: date
         now: the time at which versions are looked at.
 
     Raises:
-        InvalidRange: validation would refuse the profile.
-        InvalidVersion: validation would refuse the profile.
-        InvalidTime: validation would refuse the profile.
+        InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
+        InvalidVersion: a version is not a semantic version like 1.2.3; validation refuses such profiles.
+        InvalidTime: a time is not in the form of RFC 3339; validation refuses such profiles.
     """
     versions = kubernetes_versions(offer)
     version, before = _control_plane(shoot), _control_plane(old or {})

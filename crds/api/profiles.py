@@ -52,9 +52,7 @@ def regions() -> Node:
         },
     )
     restriction = record("", {"name": text("The name of the restriction.", minLength=1)})
-    labels = mapped(
-        "Labels that tell more about the region.", {"type": "string", "maxLength": 63, "pattern": _LABEL_VALUE}
-    )
+    labels = mapped("Labels that describe the region.", {"type": "string", "maxLength": 63, "pattern": _LABEL_VALUE})
     region = record(
         "",
         {
