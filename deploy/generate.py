@@ -1,4 +1,4 @@
-"""Writes what in deploy/ follows from something else, so that there is one source; tests tell when it is out of date.
+"""Write the generated files of deploy/, so that each has one source; tests fail when one is out of date.
 
     python deploy/generate.py
 

@@ -94,7 +94,7 @@ class _Conversion:
     unread: bool = False
 
     def convert(self, source: ManifestSource) -> None:
-        """Convert one manifest; tell, and leave alone, what is none."""
+        """Convert one manifest; report, and leave alone, a file that is none."""
         text = ""
         try:
             text = read_text(source)

@@ -95,7 +95,7 @@ def _steps(text: str) -> Steps:
 
 
 def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[ResultLeaf], Sequence[SourceLeaf]]:
-    """Return what there is to tell: all of it, or what is at or below a field, or came from there."""
+    """Return the leaves to show: all of them, or those at or below a field, or those that came from there."""
     if why is None:
         return explanation.leaves, explanation.source_leaves
 

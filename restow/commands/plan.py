@@ -108,7 +108,7 @@ def command(**flags: Any) -> None:
 
 
 def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
-    """Tell what stands in the way. Of all CRDs of a cluster, some may well be in no state to be migrated."""
+    """Report what stands in the way. Some of all CRDs of a cluster may be in no state to be migrated."""
     code = Exit.DUE if any(each.due for each in plans) else Exit.DONE
     if any(each.findings.fail for each in plans):
         code = Exit.FAILURES

@@ -10,11 +10,11 @@ from click.shell_completion import CompletionItem
 __all__ = ["command"]
 
 _COMMANDS = {
-    "evaluate": "Tell what every version is at a time, and when that changes.",
+    "evaluate": "Show the classification of every version at a time, and when it changes.",
     "timeline": "Draw the stages of every version over time.",
     "render": "Render a NamespacedCloudProfile with its parent.",
     "validate": "Check profiles as admission would.",
-    "forced-target": "Tell where updates take a version, step by step.",
+    "forced-target": "Show where updates take a version, step by step.",
     "manage": "Show what automatic version management would change.",
 }
 

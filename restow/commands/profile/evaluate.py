@@ -24,9 +24,9 @@ __all__ = ["command"]
 @at_option
 @options.output
 def command(files: tuple[Path, ...], at: str | None, output: str) -> None:
-    """Tell what every version of profiles is at a time, and what it becomes next, when.
+    """Show the classification of every version of profiles at a time, the next one, and when it begins.
 
-    Exit codes: 0 told; 2 usage, or a manifest that is none.
+    Exit codes: 0 shown; 2 usage, or a manifest that is none.
 
     \b
     restow profile evaluate -f cloudprofile.yaml --at 2026-03-01T00:00:00Z

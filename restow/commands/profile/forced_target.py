@@ -33,11 +33,11 @@ __all__ = ["command"]
 @at_option
 @options.output
 def command(version: str, files: tuple[Path, ...], image: str | None, at: str | None, output: str) -> None:
-    """Tell where updates take a Shoot on VERSION: the automatic one, and the forced ones until none is forced.
+    """Show where updates take a Shoot on VERSION: the automatic one, and the forced ones until none is forced.
 
     The manifests have one CloudProfile.
 
-    Exit codes: 0 told; 1 a forced update has nowhere to go; 2 usage, or a manifest that is none.
+    Exit codes: 0 shown; 1 a forced update has nowhere to go; 2 usage, or a manifest that is none.
 
     \b
     restow profile forced-target 1.31.4 -f cloudprofile.yaml
