@@ -24,7 +24,7 @@ from ruamel.yaml.error import YAMLError
 
 from restow.conversion.manifests import NotYaml, read
 from restow.conversion.manifests.edit import edit
-from restow.conversion.values import same
+from restow.conversion.model.values import same
 
 _VERSION: Final = "benchmark.example.dev/v9"
 _FIELD: Final = "benchmarkField"

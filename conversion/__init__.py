@@ -13,8 +13,9 @@ Conversion does no I/O, reads no clock and never changes its input.
 """
 
 from restow.conversion import rules
+from restow.conversion.compile.graph import Graph, KindGraph
 from restow.conversion.definition.registry import Kind, Registry
-from restow.conversion.errors import (
+from restow.conversion.model.errors import (
     ConversionError,
     DefinitionError,
     Diagnostic,
@@ -24,9 +25,8 @@ from restow.conversion.errors import (
     UnknownKind,
     UnknownVersion,
 )
-from restow.conversion.graph import Graph, KindGraph
+from restow.conversion.model.values import ABSENT
 from restow.conversion.reviews.conversion import convert_review
-from restow.conversion.values import ABSENT
 
 __all__ = [
     "ABSENT",

@@ -56,7 +56,7 @@ TARGETS = {
         ["migrator/ownership/*.py"], ["tests/migrator/ownership", "tests/migrator/decide/test_decision.py"]
     ),
     "stash": Target(
-        ["conversion/stash.py", "conversion/compile/lens.py"],
+        ["conversion/stash/annotation.py", "conversion/compile/lens.py"],
         ["tests/conversion/test_stash.py", "tests/conversion/rules", "tests/conversion/compile/test_reads.py"],
     ),
 }

@@ -20,7 +20,7 @@ from restow.cloudprofile.findings import ValidationFinding, invalid
 from restow.cloudprofile.objects import GROUP
 from restow.cloudprofile.versions.lifecycle import InvalidTime
 from restow.cloudprofile.versions.semver import InvalidRange, InvalidVersion
-from restow.conversion.deepjson import DEEPEST
+from restow.conversion.model.deepjson import DEEPEST
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server import AdmissionStep
 from restow.conversion.server.timeslices import offload

@@ -32,7 +32,7 @@ from restow.conversion.certificates.decide.configuration import (
 )
 from restow.conversion.certificates.decide.crd import CrdWiringPlan, Wiring, bundle_of, injector_of, plan_wiring
 from restow.conversion.certificates.probe import probe
-from restow.conversion.errors import NotAnswering, WiringError, WiringRefused
+from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 
 __all__ = [
     "NO_BUNDLE",

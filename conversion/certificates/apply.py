@@ -25,8 +25,8 @@ from restow.conversion.certificates.decide.configuration import is_alone_ours, p
 from restow.conversion.certificates.decide.crd import CrdWiringPlan, Wiring, plan_wiring, why_not_none
 from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
 from restow.conversion.certificates.probe import WebhookClient, probe
-from restow.conversion.errors import NotAnswering, WiringRefused
-from restow.conversion.values import Json
+from restow.conversion.model.errors import NotAnswering, WiringRefused
+from restow.conversion.model.values import Json
 from restow.crds import Crd
 from restow.kube import Cluster, PatchType, Resource
 from restow.kube.errors import Conflict, Forbidden, Invalid, NotFound

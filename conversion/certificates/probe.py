@@ -23,9 +23,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from restow.conversion.certificates.decide.clientconfig import Address, Bundle
-from restow.conversion.errors import NotAnswering
+from restow.conversion.model.errors import NotAnswering
+from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import ResponseRejected, SentReview, accept, review_body
-from restow.conversion.values import Json
 from restow.crds import Crd
 
 __all__ = [

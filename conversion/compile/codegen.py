@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from restow.conversion.fieldpath import Path, parse, shown
+from restow.conversion.model.fieldpath import Path, parse, shown
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,

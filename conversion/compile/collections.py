@@ -12,7 +12,7 @@ from functools import partial
 
 from restow.conversion.compile.codegen import NOTHING_KEPT, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
-from restow.conversion.fieldpath import pointer
+from restow.conversion.model.fieldpath import pointer
 from restow.conversion.rules.model import ScopedRules, key_names
 from restow.crds import Schema
 from restow.crds.schema import schema_at

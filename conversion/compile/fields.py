@@ -20,7 +20,7 @@ from typing import Any
 from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.lens import LensStep
 from restow.conversion.compile.parents import ObjectPresence
-from restow.conversion.fieldpath import pointer, starts_with
+from restow.conversion.model.fieldpath import pointer, starts_with
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule
 
 __all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]

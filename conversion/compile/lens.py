@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from restow.conversion.compile.stashentries import is_shown
-from restow.conversion.errors import ObjectError, RuleFailed
-from restow.conversion.fieldpath import Path
+from restow.conversion.model.errors import ObjectError, RuleFailed
+from restow.conversion.model.fieldpath import Path
+from restow.conversion.model.values import ABSENT, Json, alike, same
 from restow.conversion.rules.model import Direction, Lens, Packing
-from restow.conversion.values import ABSENT, Json, alike, same
+from restow.conversion.stash.entries import is_shown
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 from restow.crds.types import fits

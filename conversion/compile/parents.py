@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWriter
-from restow.conversion.fieldpath import Path
+from restow.conversion.model.fieldpath import Path
 
 __all__ = ["ObjectPresence", "ParentObjects"]
 

@@ -20,15 +20,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from restow.conversion.compile import stashentries as entries
-from restow.conversion.compile import stashentries as lists
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.collections import CollectionBuilder
 from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
 from restow.conversion.compile.lens import dig, failure, found, indexed, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
-from restow.conversion.errors import RuleFailed
-from restow.conversion.fieldpath import parse, pointer
+from restow.conversion.model.errors import RuleFailed
+from restow.conversion.model.fieldpath import parse, pointer
+from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -42,8 +41,9 @@ from restow.conversion.rules.model import (
     claimed_paths,
     read_steps,
 )
-from restow.conversion.stash import Stash, seal, unseal
-from restow.conversion.values import ABSENT, Json, same
+from restow.conversion.stash import entries
+from restow.conversion.stash import entries as lists
+from restow.conversion.stash.annotation import Stash, seal, unseal
 from restow.crds import Schema
 
 __all__ = [

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
-from restow.conversion.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
-from restow.conversion.errors import Diagnostic
-from restow.conversion.fieldpath import Path, PathError, parse, shown, starts_with
+from restow.conversion.model.errors import Diagnostic
+from restow.conversion.model.fieldpath import Path, PathError, parse, shown, starts_with
+from restow.conversion.model.values import is_json
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -27,7 +28,6 @@ from restow.conversion.rules.model import (
     Side,
     read_steps,
 )
-from restow.conversion.values import is_json
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from restow.conversion.fieldpath import parse
-from restow.conversion.graph import KindGraph
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.model.fieldpath import parse
 from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, ScopedRules, Side
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 

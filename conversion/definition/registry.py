@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from restow.conversion.compile.graph import Graph, KindGraph, Spoke
 from restow.conversion.definition.coverage import check_coverage
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
-from restow.conversion.errors import DefinitionError, Diagnostic
-from restow.conversion.fieldpath import Path, parse
-from restow.conversion.graph import Graph, KindGraph, Spoke
+from restow.conversion.model.errors import DefinitionError, Diagnostic
+from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules
-from restow.conversion.stash import DEFAULT_BUDGET
+from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema
 from restow.crds.paths import ROOT
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
-from restow.conversion.fieldpath import Path, parse, shown
-from restow.conversion.graph import KindGraph
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.model.fieldpath import Path, parse, shown
 from restow.conversion.rules.model import Rule, ScopedRules, Side
 from restow.crds import Crd, Schema
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
+from restow.conversion.compile.graph import Graph, KindGraph
 from restow.conversion.compile.route import Leg
-from restow.conversion.errors import ObjectError
 from restow.conversion.explain.model import (
     DefaultedField,
     Explanation,
@@ -27,10 +27,10 @@ from restow.conversion.explain.model import (
     value_at,
 )
 from restow.conversion.explain.trace import Trace, trace
-from restow.conversion.graph import Graph, KindGraph
+from restow.conversion.model.errors import ObjectError
+from restow.conversion.model.values import Json, same
 from restow.conversion.rules.model import Direction
-from restow.conversion.stash import Stash, parse_stash, unseal
-from restow.conversion.values import Json, same
+from restow.conversion.stash.annotation import Stash, parse_stash, unseal
 from restow.crds import Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 

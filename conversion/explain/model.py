@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from restow.conversion.fieldpath import pointer
-from restow.conversion.values import ABSENT, Json
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.values import ABSENT, Json
 
 __all__ = [
     "DefaultedField",

@@ -14,10 +14,10 @@ from enum import StrEnum
 from itertools import permutations
 from typing import Any
 
-from restow.conversion.errors import ObjectError
+from restow.conversion.compile.graph import Graph, KindGraph
 from restow.conversion.explain import LeafEnding, Steps, explain, leaves
-from restow.conversion.graph import Graph, KindGraph
-from restow.conversion.values import Json, same
+from restow.conversion.model.errors import ObjectError
+from restow.conversion.model.values import Json, same
 from restow.crds import pruned_paths
 from restow.crds.types import violations
 

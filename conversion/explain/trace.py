@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from restow.conversion.compile.lens import dig, placed
 from restow.conversion.compile.route import Leg
-from restow.conversion.compile.stashentries import Kept, kept_inside, kept_items, kept_values, with_hidden
 from restow.conversion.explain.model import (
     FieldLink,
     LeafEnding,
@@ -27,7 +26,8 @@ from restow.conversion.explain.model import (
     leaves,
     value_at,
 )
-from restow.conversion.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -43,7 +43,7 @@ from restow.conversion.rules.model import (
     key_names,
     read_steps,
 )
-from restow.conversion.values import ABSENT, Json, same
+from restow.conversion.stash.entries import Kept, kept_inside, kept_items, kept_values, with_hidden
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 

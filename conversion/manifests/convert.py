@@ -10,10 +10,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from restow.conversion.errors import ConversionError, ObjectError, RuleFailed
+from restow.conversion.compile.graph import Graph
 from restow.conversion.explain import Explanation, FieldLinks, LeafEnding, SourceLeaf, Steps, explain
-from restow.conversion.fieldpath import pointer
-from restow.conversion.graph import Graph
 from restow.conversion.manifests.document import (
     YamlDocument,
     YamlMapping,
@@ -25,8 +23,10 @@ from restow.conversion.manifests.document import (
 )
 from restow.conversion.manifests.edit import Edit, edit, rewrite
 from restow.conversion.manifests.reader import JsonText, NotYaml, read, read_json, write_json
-from restow.conversion.stash import unseal
-from restow.conversion.values import ABSENT, Json, same
+from restow.conversion.model.errors import ConversionError, ObjectError, RuleFailed
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.values import ABSENT, Json, same
+from restow.conversion.stash.annotation import unseal
 from restow.crds import Crd
 from restow.kube.resources import qualified_name
 

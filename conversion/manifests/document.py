@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
 
-from restow.conversion.values import Json
+from restow.conversion.model.values import Json
 
 __all__ = [
     "Child",

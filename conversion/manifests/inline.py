@@ -26,7 +26,7 @@ from restow.conversion.manifests.document import (
 from restow.conversion.manifests.emit import Style
 from restow.conversion.manifests.match import Matches
 from restow.conversion.manifests.reader import skip_blank
-from restow.conversion.values import ABSENT, same
+from restow.conversion.model.values import ABSENT, same
 
 __all__ = ["Draft", "inline"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from restow.conversion.explain.model import Steps, value_at
 from restow.conversion.manifests.document import YamlMapping, YamlNode, YamlSequence
-from restow.conversion.values import canonical, same
+from restow.conversion.model.values import canonical, same
 
 __all__ = [
     "Matches",

@@ -16,10 +16,10 @@ from typing import Final, overload
 
 import msgspec
 
-from restow.conversion.deepjson import Cuts, cut, restore
-from restow.conversion.errors import ConversionError
-from restow.conversion.fieldpath import pointer
-from restow.conversion.values import Json, same
+from restow.conversion.model.deepjson import Cuts, cut, restore
+from restow.conversion.model.errors import ConversionError
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.values import Json, same
 
 __all__ = [
     "AdmissionError",
@@ -134,7 +134,7 @@ class AdmissionRequest:
 
     @property
     def is_cut(self) -> bool:
-        """Whether a part is left undecoded because it is nested deeper than ``restow.conversion.deepjson.DEEPEST``."""
+        """Whether a part is not decoded: it is nested deeper than ``restow.conversion.model.deepjson.DEEPEST``."""
         cut: bool = self.__dict__.get("cut", False)
         return cut
 
@@ -162,7 +162,7 @@ class AdmissionReview:
     def of(cls, body: bytes) -> AdmissionReview:
         """Read an AdmissionReview of admission.k8s.io/v1.
 
-        What is nested deeper than ``restow.conversion.deepjson.DEEPEST`` is left undecoded (``msgspec.Raw``) in the
+        A part nested deeper than ``restow.conversion.model.deepjson.DEEPEST`` stays undecoded (``msgspec.Raw``) in the
         objects.
 
         Raises:

@@ -21,11 +21,11 @@ from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import msgspec
 
-from restow.conversion import deepjson
-from restow.conversion.errors import ObjectError, ReviewError, RuleFailed
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model import deepjson
+from restow.conversion.model.errors import ObjectError, ReviewError, RuleFailed
+from restow.conversion.model.values import Json
 from restow.conversion.reviews.jsoncursor import WORKS, JsonCursor, NoJson
-from restow.conversion.values import Json
 
 __all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "ReviewTooLarge", "convert_review"]
 

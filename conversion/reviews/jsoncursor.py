@@ -3,7 +3,7 @@
 msgspec finds the end of a value faster than the alternatives, but has no function for that: it decodes a whole text, or
 reports the position of trailing characters. The cursor uses that position as the end of a value that is followed by
 more. It decodes only what its caller takes, and checks that everything it skips is JSON. Values that are nested too
-deeply for msgspec are read by ``restow.conversion.deepjson``.
+deeply for msgspec are read by ``restow.conversion.model.deepjson``.
 
 Pure.
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from restow.conversion.deepjson import MOST_NESTED, Nested, scan
+from restow.conversion.model.deepjson import MOST_NESTED, Nested, scan
 
 __all__ = ["WORKS", "JsonCursor", "NoJson"]
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.values import Json
+from restow.conversion.model.values import Json
 
 __all__ = [
     "MAX_ANNOTATIONS",

@@ -35,11 +35,11 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.errors import ConversionError, UnknownKind
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import ConversionError, UnknownKind
+from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
-from restow.conversion.stash import parse_stash
-from restow.conversion.values import ABSENT, Json, same
+from restow.conversion.stash.annotation import parse_stash
 
 __all__ = ["restore_owners", "restore_stash"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from restow.conversion.model.values import ABSENT
 from restow.conversion.rules.model import (
     Constant,
     Default,
@@ -20,7 +21,6 @@ from restow.conversion.rules.model import (
     Rule,
     ScopedRules,
 )
-from restow.conversion.values import ABSENT
 
 __all__ = [
     "constant",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from restow.conversion.fieldpath import Path, parse
+from restow.conversion.model.fieldpath import Path, parse
 
 __all__ = [
     "FROM_ROOT",

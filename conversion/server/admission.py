@@ -13,8 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from restow.conversion.errors import ConversionError
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import ConversionError
 from restow.conversion.reviews.admission import AdmissionError, AdmissionRequest, AdmissionResponse, AdmissionReview
 from restow.conversion.reviews.restore import restore_stash
 from restow.conversion.server.limits import Limits, Refusal

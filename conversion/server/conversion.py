@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from restow.conversion.errors import ReviewError
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import ReviewError
 from restow.conversion.reviews.conversion import LARGE, Fields, Review, ReviewTooLarge
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 from aiohttp import web
 
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
 from restow.conversion.server.admission import AdmissionEndpoint, AdmissionStep, ReviewQueues
 from restow.conversion.server.bodies import Bodies
 from restow.conversion.server.connections import BUFFER, ClientConnection

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from restow.conversion.values import Json, canonical
+from restow.conversion.model.values import Json, canonical
 from restow.crds import ANY, Schema
 
 __all__ = [

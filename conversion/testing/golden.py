@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.values import same
 from restow.conversion.reviews.conversion import convert_review
 from restow.conversion.testing.laws import LawBroken
-from restow.conversion.values import same
 
 __all__ = ["check_golden", "golden_reviews"]
 

@@ -21,13 +21,13 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final
 
+from restow.conversion.compile.graph import KindGraph
 from restow.conversion.compile.lens import dig
-from restow.conversion.fieldpath import Path, parse, shown
-from restow.conversion.graph import KindGraph
+from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.model.values import ABSENT, Json, canonical, same
 from restow.conversion.rules.model import Direction, Lens, Private, Rule, ScopedRules, Side
-from restow.conversion.stash import parse_stash
+from restow.conversion.stash.annotation import parse_stash
 from restow.conversion.testing.fieldsets import Steps, empties, fields, shown_steps
-from restow.conversion.values import ABSENT, Json, canonical, same
 from restow.crds import pruned_paths
 from restow.crds.types import violations
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from restow.conversion.values import ABSENT, Json, canonical
+from restow.conversion.model.values import ABSENT, Json, canonical
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 

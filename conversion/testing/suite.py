@@ -14,10 +14,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from restow.conversion.graph import Graph
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.values import Json
 from restow.conversion.testing.laws import Laws
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
-from restow.conversion.values import Json
 from restow.crds import Crd, Schema
 
 __all__ = ["roundtrip_suite"]

@@ -22,7 +22,7 @@ from restow.conversion.manifests import (
     convert_manifest,
     write_yaml,
 )
-from restow.conversion.values import ABSENT
+from restow.conversion.model.values import ABSENT
 from restow.offline import options as offline
 from restow.offline.differences import FieldChange, changes
 

@@ -16,8 +16,8 @@ from restow.cli.files import Found, found_in, sources_of
 from restow.cli.printing import console, echo, print_data, print_table, say
 from restow.conversion import ObjectError
 from restow.conversion.explain import Explanation, OriginKind, ResultLeaf, SourceLeaf, Steps, explain
-from restow.conversion.fieldpath import pointed, pointer
 from restow.conversion.manifests import NoTargetVersion, Targets
+from restow.conversion.model.fieldpath import pointed, pointer
 from restow.offline import options as offline
 
 _VALUE_WIDTH = 40

@@ -10,7 +10,7 @@ import click
 
 from restow.cli import options
 from restow.cli.printing import print_data, print_table
-from restow.conversion.stash import FORMAT as STASH
+from restow.conversion.stash.annotation import FORMAT as STASH
 from restow.crds.cloudprofiles import documents
 from restow.migrator.decide.proof import FORMAT as PROOF
 from restow.migrator.engine.native import NATIVE_MIGRATIONS

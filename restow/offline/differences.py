@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as Bars
 
 from restow.cli.printing import console
-from restow.conversion.fieldpath import pointer
+from restow.conversion.model.fieldpath import pointer
 
 __all__ = ["Counting", "FieldChange", "changes"]
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion import Registry, ReviewError, convert_review, deepjson, rules
-from restow.conversion.graph import Graph
+from restow.conversion import Registry, ReviewError, convert_review, rules
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model import deepjson
+from restow.conversion.model.values import alike, canonical, depth, plain, same
 from restow.conversion.reviews.conversion import Review
-from restow.conversion.values import alike, canonical, depth, plain, same
 
 GROUP, OLD, HUB = "edge.example.dev", "edge.example.dev/v1", "edge.example.dev/v2"
 DEPTHS = (10, 900, 980, 1_000, 3_000, 9_000, 9_990)

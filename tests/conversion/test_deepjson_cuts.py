@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from restow.conversion.deepjson import DEEPEST, cut, restore
+from restow.conversion.model.deepjson import DEEPEST, cut, restore
 from restow.conversion.reviews.admission import AdmissionReview
 
 ENVELOPE = (

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from restow.conversion import Graph, Registry, rules
-from restow.conversion.stash import FORMAT
+from restow.conversion.stash.annotation import FORMAT
 from restow.crds import Crd
 
 GROUP = "stash.example.dev"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.values import ABSENT, alike, depth, is_json, plain, same
+from restow.conversion.model.values import ABSENT, alike, depth, is_json, plain, same
 
 #: two values; whether they are the same, whether they are alike
 PAIRS: list[Any] = [

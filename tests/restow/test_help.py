@@ -14,7 +14,7 @@ import click
 import pytest
 
 from restow.conversion.reviews.conversion import _VERSIONS
-from restow.conversion.stash import FORMAT as STASH
+from restow.conversion.stash.annotation import FORMAT as STASH
 from restow.main import COMMANDS, main
 from restow.manpages import examples, exit_codes
 from restow.migrator.decide.proof import FORMAT as PROOF

@@ -37,7 +37,7 @@ from restow.conversion.certificates.ca.store import SecretStore, install, instal
 from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
 from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Address, Bundle, Service
 from restow.conversion.certificates.probe import probe
-from restow.conversion.errors import WiringError
+from restow.conversion.model.errors import WiringError
 from restow.crds import CrdError
 from restow.kube import Cluster, KubeError
 from restow.kube.clock import SYSTEM_CLOCK, Clock

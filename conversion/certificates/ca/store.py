@@ -39,7 +39,7 @@ import msgspec
 
 from restow.conversion.certificates.ca.authority import Authority, CertificateError, LeafCertificate, Trust, root_of
 from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Bundle, BundleError
-from restow.conversion.values import Json
+from restow.conversion.model.values import Json
 from restow.kube import Cluster, Resource
 from restow.kube.errors import NotFound
 from restow.kube.resources import qualified_name

@@ -30,7 +30,7 @@ from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Addres
 from restow.conversion.certificates.decide.configuration import bundles_of, plan_configuration
 from restow.conversion.certificates.decide.crd import Wiring, bundle_of, injector_of, plan_wiring
 from restow.conversion.certificates.decide.fieldmanagers import last_writer
-from restow.conversion.errors import NotAnswering, WiringError, WiringRefused
+from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 from restow.crds import Crd, CrdError
 from restow.kube import Cluster
 from restow.kube.resources import CRDS

@@ -39,9 +39,9 @@ from restow.conversion.certificates.decide.clientconfig import (
 )
 from restow.conversion.certificates.decide.crd import injector_of
 from restow.conversion.certificates.decide.fieldmanagers import appliers, is_ours, owners, sole_owner
-from restow.conversion.errors import WiringRefused
-from restow.conversion.graph import Graph
-from restow.conversion.values import Json
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import WiringRefused
+from restow.conversion.model.values import Json
 from restow.crds import Crd
 
 __all__ = [

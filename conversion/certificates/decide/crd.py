@@ -30,8 +30,8 @@ from restow.conversion.certificates.decide.clientconfig import (
     is_same_server,
 )
 from restow.conversion.certificates.decide.fieldmanagers import appliers, is_ours, sole_owner
-from restow.conversion.errors import WiringRefused
-from restow.conversion.values import Json
+from restow.conversion.model.errors import WiringRefused
+from restow.conversion.model.values import Json
 from restow.crds import Crd, Version, sort_versions
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from restow.conversion.certificates.probe import WebhookAnswer, WebhookClient
+from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import (
     ResponseRejected,
     SentReview,
@@ -22,7 +23,6 @@ from restow.conversion.reviews.responsechecks import (
     review_body,
 )
 from restow.conversion.testing.conformance.samples import Samples
-from restow.conversion.values import Json
 
 __all__ = [
     "Case",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import check_http, check_result, check_review, check_uid
 from restow.conversion.testing.conformance.case import Case, Exchange, Severity, WebhookUnderTest, asked, expect
-from restow.conversion.values import Json
 
 __all__ = ["CASES", "GATE"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from restow.conversion.model.values import Json, alike
 from restow.conversion.testing.conformance.case import Case, Severity, Skipped, WebhookUnderTest, asked, expect
-from restow.conversion.values import Json, alike
 from restow.crds import ANY, Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 from restow.crds.types import violations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from restow.conversion.model.values import Json, canonical
 from restow.conversion.reviews.responsechecks import (
     MAX_ANNOTATIONS,
     check_count,
@@ -15,7 +16,6 @@ from restow.conversion.reviews.responsechecks import (
     restore_metadata,
 )
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, WebhookUnderTest, asked, expect
-from restow.conversion.values import Json, canonical
 
 __all__ = ["CASES"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from restow.conversion.model.values import Json
 from restow.conversion.testing.conformance.case import Case, Severity, Skipped, WebhookUnderTest, asked, expect
 from restow.conversion.testing.fieldsets import empties, support
-from restow.conversion.values import Json
 from restow.crds import ANY, Schema
 
 __all__ = ["CASES"]

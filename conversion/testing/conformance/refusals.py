@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import ResponseRejected, check_result, check_uid, converted_objects
 from restow.conversion.testing.conformance.case import (
     Case,
@@ -12,7 +13,6 @@ from restow.conversion.testing.conformance.case import (
     asked,
     expect,
 )
-from restow.conversion.values import Json
 
 __all__ = ["CASES"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from restow.conversion.certificates.decide.clientconfig import Bundle, Url
 from restow.conversion.certificates.probe import WebhookClient
-from restow.conversion.errors import NotAnswering
+from restow.conversion.model.errors import NotAnswering
 from restow.conversion.reviews.responsechecks import ResponseRejected
 from restow.conversion.testing.conformance import envelope, laws, objects, partial, refusals, transport
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped, WebhookUnderTest

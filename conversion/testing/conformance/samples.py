@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 
+from restow.conversion.model.values import Json, canonical
 from restow.conversion.testing.fieldsets import support
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
-from restow.conversion.values import Json, canonical
 from restow.crds import Crd, Schema
 
 __all__ = ["Samples"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 
+from restow.conversion.model.values import Json
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, WebhookUnderTest, expect
-from restow.conversion.values import Json
 
 __all__ = ["CASES", "KEEP_ALIVE"]
 

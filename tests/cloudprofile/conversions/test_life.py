@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
-from restow.conversion.values import canonical
+from restow.conversion.model.values import canonical
 from tests.cloudprofile.conversions.family import (
     STASH,
     V1BETA1,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from restow.conversion import Graph, ObjectError, Registry, rules
 from restow.conversion.explain import Explanation, LeafEnding, OriginKind, explain, leaves, value_at
-from restow.conversion.fieldpath import pointer
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.values import ABSENT, same
 from restow.conversion.testing import objects
-from restow.conversion.values import ABSENT, same
 from tests.conversion.example import CRDS
 from tests.conversion.example import graph as example
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, kinds, obj

@@ -23,8 +23,8 @@ from restow.conversion.manifests import (
 )
 from restow.conversion.manifests import convert as manifest
 from restow.conversion.manifests.edit import Edit, rewrite
+from restow.conversion.model.values import same
 from restow.conversion.testing import objects
-from restow.conversion.values import same
 from tests.conversion.example import CRDS, graph
 from tests.conversion.manifests.commented import Text, documents, roots
 from tests.conversion.randomkinds import GROUP, KIND, kinds

@@ -12,7 +12,7 @@ from restow.conversion.explain import FieldLinks
 from restow.conversion.manifests.document import comments
 from restow.conversion.manifests.edit import edit, rewrite
 from restow.conversion.manifests.reader import read
-from restow.conversion.values import same
+from restow.conversion.model.values import same
 from tests.conversion.manifests.commented import Text, documents
 from tests.conversion.manifests.mutations import Told, mutated, rearranged
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from restow.conversion.manifests.reader import Unsayable, resolve
-from restow.conversion.values import same
+from restow.conversion.model.values import same
 
 # From go-yaml v2's resolve.go, and Go's encoding of numbers as JSON.
 PLAIN: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 from restow.conversion import Graph, Registry, rules
 from restow.conversion.manifests import Status, Targets, convert_manifest, read, write_yaml
-from restow.conversion.values import same
+from restow.conversion.model.values import same
 from tests.upstream.files import CLUSTER_API, GARDENER, cluster_api, gardener
 
 

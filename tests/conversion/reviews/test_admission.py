@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from restow.conversion import Graph, KindGraph, ObjectError
+from restow.conversion.model.values import same
 from restow.conversion.reviews.admission import (
     AdmissionError,
     AdmissionRequest,
@@ -24,7 +25,6 @@ from restow.conversion.reviews.admission import (
 )
 from restow.conversion.reviews.restore import restore_stash
 from restow.conversion.testing import objects
-from restow.conversion.values import same
 from tests.conversion.randomkinds import GROUP as RANDOM_GROUP
 from tests.conversion.randomkinds import KIND as RANDOM_KIND
 from tests.conversion.randomkinds import kinds

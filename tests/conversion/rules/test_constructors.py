@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from restow.conversion import ABSENT, Graph, Registry, RuleFailed, rules
-from restow.conversion.stash import parse_stash
+from restow.conversion.stash.annotation import parse_stash
 
 GROUP = "rules.example.dev"
 KEY = f"{GROUP}/conversion-stash"

@@ -14,9 +14,9 @@ from itertools import permutations
 from types import MappingProxyType
 
 from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
-from restow.conversion.errors import ObjectError, UnknownKind, UnknownVersion
+from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVersion
+from restow.conversion.model.values import Json
 from restow.conversion.rules.model import Rule
-from restow.conversion.values import Json
 from restow.crds import Schema
 
 __all__ = ["Graph", "KindGraph", "Spoke"]

@@ -41,6 +41,7 @@ __all__ = [
     "scan",
 ]
 
+
 #: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
 MAX_DEPTH: Final = 9_997
 

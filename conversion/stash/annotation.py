@@ -5,7 +5,7 @@
 ``VERSION`` is the version that has the field; entries of versions that a conversion does not reach are kept. ``PATH``
 is a path in that version. ``dropped`` counts entries that did not fit into the budget; ``was`` describes the metadata
 before the annotation was added, where adding it changed more than the annotation. Entries are those of
-``restow.conversion.compile.stashentries``.
+``restow.conversion.stash.entries``.
 
 No content of the annotation can fail a conversion. A text that is no stash is ignored, and stays until the annotation
 is needed. A stash of an unknown format belongs to a newer release and is never changed.
@@ -21,9 +21,17 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.values import Json, canonical, depth
+from restow.conversion.model.values import Json, canonical, depth
 
-__all__ = ["DEFAULT_BUDGET", "FORMAT", "Stash", "parse_stash", "seal", "unseal"]
+__all__ = [
+    "DEFAULT_BUDGET",
+    "FORMAT",
+    "Stash",
+    "parse_stash",
+    "seal",
+    "unseal",
+]
+
 
 FORMAT: Final = 1
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.values import ABSENT, Json, canonical, plain
+from restow.conversion.model.values import ABSENT, Json, canonical, plain
 from restow.crds import Schema
 from restow.crds.types import fits
 

@@ -15,9 +15,20 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from restow.conversion import deepjson
+from restow.conversion.model import deepjson
 
-__all__ = ["ABSENT", "Absent", "Json", "alike", "canonical", "depth", "is_json", "plain", "same"]
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Json",
+    "alike",
+    "canonical",
+    "depth",
+    "is_json",
+    "plain",
+    "same",
+]
+
 
 Json = dict[str, Any]
 

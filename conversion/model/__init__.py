@@ -1,0 +1,1 @@
+"""Errors, paths, values and deeply nested JSON: what every layer of conversion shares."""

@@ -1,0 +1,1 @@
+"""The stash: one annotation that keeps what a version cannot represent."""
