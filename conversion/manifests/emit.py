@@ -171,7 +171,9 @@ def scalar(data: Any, style: Style, *, flow: bool = False, quote: str = "") -> s
     if isinstance(data, bool):
         return "true" if data else "false"
     if not isinstance(data, str):
-        return json.dumps(data)
+        text = json.dumps(data)
+        # YAML 1.1 reads a number with an exponent and no dot as a string.
+        return text.replace("e", ".0e") if isinstance(data, float) and "e" in text and "." not in text else text
     if not quote:
         text = _text(data, flow=flow, quote="")
         if text[:1] not in ("'", '"') and _stays(text, data):

@@ -189,6 +189,10 @@ class Kind:
                     )
         except ApiError:
             pass
+        if (document["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+            # A webhook that has ended keeps the CRD's finalizer from listing the objects, and so the CRD for ever.
+            body = json.dumps({"spec": {"conversion": {"strategy": "None", "webhook": None}}}).encode()
+            await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE)
         await self.cluster.delete(CRDS, self.name)
 
     async def stored_versions(self) -> list[str]:

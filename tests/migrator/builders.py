@@ -144,7 +144,13 @@ def proved(crd: Crd, options: Options | None = None, *, by: Crd | None = None) -
 def with_mark(crd: Crd, value: str, manager: str = FIELD_MANAGER) -> Crd:
     """The CRD with an annotation of restow's, written by a field manager."""
     fields = {"f:metadata": {"f:annotations": {f"f:{ANNOTATION}": {}}}}
-    entry = {"manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    entry = {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
     others = [each for each in crd.managed_fields if each.get("fieldsV1") != fields]
     annotations = {**crd.annotations, ANNOTATION: value}
     return dataclasses.replace(crd, annotations=annotations, managed_fields=(*others, entry))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from restow.conversion.manifests import (
@@ -587,6 +587,7 @@ def test_other_kinds_pass_byte_for_byte(texts: list[Text]) -> None:
 
 @RELAXED
 @given(roots())
+@example({"a": 1e-06})
 def test_yaml_of_our_own_means_the_same_to_every_reader(value: dict[str, Any]) -> None:
     """What ``-o yaml`` prints must not be taken for something else by kubectl, or by readers of YAML 1.1."""
     text = write_yaml(value)

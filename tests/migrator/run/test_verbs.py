@@ -13,7 +13,7 @@ from restow.kube.errors import NotFound
 from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, MigrationResult, Moment, Options, Phase, migrate, prune
 from tests.migrator import builders as b
-from tests.migrator.test_prune import OneCrd
+from tests.migrator.run.test_prune import OneCrd
 
 NAME = "widgets.example.com"
 
