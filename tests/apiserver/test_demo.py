@@ -55,7 +55,7 @@ FAULTS = (
 EMPTIED = (
     "managedFields of all 3 objects are empty now",
     'conflict with "before-first-apply" using without.restow.dev/v1beta1: .spec.storageGiB',
-    "the field is still there; its owner is before-first-apply now",
+    "the field is still there; its owners now: before-first-apply.",
     "managedFields of the object are empty now",
 )
 KEPT = (
