@@ -27,7 +27,7 @@ _MAX_INT = 2**63 - 1  # the server parses into an int64; what does not fit is no
 def version_priority(name: str) -> tuple[int, int, int, int, str]:
     """Return a sort key for an API version name: the smaller the key, the higher the priority.
 
-    Keys of different names are never equal (``v1`` and ``v01`` are told apart by their spelling), so sorting by
+    Keys of different names are never equal (``v1`` and ``v01`` differ in spelling), so sorting by
     them is a total order.
     """
     match = _KUBE_VERSION.fullmatch(name)

@@ -29,6 +29,7 @@ from restow.cli.session import sentence
 from restow.controlplane import ControlPlane, ControlPlaneError
 from restow.crds import CrdError
 from restow.kube import KubeError, connect
+from restow.kube.errors import first_error
 from restow.migrator import ListFailed, MigrationRefused
 
 __all__ = ["DemoResult", "command", "run"]
@@ -200,14 +201,8 @@ async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
         if not results:
             say("Interrupted; the control plane has been taken down.", style="yellow")
     except ExceptionGroup as errors:
-        raise _first(errors) from errors
+        raise first_error(errors) from errors
     return Exit.DONE if results and results[0].passed else Exit.FAILURES
-
-
-def _first(errors: ExceptionGroup[Exception]) -> Exception:
-    """Return the error that made a group of tasks fail; the others failed for the same reason."""
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 def _show(finished: DemoResult, form: str) -> None:

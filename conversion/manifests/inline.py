@@ -94,7 +94,7 @@ class Draft:
             if here is not None:
                 slots[here].insert(0, name)
                 continue
-            near = self.before(below) if below in self.matches.before else self.matches.beside.get(below, _NOWHERE)
+            near = self.before(below) if below in self.matches.before else self.matches.neighbours.get(below, _NOWHERE)
             slots[index.get(near[: len(around) + 1], -1)].append(name)
         return slots
 

@@ -90,19 +90,19 @@ class Tracing(Protocol):
 class Matches:
     """``before`` has the old place of each new field that has one of its own; ``after`` is its inverse.
 
-    ``beside`` has the old place near which a new field without one belongs.
+    ``neighbours`` has the old place near which a new field without one belongs.
     """
 
     before: dict[Steps, Steps] = field(default_factory=dict)
     after: dict[Steps, Steps] = field(default_factory=dict)
-    beside: dict[Steps, Steps] = field(default_factory=dict)
+    neighbours: dict[Steps, Steps] = field(default_factory=dict)
 
     def pair(self, new: Steps, old: Steps) -> None:
         """Take note of a match; the first one that asks for an old place gets it."""
         if new in self.before:
             return
         if old in self.after:
-            self.beside.setdefault(new, old)
+            self.neighbours.setdefault(new, old)
             return
         self.before[new] = old
         self.after[old] = new
@@ -163,7 +163,7 @@ class _Matcher:
         if place in self.found.before:
             return self.found.before[place]
         if first is not None:
-            self.found.beside.setdefault(place, first)
+            self.found.neighbours.setdefault(place, first)
         return first
 
     def _field(self, place: Steps, around: Steps) -> None:

@@ -161,7 +161,7 @@ async def someone_leads(kind: Kind, *replicas: Replica) -> None:
         assert_some_runs(replicas)
         return await holder(kind)
 
-    await until(led, "nobody leads")
+    await until(led, "no replica leads")
 
 
 async def migrated(kind: Kind, *replicas: Replica) -> None:

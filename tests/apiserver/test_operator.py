@@ -221,7 +221,7 @@ async def test_another_replica_goes_on(starter: Starter, cluster: HttpCluster, k
             replicas.append(replica)
         await wired(cluster)
         world = World(cluster)
-        leader = await until(lambda: leading(replicas), "nobody leads")
+        leader = await until(lambda: leading(replicas), "no replica leads")
         (other,) = (each for each in replicas if each is not leader)
         await profile(cluster, "a")
         await world.says("CloudProfile", "a", v1_31_2="supported", v1_30_5="deprecated")

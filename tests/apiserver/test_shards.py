@@ -213,7 +213,7 @@ async def test_a_flip_and_back_between_two_shards_makes_the_first_one_due_again(
     await kind.change(kind.document(storage="v1beta1", keyed_conditions=False))
     second = await shard(through_proxy, kind, 1, 2)
     assert not second.pruned
-    assert result(second) is MigrationResult.FAILED, "or nobody would run the first one again"
+    assert result(second) is MigrationResult.FAILED, "a Job would not run the first shard again"
     assert "shard 0 of 2 was complete before the CRD changed" in second.unfinished
     assert await kind.stored_versions() == ["v1alpha1", "v1beta1"]
     assert (await versions(kind))["v1alpha1"] == first.objects.rewritten

@@ -422,7 +422,7 @@ def test_entries_of_the_source_version_are_not_used_on_the_way_back() -> None:
 
 
 def test_a_hidden_item_that_the_schema_refuses_stays_away() -> None:
-    """Nobody validates what a conversion puts into a stored object: a forged item could have fields of any type."""
+    """No server validates what a conversion puts into an object: a forged item could have fields of any type."""
     items = {"type": "object", "properties": {"id": {"type": "string"}, "size": {"type": "integer"}}}
     spec = {"type": "object", "properties": {"items": {"type": "array", "items": items}}}
     schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}

@@ -14,7 +14,7 @@ from typing import Any
 
 from restow.kube import connect
 from restow.kube.client import HttpCluster
-from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests
+from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests, first_error
 from restow.kube.resources import CRDS
 from restow.migrator import ManagedFields, Migration, MigrationReport, MigrationResult, Options, Shard
 from tests.apiserver.kind import until
@@ -81,7 +81,7 @@ async def run_seed(world: World, seed: int) -> Outcome:
     except TimeoutError:
         outcome.wrong.append(f"it took more than {_LIMIT:.0f} s")
     except Exception as error:  # noqa: BLE001 - one seed that cannot be judged must not end the others
-        outcome.wrong.append(f"it could not be judged: {_innermost(error)!r}")
+        outcome.wrong.append(f"it could not be judged: {first_error(error)!r}")
     outcome.seconds = time.monotonic() - begun
     return outcome
 
@@ -282,12 +282,6 @@ class _Run:
         await self._widgets.history.forget()
         with contextlib.suppress(ApiError):
             await self._world.cluster.delete(CRDS, self._widgets.name)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _every_other(late: Late) -> Any:

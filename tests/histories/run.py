@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from restow.kube.errors import first_error
 from restow.migrator import MigrationResult
 from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import RUNS, Act, Route, Step, Story, draw
@@ -64,7 +65,7 @@ async def run_story(world: World, story: Story) -> Outcome:
     except TimeoutError:
         outcome.wrong.append(f"it took more than {_LIMIT:.0f} s")
     except Exception as error:  # noqa: BLE001 - one seed that cannot be judged must not end the others
-        outcome.wrong.append(f"it could not be judged: {_innermost(error)!r}")
+        outcome.wrong.append(f"it could not be judged: {first_error(error)!r}")
     outcome.seconds = time.monotonic() - begun
     return outcome
 
@@ -229,9 +230,3 @@ def _claims_all(step: Step, ended: str) -> bool:
     return (
         step.act in RUNS and ended.startswith(MigrationResult.SUCCEEDED.value) and len(step.shards) in (0, step.count)
     )
-
-
-def _innermost(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

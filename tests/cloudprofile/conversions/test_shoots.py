@@ -1,4 +1,4 @@
-"""The profile of a Shoot: ``cloudProfileName`` beside ``cloudProfile``, and ``cloudProfile`` alone."""
+"""The profile of a Shoot: ``cloudProfileName`` with ``cloudProfile``, and ``cloudProfile`` alone."""
 
 from __future__ import annotations
 

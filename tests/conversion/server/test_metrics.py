@@ -87,7 +87,7 @@ def test_each_reason_to_refuse_counts_from_the_start() -> None:
 
 
 def test_counters_that_alerts_look_at_begin_with_0() -> None:
-    """Prometheus sees no increase in a series that begins with 1: the first refused certificate would alert nobody."""
+    """Prometheus sees no increase in a series that begins with 1: the first refused certificate would not alert."""
     found = scraped(ServerMetrics().snapshot())
     for result in ("loaded", "refused"):
         assert found["restow_webhook_certificate_loads_total", (result,)] == 0
