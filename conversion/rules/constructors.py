@@ -20,6 +20,7 @@ from restow.conversion.rules.model import (
     Private,
     Rule,
     ScopedRules,
+    declared,
 )
 
 __all__ = [
@@ -43,23 +44,26 @@ __all__ = [
 _ITEMS = "[]"
 
 
+@declared
 def rename(spoke: str, hub: str) -> Rule:
     """A field with another name in the same object: ``rename("spec.ttl", "spec.timeToLive")``.
 
     The value may be a whole subtree.
     """
-    return Move(name="rename", spoke=(spoke,), hub=(hub,))
+    return Move(spoke=(spoke,), hub=(hub,))
 
 
+@declared
 def move(spoke: str, hub: str) -> Rule:
     """A field at another path: ``move("spec.image", "spec.container.image")``.
 
     An object that the move empties is removed, unless the target's schema requires it. Objects on the new path are
     created.
     """
-    return Move(name="move", spoke=(spoke,), hub=(hub,))
+    return Move(spoke=(spoke,), hub=(hub,))
 
 
+@declared
 def enum(
     spoke: str,
     values: Mapping[Any, Any],
@@ -78,7 +82,6 @@ def enum(
     downward = {**{value: key for key, value in reversed([*values.items()])}, **(down or {})}
     tables: dict[Direction, Mapping[Any, Any]] = {"up": upward, "down": downward}
     return Lens(
-        name="enum",
         spoke=(spoke,),
         hub=(hub or spoke,),
         up=_Table(upward),
@@ -89,6 +92,7 @@ def enum(
     )
 
 
+@declared
 def wrap(spoke: str, hub: str) -> Rule:
     """A value that became a list: ``wrap("spec.image", "spec.images[]")``.
 
@@ -96,7 +100,6 @@ def wrap(spoke: str, hub: str) -> Rule:
     replaces only that.
     """
     return Lens(
-        name="wrap",
         spoke=(spoke,),
         hub=(hub.removesuffix(_ITEMS),),
         up=_listed,
@@ -107,10 +110,10 @@ def wrap(spoke: str, hub: str) -> Rule:
     )
 
 
+@declared
 def unwrap(spoke: str, hub: str) -> Rule:
     """A list that became a value: ``unwrap("spec.images[]", "spec.image")``. The mirror of ``wrap``."""
     return Lens(
-        name="unwrap",
         spoke=(spoke.removesuffix(_ITEMS),),
         hub=(hub,),
         up=_first,
@@ -121,32 +124,36 @@ def unwrap(spoke: str, hub: str) -> Rule:
     )
 
 
+@declared
 def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = None) -> Rule:
     """A field of one version alone, whose value for objects of the other version is known: ``constant(hub="spec.tier",
     value=1)``.
 
     It is written where the object around it is present, and removed on the way back. Any other value is stashed.
     """
-    return Constant(name="constant", spoke=_side(spoke), hub=_side(hub), value=value)
+    return Constant(spoke=_side(spoke), hub=_side(hub), value=value)
 
 
+@declared
 def default(spoke: str, value: Any, *, hub: str | None = None) -> Rule:
     """A field that the hub always has and the spoke may omit: ``default("spec.replicas", 1)``.
 
     Going up, a missing field becomes ``value`` where the object around it is present; going down, ``value`` becomes a
     missing field. Where the object had the other form, the stash keeps that.
     """
-    return Default(name="default", spoke=(spoke,), hub=(hub or spoke,), value=value)
+    return Default(spoke=(spoke,), hub=(hub or spoke,), value=value)
 
 
+@declared
 def stash(spoke: str | None = None, *, hub: str | None = None) -> Rule:
     """A field that the other version lacks: the stash annotation keeps it there. ``stash(hub="spec.weight")``."""
-    return Private(name="stash", spoke=_side(spoke), hub=_side(hub))
+    return Private(spoke=_side(spoke), hub=_side(hub))
 
 
+@declared
 def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
     """A field that is dropped on conversion; ``acknowledge`` is the reason why that is no loss."""
-    return Private(name="drop", spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
+    return Private(spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
 
 
 def _side(path: str | None) -> tuple[str, ...]:
@@ -198,6 +205,7 @@ def _first_replaced(edited: Any, _shown: Any, kept: Any) -> Any:
     return [edited, *kept[1:]] if isinstance(kept, list) and edited is not None else _listed(edited)
 
 
+@declared
 def pair(
     spoke: str | tuple[str, ...],
     hub: str | tuple[str, ...],
@@ -233,7 +241,6 @@ def pair(
     fields (up is then checked by such a ``down``). ``merge`` judges edits of the spoke only.
     """
     return Lens(
-        name="pair",
         spoke=_all(spoke),
         hub=_all(hub),
         up=up,
@@ -247,6 +254,7 @@ def pair(
     )
 
 
+@declared
 def functions(
     *,
     spoke: str | Sequence[str],
@@ -261,7 +269,6 @@ def functions(
     that returns a field that it did not claim fails the conversion of that object.
     """
     return Lens(
-        name="functions",
         spoke=_all(spoke),
         hub=_all(hub),
         up=up,
@@ -280,6 +287,7 @@ def _packing(side: str | tuple[str, ...]) -> Packing:
     return "value" if isinstance(side, str) else "leaves"
 
 
+@declared
 def each(
     spoke: str,
     rules: Sequence[Rule],
@@ -304,7 +312,6 @@ def each(
     """
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ScopedRules(
-        name="each",
         container="list",
         spoke=(spoke,),
         hub=(hub or spoke,),
@@ -316,11 +323,13 @@ def each(
     )
 
 
+@declared
 def each_value(spoke: str, rules: Sequence[Rule], *, hub: str | None = None) -> Rule:
     """Apply rules to every value of a map (additionalProperties); paths of ``rules`` start at the value."""
-    return ScopedRules(name="each_value", container="map", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))
+    return ScopedRules(container="map", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))
 
 
+@declared
 def inside(spoke: str, rules: Sequence[Rule], *, hub: str | None = None) -> Rule:
     """Apply rules inside of one object, which may move as a whole; paths of ``rules`` start there."""
-    return ScopedRules(name="inside", container="object", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))
+    return ScopedRules(container="object", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))

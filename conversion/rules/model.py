@@ -11,8 +11,10 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from inspect import signature
+from typing import Any, Final, Literal, ParamSpec
 
 from restow.conversion.model.fieldpath import Path, parse
 
@@ -30,6 +32,7 @@ __all__ = [
     "ScopedRules",
     "Side",
     "claimed_paths",
+    "declared",
     "key_names",
     "read_steps",
 ]
@@ -47,11 +50,15 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A declaration; ``name`` is the constructor it came from, for messages."""
+    """A declaration; ``name`` is the constructor it came from, ``arguments`` are what the author gave it, by name.
 
-    name: str
+    A rule is printed from these two, and two rules of the same arguments are equal.
+    """
+
+    name: str = ""
     spoke: tuple[str, ...] = ()
     hub: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def label(self) -> str:
@@ -62,6 +69,24 @@ class Rule:
     def claims(self, side: Side) -> tuple[str, ...]:
         """Return the paths of that side which the rule reads and writes."""
         return self.spoke if side == "spoke" else self.hub
+
+
+_Parameters = ParamSpec("_Parameters")
+
+
+def declared(constructor: Callable[_Parameters, Rule]) -> Callable[_Parameters, Rule]:
+    """Make a constructor of rules record its arguments in the rule; every public constructor is decorated by this.
+
+    The rule's name is the constructor's own. Arguments that the author leaves out are not recorded.
+    """
+    parameters = signature(constructor)
+
+    @wraps(constructor)
+    def construct(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> Rule:
+        rule = constructor(*args, **kwargs)
+        return replace(rule, name=constructor.__name__, arguments=parameters.bind(*args, **kwargs).arguments)
+
+    return construct
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
