@@ -15,6 +15,7 @@ from typing import Any, Final, get_args
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse, shown, starts_with
 from restow.conversion.model.values import is_json
+from restow.conversion.rules.cel import CelFunction
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -174,7 +175,8 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
         case Move(name="rename") if parse(rule.spoke[0])[:-1] != parse(rule.hub[0])[:-1]:
             findings.add("spoke", parse(rule.spoke[0]), f"{rule.label} names another object", "Use rules.move")
         case Lens():
-            _check_functions({"up": rule.up, "down": rule.down, "merge": rule.merge}, rule, findings)
+            functions = {"up": rule.up, "down": rule.down, "merge": rule.merge, "forget": rule.forget}
+            _check_functions(functions, rule, findings)
             if rule.loses not in get_args(Loses):
                 fix = f"Say one of {', '.join(map(repr, get_args(Loses)))}"
                 findings.add("spoke", (), f"{rule.label} has loses={rule.loses!r}", fix)
@@ -204,7 +206,9 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
 
 def _check_functions(functions: Mapping[str, Any], rule: Rule, findings: DiagnosticCollector) -> None:
     for name, function in functions.items():
-        if not (function is None and name in ("merge", "hide")) and not callable(function):
+        if isinstance(function, CelFunction) and (problem := function.problem()):
+            findings.add("spoke", (), f"the CEL expression {name}= of {rule.label} {problem}", "Correct the expression")
+        if not (function is None and name in ("merge", "hide", "forget")) and not callable(function):
             problem = f"{rule.label} has a {type(function).__name__} for {name}="
             findings.add("spoke", (), problem, "Give a function")
 

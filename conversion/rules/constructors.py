@@ -5,10 +5,11 @@ Each constructor's docstring is its contract.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from restow.conversion.model.values import ABSENT
+from restow.conversion.rules.cel import Function, as_function
 from restow.conversion.rules.model import (
     Constant,
     Default,
@@ -210,18 +211,19 @@ def pair(
     spoke: str | tuple[str, ...],
     hub: str | tuple[str, ...],
     *,
-    up: Callable[..., Any],
-    down: Callable[..., Any],
+    up: Function,
+    down: Function,
     loses: Loses = "nothing",
-    merge: Callable[[Any, Any, Any], Any] | None = None,
-    forget: Callable[[Any], bool] | None = None,
+    merge: Function | None = None,
+    forget: Function | None = None,
     reads: str | Sequence[str] = (),
 ) -> Rule:
     """Convert a group of leaves by two functions.
 
     A side named by one path: its function gets that value and the other returns one (or ``ABSENT``). A side named by a
     tuple of paths: a dict by path of those that are present, and a dict is returned. A function is called only if
-    something of its side is present.
+    something of its side is present. A text in the place of a function is a CEL expression over ``self``, in ``merge``
+    over ``edited``, ``shown`` and ``kept`` (``restow.conversion.rules.cel``).
 
     ``loses`` declares the directions in which the inverse may not restore the original value. The inverse verifies
     every conversion (except in a direction that a one-way ``loses`` leaves out), and a value that would be lost goes to
@@ -243,13 +245,13 @@ def pair(
     return Lens(
         spoke=_all(spoke),
         hub=_all(hub),
-        up=up,
-        down=down,
+        up=as_function(up),
+        down=as_function(down),
         spoke_packing=_packing(spoke),
         hub_packing=_packing(hub),
         loses=loses,
-        merge=merge,
-        forget=forget,
+        merge=as_function(merge, ("edited", "shown", "kept")),
+        forget=as_function(forget),
         reads=_all(reads),
     )
 
@@ -259,8 +261,8 @@ def functions(
     *,
     spoke: str | Sequence[str],
     hub: str | Sequence[str],
-    up: Callable[[dict[str, Any]], dict[str, Any]],
-    down: Callable[[dict[str, Any]], dict[str, Any]],
+    up: Function,
+    down: Function,
     loses: Loses = "nothing",
 ) -> Rule:
     """Convert by plain functions over dicts: each gets an object with the claimed fields only, and returns one.
@@ -271,8 +273,8 @@ def functions(
     return Lens(
         spoke=_all(spoke),
         hub=_all(hub),
-        up=up,
-        down=down,
+        up=as_function(up),
+        down=as_function(down),
         spoke_packing="tree",
         hub_packing="tree",
         loses=loses,
@@ -294,8 +296,8 @@ def each(
     *,
     hub: str | None = None,
     key: str | Sequence[str] | None = None,
-    hide: Callable[..., bool] | None = None,
-    merge: Callable[[Any, Any], Any] | None = None,
+    hide: Function | None = None,
+    merge: Function | None = None,
     reads: str | Sequence[str] = (),
 ) -> Rule:
     """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
@@ -317,8 +319,8 @@ def each(
         hub=(hub or spoke,),
         rules=tuple(rules),
         keys=keys,
-        hide=hide,
-        merge=merge,
+        hide=as_function(hide),
+        merge=as_function(merge, ("item", "hidden")),
         reads=(reads,) if isinstance(reads, str) else tuple(reads),
     )
 

@@ -38,6 +38,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "restow.conversion.certificates": ("operator",),
     "restow.conversion.server": ("operator",),
     "restow.conversion.testing": ("testing",),
+    "restow.conversion.rules.cel": ("cel",),
     "restow.conversion.rules.typed": ("models",),
     "restow.crds": (),
     "restow.kube": (),

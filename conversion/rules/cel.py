@@ -1,0 +1,260 @@
+"""CEL expressions in the place of an author's functions, so that rules without Python can compute. Needs restow[cel].
+
+    pair("spec.port", "spec.address", up="'localhost:' + string(self)", down="int(self.split(':')[1])")
+
+A CEL expression is a text where a rule takes a function. ``self`` is what the function would get first: the value, a
+map by path for a group of paths, or the list item. ``reads`` is the list of the values of the rule's reads. ``merge``
+has names of its own (``Variables``). What does not exist is ``null`` in reads, and the result ``absent`` means that the
+field does not exist: ``has(self.port) ? string(self.port) : absent``.
+
+The language is that of cel.dev with checked types, optional values (``self.?port.orValue(80)``), the functions of
+Kubernetes' string library and ``sort``. It has no clock and no randomness. CEL leaves the order of a map's entries
+open, so a list that comes from a map needs ``sort``; objects in results have sorted fields.
+
+Cost is bounded. The evaluator stops after 10,000 iterations. Its memory does not follow from that, so an expression
+that iterates refuses values for which iterations times text exceed 64 MiB, and no text function returns over 1 MiB.
+
+Library: cel-expr-python, Google's own evaluator. Measured against common-expression-language 0.10: the same time for
+an evaluation (11 µs), but checked types, positions in errors, RE2, a bound on iterations, and optional values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import isfinite
+from typing import Any, Final
+
+from restow.conversion.model.errors import ObjectError
+from restow.conversion.model.values import ABSENT
+
+__all__ = ["CelFunction", "Function", "Variables", "as_function"]
+
+#: What a rule takes where it takes a function: a function of Python, or the text of a CEL expression.
+Function = Callable[..., Any] | str
+
+#: The names of the arguments in an expression; further arguments are the list ``reads``.
+Variables = tuple[str, ...]
+
+_READS: Final = "reads"
+_ABSENT_NAME: Final = "absent"
+#: Bytes are no JSON, so no value of an object is taken for this.
+_ABSENT: Final = b"restow absent"
+
+_MOST_TEXT: Final = 1024 * 1024
+_MOST_WORK: Final = 64 * 1024 * 1024
+_MOST_ITERATIONS: Final = 10_000
+_MACRO: Final = re.compile(r"\.\s*(?:map|filter|all|exists|exists_one|existsOne)\s*\(")
+_POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+
+
+def as_function(function: Any, variables: Variables = ("self",)) -> Any:
+    """Return a function: a text becomes a ``CelFunction``, all else stays as it is."""
+    return CelFunction(function, variables) if isinstance(function, str) else function
+
+
+class CelFunction:
+    """A CEL expression as a function of JSON values. Making one never fails; ``problem`` says what is wrong with it."""
+
+    def __init__(self, text: str, variables: Variables) -> None:
+        self.text = text
+        self.variables = variables
+        self._depth = len(_MACRO.findall(text))
+        self._program: Any = None
+
+    def __repr__(self) -> str:
+        return f"CEL {self.text!r}"
+
+    def problem(self) -> str:
+        """Return why the expression cannot be evaluated, empty if it can."""
+        try:
+            self._program = self._compiled()
+        except ImportError:
+            return "needs CEL: install restow[cel]"
+        except (RuntimeError, ValueError) as error:
+            return _told(str(error))
+        returned = self._program.return_type().name()
+        if returned.startswith("optional"):
+            return "gives an optional value: write .orValue(absent) behind it"
+        return ""
+
+    def __call__(self, *values: Any) -> Any:
+        """Return the expression's value for these arguments, ABSENT for ``absent``.
+
+        Raises:
+            ObjectError: the expression fails for these values, is too costly for them, or gives what JSON lacks.
+        """
+        if self._program is None:
+            self._program = self._compiled()
+        count = len(self.variables)
+        data = dict(zip(self.variables, map(_given, values[:count]), strict=True))
+        data[_READS] = [_given(value) for value in values[count:]]
+        if self._depth:
+            self._check_cost(data)
+        data[_ABSENT_NAME] = _ABSENT
+        try:
+            found = self._program.eval(data=data)
+            failed = found.type().name() == "ERROR"
+            value = found.plain_value()
+        except (RuntimeError, TypeError, SystemError, ValueError) as error:
+            raise ObjectError(f"the CEL expression {self.text!r} failed: {_told(str(error))}") from None
+        if failed:
+            raise ObjectError(f"the CEL expression {self.text!r} failed: {_without_values(str(value))}")
+        return self._json(value)
+
+    def _compiled(self) -> Any:
+        return _environment(self.variables).compile(self.text)
+
+    def _check_cost(self, data: Mapping[str, Any]) -> None:
+        elements, size = _measured(data)
+        if min(elements**self._depth, _MOST_ITERATIONS) * size > _MOST_WORK:
+            raise ObjectError(f"the CEL expression {self.text!r} would be too costly for a value of this size")
+
+    def _json(self, value: Any) -> Any:
+        if value is None or isinstance(value, str | bool | int):
+            return value
+        if isinstance(value, float) and isfinite(value):
+            return int(value) if value.is_integer() else value
+        if isinstance(value, list):
+            return [self._json(each) for each in value if each != _ABSENT]
+        if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+            return {name: self._json(value[name]) for name in sorted(value) if value[name] != _ABSENT}
+        if isinstance(value, bytes | bytearray) and value == _ABSENT:
+            return ABSENT
+        what = type(value).__name__
+        raise ObjectError(f"the CEL expression {self.text!r} gives a {what}, which JSON does not have: use string(…)")
+
+
+def _given(value: Any) -> Any:
+    return None if value is ABSENT else value
+
+
+def _told(message: str) -> str:
+    """Return the first line of a compiler's message, with its place in the expression."""
+    found = _POSITION.search(message)
+    if found is None:
+        return _without_values(message)
+    line, column, problem = found.groups()
+    where = f"column {column}" if line == "1" else f"line {line}, column {column}"
+    return f"{problem.replace(chr(39), chr(96)).replace(' (in container ``)', '')} at {where}"
+
+
+def _without_values(message: str) -> str:
+    """Return the part of a runtime error that shows no value: ``NOT_FOUND: Key not found in map : "a"``."""
+    code, colon, rest = message.partition(": ")
+    text = re.split(r"[:\"']", rest if colon and code.isupper() else message, maxsplit=1)[0]
+    return text.strip().removesuffix(" [INTERNAL]") or "it raised an error"
+
+
+def _measured(data: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many items and fields the values have, and how many characters their texts have."""
+    elements = size = 1
+    todo: list[Any] = [*data.values()]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            elements += len(value)
+            todo += value.values()
+            size += sum(map(len, value))
+        elif isinstance(value, list):
+            elements += len(value)
+            todo += value
+    return elements, size
+
+
+@cache
+def _environment(variables: Variables) -> Any:
+    from cel_expr_python import cel  # 50 MB, and few rules have an expression
+    from cel_expr_python.ext import ext_math, ext_optional
+
+    types = cel.Type
+    known = dict.fromkeys(variables, types.DYN) | {_READS: types.List(types.DYN), _ABSENT_NAME: types.DYN}
+    return cel.NewEnv(
+        variables=known, extensions=[ext_optional.ExtOptional(), ext_math.ExtMath()], functions=_library(cel)
+    )
+
+
+def _library(cel: Any) -> list[Any]:
+    """Return Kubernetes' string library and ``sort``; cel-expr-python's own has no bound on what ``replace`` builds."""
+    text, number, texts = cel.Type.STRING, cel.Type.INT, cel.Type.List(cel.Type.STRING)
+    anything = cel.Type.List(cel.Type.DYN)
+    table: Sequence[tuple[str, Any, Sequence[Any], Callable[..., Any]]] = (
+        ("charAt", text, [text, number], lambda value, index: _slice(value, index, index + 1)),
+        ("indexOf", number, [text, text], lambda value, part: value.find(part)),
+        ("indexOf", number, [text, text, number], lambda value, part, start: value.find(part, _place(value, start))),
+        ("join", text, [texts], lambda values: _bounded(values, "")),
+        ("join", text, [texts, text], _bounded),
+        ("lastIndexOf", number, [text, text], lambda value, part: value.rfind(part)),
+        ("lowerAscii", text, [text], lambda value: _ascii(value, str.lower)),
+        ("replace", text, [text, text, text], lambda value, old, new: _replaced(value, old, new, -1)),
+        ("replace", text, [text, text, text, number], _replaced),
+        ("reverse", text, [text], lambda value: value[::-1]),
+        ("sort", anything, [anything], _sorted),
+        ("split", texts, [text, text], lambda value, part: _split(value, part, -1)),
+        ("split", texts, [text, text, number], _split),
+        ("substring", text, [text, number], lambda value, start: _slice(value, start, len(value))),
+        ("substring", text, [text, number, number], _slice),
+        ("trim", text, [text], lambda value: value.strip()),
+        ("upperAscii", text, [text], lambda value: _ascii(value, str.upper)),
+    )
+    names = dict.fromkeys(name for name, _, _, _ in table)
+    return [
+        cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(f"restow_{name}_{len(takes)}", gives, takes, True, function)
+                for each, gives, takes, function in table
+                if each == name
+            ],
+        )
+        for name in names
+    ]
+
+
+def _place(value: str, index: int) -> int:
+    if not 0 <= index <= len(value):
+        raise ValueError("index out of range")
+    return index
+
+
+def _slice(value: str, start: int, end: int) -> str:
+    if start == len(value) and end == start + 1:
+        return ""  # charAt of the text's end, as in cel-go
+    if _place(value, start) > _place(value, end):
+        raise ValueError("index out of range")
+    return value[start:end]
+
+
+def _bounded(values: Sequence[str], separator: str) -> str:
+    if sum(map(len, values)) + len(separator) * len(values) > _MOST_TEXT:
+        raise ValueError("the text is too long")
+    return separator.join(values)
+
+
+def _replaced(value: str, old: str, new: str, most: int) -> str:
+    count = value.count(old) if most < 0 else min(value.count(old), most)
+    if len(value) + count * (len(new) - len(old)) > _MOST_TEXT:
+        raise ValueError("the text is too long")
+    return value.replace(old, new, most)
+
+
+def _split(value: str, separator: str, most: int) -> list[str]:
+    if most == 0:
+        return []
+    if not separator:
+        head = value[: len(value) if most < 0 else most - 1]
+        return [*head, value[len(head) :]] if len(head) < len(value) else [*head]
+    return value.split(separator, most - 1 if most > 0 else -1)
+
+
+def _ascii(value: str, change: Callable[[str], str]) -> str:
+    return "".join(change(each) if each.isascii() else each for each in value)
+
+
+def _sorted(values: Sequence[Any]) -> list[Any]:
+    if len({type(value) for value in values}) > 1 or not all(isinstance(value, str | int | float) for value in values):
+        raise ValueError("only texts, or only numbers, can be sorted")
+    return sorted(values)

@@ -1,0 +1,146 @@
+"""CEL expressions as functions: what they get and give, what stops them, and what they are refused for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from restow.conversion import ABSENT, DefinitionError, ObjectError, Registry, rules
+from restow.conversion.rules.cel import CelFunction
+
+
+def evaluated(text: str, *values: Any) -> Any:
+    """The value of an expression over ``self`` and reads."""
+    function = CelFunction(text, ("self",))
+    assert function.problem() == ""
+    return function(*values)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("self + 1", (1,), 2),
+        ("string(self) + 's'", (90,), "90s"),
+        ("int(self.split(':')[1])", ("host:80",), 80),
+        ("self.?port.orValue(80)", ({},), 80),
+        ("has(self.port) ? self.port : absent", ({},), ABSENT),
+        ("{'a': self.?x.orValue(absent), 'b': 1}", ({},), {"b": 1}),
+        ("[1, absent, 2]", (None,), [1, 2]),
+        ("self == null", (None,), True),
+        ("reads[0] + self", ("x", "prefix-"), "prefix-x"),
+        ("reads[0] == null", ("x", ABSENT), True),
+        ("self.map(key, key).sort()", ({"b": 1, "a": 2, "c": 3},), ["a", "b", "c"]),
+        ("double(self) / 2.0", (3,), 1.5),
+        ("double(self) / 2.0", (4,), 2),
+        ("self", (2**63 - 1,), 2**63 - 1),
+        ("self.replace('a', 'b').upperAscii()", ("aé",), "Bé"),
+        ("self.split('')", ("ab",), ["a", "b"]),
+        ("self.split(',', 2)", ("a,b,c",), ["a", "b,c"]),
+        ("self.substring(1, 3).reverse()", ("abcd",), "cb"),
+        ("self.charAt(2)", ("ab",), ""),
+        ("self.lastIndexOf('a')", ("aba",), 2),
+        ("[self, 'x'].join('-')", ("a",), "a-x"),
+        ("self.matches('(?i)^a+$')", ("AAA",), True),
+    ],
+)
+def test_an_expression_gives_json(text: str, values: tuple[Any, ...], expected: Any) -> None:
+    """A rule in CEL would give another value than its author wrote, or something that JSON does not have."""
+    found = evaluated(text, *values)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("now()", "undeclared reference to `now` at column 4"),
+        ("self ==", "Syntax error"),
+        ("selff + 1", "undeclared reference to `selff`"),
+        ("1 + 'a'", "found no matching overload for `_+_`"),
+        ("self.?port", "gives an optional value: write .orValue(absent) behind it"),
+        ("self.foo(1)", "undeclared reference to `foo`"),
+    ],
+)
+def test_a_bad_expression_is_refused_before_use(text: str, problem: str) -> None:
+    """An expression that can never work would be found by the first request of a client."""
+    assert problem in CelFunction(text, ("self",)).problem()
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "reason"),
+    [
+        ("int(self)", "secret", "cannot convert string to int"),
+        ("self.a", {"secret": 1}, "Key not found in map"),
+        ("self + 1.5", 1, "No matching overloads found"),
+        ("1 / self", 0, "divide by zero"),
+        ("timestamp('2020-01-01T00:00:00Z')", 1, "gives a datetime"),
+        ("b'secret'", 1, "gives a bytearray"),
+        ("{1: 2}", 1, "gives a dict"),
+        ("self.sort()", ["a", 1], "only texts, or only numbers, can be sorted"),
+    ],
+)
+def test_an_evaluation_that_fails_shows_no_value(text: str, value: Any, reason: str) -> None:
+    """A failing expression would put a value of a client's object into a log, or fail without a reason."""
+    with pytest.raises(ObjectError, match=reason) as raised:
+        evaluated(text, value)
+    assert "secret" not in str(raised.value).replace(repr(text), "")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("self.map(a, self.map(b, self.map(c, a)))", [*range(100)]),
+        ("self.names.map(name, self.prefix + name)", {"prefix": "p" * 100_000, "names": ["n"] * 9_000}),
+        ("self.replace('a', self)", "a" * 100_000),
+        ("self.split('').join(self)", "a" * 10_000),
+    ],
+)
+def test_the_cost_of_an_evaluation_is_bounded(text: str, value: Any) -> None:
+    """One object of a client would take all memory or time of the webhook."""
+    with pytest.raises(ObjectError):
+        evaluated(text, value)
+
+
+def test_an_object_in_a_result_has_one_order_in_every_process() -> None:
+    """The same object would be stored with other bytes by each replica: CEL's maps have no order."""
+    script = (
+        "from restow.conversion.rules.cel import CelFunction\n"
+        "print(list(CelFunction(\"{'b': self, 'a': 1, 'd': 2, 'c': {'z': 1, 'y': 2}}\", ('self',))(1)))"
+    )
+    found = {subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout for _ in range(3)}
+    assert found == {b"['a', 'b', 'c', 'd']\n"}
+
+
+def test_rules_convert_by_expressions() -> None:
+    """An expression would be recorded, and not used, or not checked by its inverse."""
+    registry = Registry()
+    kind = registry.kind("example.dev", "Widget", hub="v2")
+    kind.spoke("v1")(
+        lambda: [
+            rules.pair("spec.seconds", "spec.period", up="string(self) + 's'", down="int(self.replace('s', ''))"),
+            rules.pair(
+                ("spec.host", "spec.port"),
+                "spec.address",
+                up="self['spec.host'] + ':' + string(self['spec.port'])",
+                down="{'spec.host': self.split(':')[0], 'spec.port': int(self.split(':')[1])}",
+            ),
+        ]
+    )
+    graph = registry.freeze()
+    old = {"apiVersion": "example.dev/v1", "kind": "Widget", "spec": {"seconds": 90, "host": "h", "port": 80}}
+    new = graph.convert(old, "example.dev/v2")
+    assert new["spec"] == {"period": "90s", "address": "h:80"}
+    assert graph.convert(new, "example.dev/v1") == old
+
+
+def test_freezing_refuses_an_expression_with_its_name() -> None:
+    """An author would have to search which expression of which rule is wrong."""
+    registry = Registry()
+    registry.kind("example.dev", "Widget", hub="v2").spoke("v1")(
+        lambda: [rules.pair("spec.a", "spec.b", up="selff", down="self")]
+    )
+    with pytest.raises(DefinitionError, match=r"the CEL expression up= of pair\(spec.a <-> spec.b\) undeclared"):
+        registry.freeze()
