@@ -185,6 +185,11 @@ class Registry:
     def __init__(self) -> None:
         self._kinds: list[Kind] = []
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What has been declared so far."""
+        return tuple(self._kinds)
+
     def kind(
         self,
         group: str,

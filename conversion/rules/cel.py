@@ -66,6 +66,12 @@ class CelFunction:
     def __repr__(self) -> str:
         return f"CEL {self.text!r}"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CelFunction) and (other.text, other.variables) == (self.text, self.variables)
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.variables))
+
     def problem(self) -> str:
         """Return why the expression cannot be evaluated, empty if it can."""
         try:

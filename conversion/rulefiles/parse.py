@@ -1,0 +1,297 @@
+"""Reads one ``ConversionRules`` document: every mistake with its place in the document, and what to write instead.
+
+The document is decoded JSON, as it comes from a file or from an API server. Parsing checks its form: names, parameters,
+types. What the rules mean together, and whether they fit the CRD, is checked when their registry is frozen.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final, Literal, get_args, get_origin
+
+import msgspec
+
+from restow.conversion.definition.registry import Registry
+from restow.conversion.model.errors import ConversionError, Diagnostic
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.rulefiles.vocabulary import Constructor, Parameter, vocabulary
+from restow.conversion.rules.model import Rule
+from restow.conversion.stash.annotation import DEFAULT_BUDGET
+
+__all__ = ["API_VERSION", "KIND", "ConversionRules", "Place", "Problem", "RulesInvalid", "parse", "registry_of"]
+
+API_VERSION: Final = "restow.dev/v1alpha1"
+KIND: Final = "ConversionRules"
+
+#: Names of fields and indexes of items, from the root of the document on.
+Place = tuple[str | int, ...]
+
+#: Deeper rules are a mistake or an attack: no CRD of the catalogues that were read nests its lists half as deep.
+_MAX_DEPTH: Final = 32
+#: Rules of one document: ten times what the largest ported kind needs.
+_MOST_RULES: Final = 5_000
+
+_SPEC: Final[Mapping[str, tuple[Any, bool]]] = {
+    "target": (dict, True),
+    "hub": (str, True),
+    "hubSchema": (dict, False),
+    "stash": (dict, False),
+    "spokes": (list, True),
+}
+_TARGET: Final[Mapping[str, tuple[Any, bool]]] = {"group": (str, True), "kind": (str, True)}
+_STASH: Final[Mapping[str, tuple[Any, bool]]] = {"annotation": (str, False), "budget": (int, False)}
+_SPOKE: Final[Mapping[str, tuple[Any, bool]]] = {"version": (str, True), "rules": (list, True)}
+_TYPES: Final[Mapping[type, str]] = {
+    bool: "a boolean",
+    dict: "an object",
+    float: "a number",
+    int: "an integer",
+    list: "a list",
+    str: "a text",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: where it stands in the document, what is wrong, and what to write instead."""
+
+    place: Place
+    problem: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{pointer(self.place) or '/'}: {self.problem}. {self.fix}."
+
+
+class RulesInvalid(ConversionError):
+    """The document declares no conversions; ``problems`` lists every mistake."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionRules:
+    """The conversions of one kind, as a document declares them.
+
+    ``spokes`` are rules by version. ``places`` has the place of each rule in the document, by version and label.
+    """
+
+    name: str
+    group: str
+    kind: str
+    hub: str
+    spokes: Mapping[str, tuple[Rule, ...]]
+    hub_schema: Mapping[str, Any] | None = None
+    stash: str | None = None
+    stash_budget: int = DEFAULT_BUDGET
+    places: Mapping[tuple[str, str], Place] = field(default_factory=dict, compare=False, repr=False)
+
+    def place_of(self, diagnostic: Diagnostic) -> Place:
+        """Return where the document declares what a diagnostic is about: a rule that it names, else the spoke."""
+        found = self.places.get((diagnostic.version, ""), ("spec",))
+        for (version, label), place in self.places.items():
+            if label and label in diagnostic.problem and diagnostic.version in (version, self.hub):
+                found = place  # of two rules that collide, the later one
+        return found
+
+
+def registry_of(documents: Iterable[ConversionRules]) -> Registry:
+    """Return the registry that documents declare, not yet checked: ``Registry.freeze`` does that."""
+    registry = Registry()
+    for each in documents:
+        kind = registry.kind(
+            each.group,
+            each.kind,
+            hub=each.hub,
+            hub_schema=each.hub_schema,
+            stash=each.stash,
+            stash_budget=each.stash_budget,
+        )
+        for version, declared in each.spokes.items():
+            kind.spoke(version)(lambda declared=declared: declared)  # type: ignore[misc]  # bound now
+    return registry
+
+
+def parse(document: Any) -> ConversionRules:
+    """Return the conversions that a document declares.
+
+    Raises:
+        RulesInvalid: the document has mistakes; the error has all of them.
+    """
+    reader = _Reader()
+    found = reader.document(document)
+    if reader.problems:
+        raise RulesInvalid(reader.problems)
+    assert found is not None
+    return found
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads one document and collects what is wrong with it."""
+
+    problems: list[Problem] = field(default_factory=list)
+    places: dict[tuple[str, str], Place] = field(default_factory=dict)
+    count: int = 0
+
+    def say(self, place: Place, problem: str, fix: str) -> None:
+        self.problems.append(Problem(place, problem, fix))
+
+    def document(self, document: Any) -> ConversionRules | None:
+        if not isinstance(document, dict):
+            self.say((), f"is {_type(document)}", f"Write an object with apiVersion: {API_VERSION} and kind: {KIND}")
+            return None
+        for name, wanted in (("apiVersion", API_VERSION), ("kind", KIND)):
+            if document.get(name) != wanted:
+                self.say((name,) if name in document else (), f"{name} is not {wanted}", f"Write {name}: {wanted}")
+        self._unknown(document, {"apiVersion", "kind", "metadata", "spec", "status"}, ())
+        spec = self._object(document.get("spec"), _SPEC, ("spec",))
+        if spec is None:
+            return None
+        target = self._object(spec.get("target"), _TARGET, ("spec", "target")) if "target" in spec else None
+        stash = self._object(spec.get("stash", {}), _STASH, ("spec", "stash")) or {}
+        spokes = self._spokes(spec.get("spokes"))
+        if self.problems or target is None:
+            return None
+        metadata = document.get("metadata")
+        named = metadata.get("name") if isinstance(metadata, dict) else None
+        return ConversionRules(
+            name=named if isinstance(named, str) else "",
+            group=target["group"],
+            kind=target["kind"],
+            hub=spec["hub"],
+            spokes=spokes,
+            hub_schema=spec.get("hubSchema"),
+            stash=stash.get("annotation"),
+            stash_budget=stash.get("budget", DEFAULT_BUDGET),
+            places=self.places,
+        )
+
+    def _object(self, value: Any, fields: Mapping[str, tuple[Any, bool]], place: Place) -> dict[str, Any] | None:
+        """Return an object whose fields have the right types; every other field, or value, is a mistake."""
+        if not isinstance(value, dict):
+            said = f"is {_type(value)}" if value is not None else "is missing"
+            self.say(place, said, f"Write an object with the fields {', '.join(fields)}")
+            return None
+        self._unknown(value, fields, place)
+        found = {}
+        for name, (wanted, required) in fields.items():
+            if name not in value:
+                if required:
+                    self.say(place, f"has no {name}", f"Add {name}: {_TYPES[wanted]}")
+            elif not isinstance(value[name], wanted) or (wanted is int and isinstance(value[name], bool)):
+                self.say((*place, name), f"is {_type(value[name])}", f"Write {_TYPES[wanted]}")
+            elif wanted is str and not value[name]:
+                self.say((*place, name), "is empty", f"Write {_TYPES[wanted]}")
+            else:
+                found[name] = value[name]
+        return found
+
+    def _unknown(self, value: Mapping[str, Any], known: Iterable[str], place: Place) -> None:
+        names = [*known]
+        for name in value:
+            if name not in names:
+                near = get_close_matches(name, names, n=1)
+                fix = f"Write {near[0]}" if near else f"Remove it; the fields are {', '.join(names)}"
+                self.say((*place, name), f"{name[:100]} is no field of this object", fix)
+
+    def _spokes(self, spokes: Any) -> dict[str, tuple[Rule, ...]]:
+        found: dict[str, tuple[Rule, ...]] = {}
+        for index, each in enumerate(spokes if isinstance(spokes, list) else ()):
+            place: Place = ("spec", "spokes", index)
+            spoke = self._object(each, _SPOKE, place)
+            if spoke is None or "version" not in spoke or "rules" not in spoke:
+                continue
+            version = spoke["version"]
+            if version in found:
+                self.say((*place, "version"), f"the spoke {version} stands here a second time", "Declare it once")
+            self.places[version, ""] = place
+            found[version] = self._rules(spoke["rules"], (*place, "rules"), version, 0)
+        return found
+
+    def _rules(self, documents: list[Any], place: Place, version: str, depth: int) -> tuple[Rule, ...]:
+        self.count += len(documents)
+        if depth > _MAX_DEPTH or self.count > _MOST_RULES:
+            limit = f"{_MAX_DEPTH} levels" if depth > _MAX_DEPTH else f"{_MOST_RULES} rules"
+            if not any(each.problem.startswith("has more than") for each in self.problems):
+                self.say(place, f"has more than {limit}", "Split the rules, or write them in Python")
+            return ()
+        rules = (self._rule(each, (*place, index), version, depth) for index, each in enumerate(documents))
+        return tuple(rule for rule in rules if rule is not None)
+
+    def _rule(self, document: Any, place: Place, version: str, depth: int) -> Rule | None:
+        if not isinstance(document, dict) or len(document) != 1:
+            said = f"has {len(document)} fields" if isinstance(document, dict) else f"is {_type(document)}"
+            self.say(place, f"{said}, and a rule has one", "Write the name of one rule: rename: {spoke: …, hub: …}")
+            return None
+        ((name, arguments),) = document.items()
+        constructor = vocabulary().get(name)
+        if constructor is None:
+            near = get_close_matches(name, vocabulary(), n=1)
+            fix = f"Write {near[0]}" if near else f"The rules are {', '.join(vocabulary())}"
+            self.say((*place, name), f"there is no rule {name[:100]}", fix)
+            return None
+        if not isinstance(arguments, dict):
+            names = ", ".join(constructor.parameters)
+            self.say((*place, name), f"{name} is {_type(arguments)}", f"Write an object with its parameters: {names}")
+            return None
+        given = self._arguments(constructor, arguments, (*place, name), version, depth)
+        if given is None:
+            return None
+        rule = constructor.make(**given)
+        self.places.setdefault((version, rule.label), place)
+        return rule
+
+    def _arguments(
+        self, constructor: Constructor, arguments: dict[str, Any], place: Place, version: str, depth: int
+    ) -> dict[str, Any] | None:
+        before = len(self.problems)
+        for name in arguments:
+            if name not in constructor.parameters:
+                near = get_close_matches(name, constructor.parameters, n=1)
+                fix = f"Write {near[0]}" if near else f"Its parameters are {', '.join(constructor.parameters)}"
+                self.say((*place, name), f"{constructor.name} has no parameter {name[:100]}", fix)
+        given: dict[str, Any] = {}
+        for name, parameter in constructor.parameters.items():
+            if name in arguments:
+                given[name] = self._argument(constructor, parameter, arguments[name], (*place, name), version, depth)
+            elif parameter.required:
+                self.say(place, f"{constructor.name} has no {name}", f"Add {name}: {parameter.text or '…'}"[:300])
+        return given if len(self.problems) == before else None
+
+    def _argument(
+        self, constructor: Constructor, parameter: Parameter, value: Any, place: Place, version: str, depth: int
+    ) -> Any:
+        what = f"{parameter.name} of {constructor.name}"
+        if parameter.shape == "rules":
+            if isinstance(value, list):
+                return self._rules(value, place, version, depth + 1)
+            self.say(place, f"{what} is {_type(value)}", "Write a list of rules")
+            return None
+        if parameter.shape == "expression" and not isinstance(value, str):
+            self.say(place, f"{what} is {_type(value)}", "Write a CEL expression over self, as a text")
+            return None
+        try:
+            return msgspec.convert(value, parameter.type, strict=True)
+        except msgspec.ValidationError as error:
+            words = ", ".join(map(str, get_args(parameter.type))) if get_origin(parameter.type) is Literal else ""
+            fix = f"Write one of {words}" if words else f"Correct {parameter.name}"
+            self.say(place, f"{what} is of a wrong type: {_told(error)}", fix)
+            return None
+
+
+def _type(value: Any) -> str:
+    return _TYPES.get(type(value), f"a {type(value).__name__}")
+
+
+def _told(error: msgspec.ValidationError) -> str:
+    """Return what msgspec says, which names types and places and never values, but for those of an enum."""
+    text = str(error).replace("`", "").replace("$", "").removesuffix(" - at ")
+    return text[:1].lower() + text[1:]
