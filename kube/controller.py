@@ -22,9 +22,9 @@ from typing import TypeAlias
 
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
-from restow.kube.errors import ApiError, KubeError, describe_failure, first_error
+from restow.kube.errors import KubeError, describe_failure, first_error
 from restow.kube.resources import Resource
-from restow.kube.retry import Backoff
+from restow.kube.retry import Backoff, requested_wait
 from restow.kube.watch import Interruption, Key, Selection, key_of, watch
 from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, Modified, WatchEvent
 from restow.kube.workqueue import RETRY_BACKOFF, QueueClosed, WorkQueue
@@ -98,7 +98,7 @@ class Controller:
         cluster: the API server, or an informer.
         resource: the resource whose objects are reconciled; only their metadata is watched.
         reconcile: reconciles the object of a key, which may be gone. Any exception is a failure: it is logged and
-            retried with back-off, not before a server's ``Retry-After``.
+            retried with back-off, not before a server's ``Retry-After`` (``requested_wait``).
         name: for logs and metrics; the resource's name by default.
         namespace, label_selector, field_selector: select the objects of ``resource``.
         sources: other objects whose events enqueue keys.
@@ -261,8 +261,7 @@ class Controller:
             self._notify(queue, details)
 
     def _failed(self, key: Key, queue: WorkQueue[Key], error: BaseException, started: float) -> None:
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        delay = queue.retry(key, at_least=asked or 0.0)
+        delay = queue.retry(key, at_least=requested_wait(error))
         failures = queue.failures(key)
         level = logging.WARNING if isinstance(error, KubeError) else logging.ERROR
         reason = describe_failure(error)

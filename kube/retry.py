@@ -1,7 +1,7 @@
 """Retries: ``RetryingCluster`` sends a request again while its error is temporary, within a budget of time.
 
-- The wait grows with each failure (``Backoff``), is at least the server's ``Retry-After``, and ends early when a
-  ``Stop`` is requested.
+- The wait grows with each failure (``Backoff``), is at least the server's ``Retry-After`` (``requested_wait``), and
+  ends early when a ``Stop`` is requested.
 - A write with a precondition whose outcome is unknown is not sent again: the caller gets ``OutcomeUnknown``, reads the
   object and decides.
 - A 401 is retried once the credentials have worked. A 403 is retried while the API server may not have read its RBAC
@@ -37,10 +37,43 @@ from restow.kube.errors import (
 )
 from restow.kube.resources import Resource
 
-__all__ = ["READ_PATIENCE_S", "Backoff", "RetryingCluster", "Stop", "with_retries", "without_retries"]
+__all__ = [
+    "LONGEST_RETRY_AFTER_S",
+    "READ_PATIENCE_S",
+    "Backoff",
+    "RetryingCluster",
+    "Stop",
+    "jittered",
+    "requested_wait",
+    "with_retries",
+    "without_retries",
+]
 
+
+LONGEST_RETRY_AFTER_S = 60.0
+"""The longest ``Retry-After`` that is obeyed, in seconds. API servers ask for seconds; a proxy or a mistake that asks
+for hours would hold a run or a controller without a trace, and one request a minute burdens no server."""
 
 _MOST_DOUBLINGS = 63  # keeps the power finite after any number of failures
+
+
+def requested_wait(error: BaseException | None) -> float:
+    """Return the seconds for which a server asks to be left alone after an error: its ``Retry-After``, with a bound.
+
+    It is 0 where the server does not ask. Every wait after an error is the longer one of this and of the caller's own
+    back-off, as in client-go (``rest/with_retry.go``, ``WaitBeforeRetry``); the bound is ``LONGEST_RETRY_AFTER_S``.
+    """
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    return min(asked or 0.0, LONGEST_RETRY_AFTER_S)
+
+
+def jittered(wait: float, chance: random.Random) -> float:
+    """Return a wait with jitter, so that clients that failed together do not return together.
+
+    The result lies between the wait and one and a half of it. It is never shorter, because the wait may be the server's
+    ``Retry-After``.
+    """
+    return chance.uniform(wait, 1.5 * wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +93,18 @@ class Backoff:
             msg = f"{self}: needs 0 < first <= most and factor >= 1"
             raise ValueError(msg)
 
-    def delay(self, failures: int, chance: float) -> float:
-        """Return the seconds to wait after ``failures`` failures in a row; 0 after none.
+    def delay(self, failures: int, chance: float, at_least: float = 0.0) -> float:
+        """Return the seconds to wait after ``failures`` failures in a row; without a failure, ``at_least``.
 
-        ``chance`` is a random number from [0, 1): the result lies between half of the delay and all of it.
+        Args:
+            failures: the number of failures in a row.
+            chance: a random number from [0, 1): the back-off lies between half of the delay and all of it; 1 for all.
+            at_least: what the server asked for; see ``requested_wait``.
         """
         if failures <= 0:
-            return 0.0
+            return at_least
         whole = min(self.most, self.first * self.factor ** min(failures - 1, _MOST_DOUBLINGS))
-        return whole * (0.5 + 0.5 * chance)
+        return max(at_least, whole * (0.5 + 0.5 * chance))
 
 
 _log = logging.getLogger(__name__)
@@ -77,7 +113,6 @@ READ_PATIENCE_S = 30.0
 """The retry budget, in seconds, of reads for which a person or a caller waits and that lose nothing when they fail."""
 
 _BACKOFF = Backoff(first=0.5, most=15.0)
-_LONGEST_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is cut
 _STARTING_S = 30.0  # after an outage, while a 403 may mean that the server has not read its RBAC rules yet
 _FORBIDDEN = 6  # tries while the server starts
 _SHORTEST_LOGGED = 2.0  # seconds; shorter waits are not logged
@@ -342,9 +377,7 @@ class RetryingCluster:
             error.waited_s = lasted
             return False
         streak.failures += 1
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        wait = _BACKOFF.delay(streak.failures, self._chance.random())
-        wait = min(max(wait, min(asked or 0.0, _LONGEST_RETRY_AFTER)), left)
+        wait = min(left, _BACKOFF.delay(streak.failures, self._chance.random(), requested_wait(error)))
         await self._stop.sleep(
             wait, f"to {what} again (try {streak.failures + 1}, for {left:.0f} s more): {error.said}"
         )

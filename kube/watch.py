@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.errors import (
-    ApiError,
     BadReply,
     Forbidden,
     Gone,
@@ -33,7 +32,7 @@ from restow.kube.errors import (
     Unreachable,
 )
 from restow.kube.resources import Resource, qualified_name
-from restow.kube.retry import Backoff
+from restow.kube.retry import Backoff, requested_wait
 from restow.kube.watchevents import Bookmark, Item, Listed, WatchEvent, read_event, read_page
 
 __all__ = ["HEALTHY_S", "WATCH_BACKOFF", "Interruption", "Key", "Selection", "WatchPosition", "key_of", "watch"]
@@ -274,7 +273,7 @@ class WatchPosition:
         server_errors: the number of 5xx in a row while watching from ``version``.
         worked: whether a list has succeeded.
         refusals: the number of 401, 403 and 404 since the last success.
-        at_least: the server's ``Retry-After`` for the next request, in seconds.
+        at_least: the seconds that the server asked for before the next request; see ``requested_wait``.
     """
 
     version: str | None = None
@@ -310,9 +309,9 @@ class WatchPosition:
             server_errors=0 if lost else server_errors,
             worked=self.worked,
             refusals=refusals,
-            at_least=(error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0,
+            at_least=requested_wait(error),
         )
 
     def delay(self, chance: float) -> float:
         """Return the seconds to wait before the next request; ``chance`` is a random number from [0, 1)."""
-        return max(self.at_least, WATCH_BACKOFF.delay(self.failures, chance))
+        return WATCH_BACKOFF.delay(self.failures, chance, self.at_least)

@@ -197,7 +197,7 @@ class WorkSchedule(Generic[_K]):
     def retry(self, key: _K, now: float, chance: float, *, at_least: float = 0.0) -> float:
         """Count a failure of a key, add it after its back-off (or ``at_least`` seconds), and return the delay."""
         self._failures[key] = self.failures(key) + 1
-        delay = max(at_least, self._backoff.delay(self._failures[key], chance))
+        delay = self._backoff.delay(self._failures[key], chance, at_least)
         self.add(key, now + delay)
         return delay
 

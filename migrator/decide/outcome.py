@@ -31,6 +31,7 @@ from restow.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from restow.kube.retry import Backoff, requested_wait
 
 __all__ = [
     "ATTEMPTS",
@@ -50,8 +51,8 @@ __all__ = [
 
 
 ATTEMPTS = 8
-"""Tries of one request before its object is given up, with the back-off below half a minute; ``tries`` says what
-counts as one."""
+"""Tries of one request before its object is given up, with a back-off of about 40 seconds in all; ``Attempts`` says
+what counts as one."""
 
 FORBIDDEN_ATTEMPTS = 7
 """Tries against a 403 of the authorizer: an API server that was just restarted answers so until it has read its RBAC
@@ -67,9 +68,7 @@ INITIALIZING_ATTEMPTS = 5
 REVIEW_ATTEMPTS = 4
 """Tries of a review that the webhook fails at: one of its objects may be why, and others wait for their answer."""
 
-_FIRST_WAIT = 0.25
-_LONGEST_WAIT = 15.0
-_LONGEST_ASKED_FOR = 60.0  # of what a server asks for by Retry-After
+_BACKOFF = Backoff(first=0.25, most=15.0)
 
 
 class ErrorAction(StrEnum):
@@ -103,7 +102,7 @@ class ErrorOutcome:
 
     Attributes:
         action: what to do.
-        wait: seconds to wait before it, jitter not included.
+        wait: seconds to wait before it, at least the server's ``Retry-After``; jitter may only make it longer.
         slow_down: the server asked for less load.
         reason: a word for the report (``"Conflict"``, ``"Forbidden"``, …).
         message: a sentence for the report.
@@ -132,11 +131,11 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
         if error.names(plural, name):
             return ErrorOutcome(ErrorAction.GONE)
         if not error.reason and attempt < UNKNOWN_ATTEMPTS:
-            return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), attempts=UNKNOWN_ATTEMPTS)
+            return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=UNKNOWN_ATTEMPTS)
         return _fail(error, "NotFound", _UNKNOWN_404.format(message=error.message))
     if isinstance(error, Conflict):
         if attempt < ATTEMPTS:
-            return ErrorOutcome(ErrorAction.REREAD, wait=0.0 if attempt == 1 else _backoff(attempt) / 4)
+            return ErrorOutcome(ErrorAction.REREAD, wait=0.0 if attempt == 1 else _wait(error, attempt) / 4)
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
     if cannot_convert(error):
         if attempt == 1:  # perhaps another client wrote it since it was read: then there is another decision
@@ -167,17 +166,14 @@ def of_review_error(error: KubeError, *, attempt: int, objects: int, heard: bool
     """
     if isinstance(error, ApiError) and error.status in (401, 403, 404):
         return ErrorOutcome(ErrorAction.STOP, message=_said(error))
-    waits = error.retry_after if isinstance(error, ApiError) else None
     if is_outage(error):
         if attempt < ATTEMPTS:
-            return ErrorOutcome(
-                ErrorAction.RETRY, wait=_backoff(attempt) if waits is None else min(waits, _LONGEST_ASKED_FOR)
-            )
+            return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt))
         return ErrorOutcome(ErrorAction.STOP, message=str(error))
     if isinstance(error, TimedOut) and not heard:
         return ErrorOutcome(ErrorAction.STOP if attempt > 1 else ErrorAction.RETRY, message=str(error))
     if isinstance(error, (BrokenOff, ServerError)) and attempt < REVIEW_ATTEMPTS:
-        return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), attempts=REVIEW_ATTEMPTS)
+        return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=REVIEW_ATTEMPTS)
     if objects > 1:
         return ErrorOutcome(ErrorAction.SPLIT, slow_down=isinstance(error, (TimedOut, TooLarge)))
     return ErrorOutcome(ErrorAction.FAIL, message=str(error))
@@ -194,18 +190,16 @@ def _transient(error: KubeError, attempt: int) -> ErrorOutcome | None:
     """A row for errors that pass by themselves, as long as attempts are left."""
     if isinstance(error, TooManyRequests) and error.initializing:
         if attempt < INITIALIZING_ATTEMPTS:
-            wait = min(max(error.retry_after or 0.0, _backoff(attempt)), _LONGEST_ASKED_FOR)
-            return ErrorOutcome(ErrorAction.RETRY, wait=wait, attempts=INITIALIZING_ATTEMPTS)
+            return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=INITIALIZING_ATTEMPTS)
         return _fail(error, "StorageInitializing", _INITIALIZING)
     if isinstance(error, Forbidden) and error.by_authorizer and attempt < FORBIDDEN_ATTEMPTS:
-        return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), attempts=FORBIDDEN_ATTEMPTS)
+        return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), attempts=FORBIDDEN_ATTEMPTS)
     if attempt >= ATTEMPTS or isinstance(error, TooDeep):
         return None
     if isinstance(error, TooManyRequests) or (isinstance(error, ApiError) and error.status in (503, 504)):
-        wait = _backoff(attempt) if error.retry_after is None else min(error.retry_after, _LONGEST_ASKED_FOR)
-        return ErrorOutcome(ErrorAction.RETRY, wait=wait, slow_down=True)
+        return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), slow_down=True)
     if isinstance(error, (ServerError, Unreachable, BadReply, Unauthorized, ConfigError)):
-        return ErrorOutcome(ErrorAction.RETRY, wait=_backoff(attempt), slow_down=isinstance(error, Unreachable))
+        return ErrorOutcome(ErrorAction.RETRY, wait=_wait(error, attempt), slow_down=isinstance(error, Unreachable))
     return None
 
 
@@ -235,8 +229,8 @@ def _said_briefly(error: KubeError) -> str:
     return next((text for text in CANNOT_CONVERT if text in str(error)), "")
 
 
-def _backoff(attempt: int) -> float:
-    return min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
+def _wait(error: KubeError, attempt: int) -> float:
+    return _BACKOFF.delay(attempt, 1.0, requested_wait(error))
 
 
 _TOO_LARGE_SAID = (

@@ -106,7 +106,7 @@ async def list_objects(
     Args:
         page_size: ``limit`` of each request.
         requests: where requests and retries are counted.
-        jitter: spreads a wait, ``seconds -> seconds``.
+        jitter: adds jitter to a wait, ``seconds -> seconds``.
         whole: read whole objects, not metadata only.
         attempts: attempts for one page; fewer than usual where one list of many may be missing.
         patience_s: how long an outage is waited for, beyond the usual attempts.

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
-from restow.kube.retry import with_retries
+from restow.kube.retry import jittered, with_retries
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
 from restow.migrator.engine.crdaccess import deleted
 from restow.migrator.engine.lister import ListFailed, list_objects
@@ -89,8 +89,8 @@ class Environment:
     longest_patience_s: float = math.inf
 
     def jitter(self, seconds: float) -> float:
-        """Spread a wait over half to one and a half times its length, if it is not too long."""
-        return min(self.longest_wait, seconds * self.random.uniform(0.5, 1.5))
+        """Return a wait with jitter, cut to ``longest_wait``."""
+        return min(self.longest_wait, jittered(seconds, self.random))
 
     def converter(self, crd: Crd) -> Converter | None:
         """Return what was given to convert the objects of a CRD, or None where its own webhook does.
@@ -258,7 +258,8 @@ def unfinished(report: CrdReport, stop: RunStop) -> str:
 
 
 LONGEST_WAIT = 2.0
-"""Seconds between attempts: a user waits for the answer, and giving up loses nothing."""
+"""Seconds between attempts, also where the server asks for more: a user waits for the answer, and giving up after the
+few attempts loses nothing."""
 
 
 async def scan(cluster: Cluster, crd: Crd) -> AsyncIterator[Meta]:

@@ -150,7 +150,7 @@ class Reviewer:
         name: of the webhook, for messages.
         find: finds the way to it, once, when it is first needed; may raise ConverterDown.
         stop: once raised, nothing more is sent.
-        jitter: spreads a wait, ``seconds -> seconds``.
+        jitter: adds jitter to a wait, ``seconds -> seconds``.
         chance: makes the uids of reviews.
         requests: where reviews are counted.
         patience_s: how long a webhook that is out of reach is waited for, beyond the usual attempts.

@@ -99,7 +99,7 @@ class ObjectWriter:
         limiter: paces the writes.
         stop: once raised, no further try is begun.
         clock: a monotonic clock, in seconds.
-        jitter: spreads a wait, ``seconds -> seconds``.
+        jitter: adds jitter to a wait, ``seconds -> seconds``.
         patience_s: how long an API server that answers no request is waited for.
         dry_run: send every write with ``dryRun=All``.
         crd_deleted: is asked where a 404 does not name the object, whether its CRD is gone; then the object is, too.

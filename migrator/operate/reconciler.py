@@ -22,10 +22,10 @@ from restow.crds import Crd, CrdError
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
 from restow.kube.controller import Controller, ControllerEvent, ReconcileResult
-from restow.kube.errors import ApiError, Conflict, KubeError, NotFound, describe_failure
+from restow.kube.errors import Conflict, KubeError, NotFound, describe_failure
 from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
 from restow.kube.resources import CRDS
-from restow.kube.retry import Backoff, RetryingCluster
+from restow.kube.retry import Backoff, RetryingCluster, requested_wait
 from restow.kube.watch import Key
 from restow.migrator.decide.proof import ANNOTATION, extended, touches_managed_fields, what_is_proved
 from restow.migrator.engine.crdaccess import ReadCrd, annotate, read_crd
@@ -96,17 +96,17 @@ class Memory:
         known = self._crds.get(name)
         self._crds[name] = _Remembered(proof=known.proof if known is not None else "")
 
-    def failed(self, crd: Crd, now: float, chance: float, at_least: float = 0.0) -> float:
+    def failed(self, crd: Crd, now: float, chance: float) -> float:
         """Count a failure; return the seconds until the next try."""
         known = self._crds.setdefault(crd.name, _Remembered())
-        delay = max(at_least, self._count(known, chance))
+        delay = self._count(known, chance)
         known.failed = (crd.uid, crd.generation)
         known.until = now + delay
         return delay
 
     def refused(self, name: str, chance: float, at_least: float = 0.0) -> float:
         """Count a look that came to nothing but cost nothing; return the seconds until the next one."""
-        return max(at_least, self._count(self._crds.setdefault(name, _Remembered()), chance))
+        return self._count(self._crds.setdefault(name, _Remembered()), chance, at_least)
 
     def failures(self, name: str) -> int:
         """How many times in a row it failed or was refused."""
@@ -123,9 +123,9 @@ class Memory:
         """Forget a CRD; return whether anything was known of it."""
         return self._crds.pop(name, None) is not None
 
-    def _count(self, known: _Remembered, chance: float) -> float:
+    def _count(self, known: _Remembered, chance: float, at_least: float = 0.0) -> float:
         known.failures += 1
-        return self.backoff.delay(known.failures, chance)
+        return self.backoff.delay(known.failures, chance, at_least)
 
 
 _log = logging.getLogger(__name__)
@@ -403,8 +403,7 @@ class Migrator:
 
     async def _unread(self, name: str, error: Exception) -> ReconcileResult:
         """The CRD could not be read, or is none that can be understood."""
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        after = self._memory.refused(name, self._chance.random(), at_least=asked or 0.0)
+        after = self._memory.refused(name, self._chance.random(), at_least=requested_wait(error))
         said = describe_failure(error) if isinstance(error, KubeError) else str(error)
         event = MigrationEvent.FAILED if isinstance(error, KubeError) else MigrationEvent.REFUSED
         failures = self._memory.failures(name)

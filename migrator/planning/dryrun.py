@@ -164,7 +164,7 @@ class DryRun:
         predicted: receives what cannot be carried over.
         stop: once raised, nothing more is tried.
         clock: a monotonic clock, in seconds.
-        jitter: spreads a wait, ``seconds -> seconds``.
+        jitter: adds jitter to a wait, ``seconds -> seconds``.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError
 from restow.kube.resources import Resource, qualified_name
-from restow.kube.retry import RetryingCluster, without_retries
+from restow.kube.retry import RetryingCluster, jittered, without_retries
 from restow.migrator.decide.outcome import ErrorAction, of_list_error
 from restow.migrator.engine.lister import ListFailed, list_objects
 from restow.migrator.engine.passes import LONGEST_WAIT
@@ -387,7 +387,7 @@ class _ReferenceSearch:
         self.unseen.append(NotLookedAt(what, " ".join(reason.split())))
 
     def _jitter(self, seconds: float) -> float:
-        return min(LONGEST_WAIT, seconds * self._random.uniform(0.5, 1.5))
+        return min(LONGEST_WAIT, jittered(seconds, self._random))
 
 
 async def _each(items: Iterable[_T], do: Callable[[_T], Awaitable[None]]) -> None:

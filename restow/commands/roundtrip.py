@@ -22,6 +22,7 @@ from restow.conversion import Graph, ObjectError
 from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_trips
 from restow.crds import Crd
 from restow.kube.resources import qualified_name
+from restow.kube.retry import jittered
 from restow.migrator import MigrationRefused, Requests, list_crds, read_crd
 from restow.migrator.engine.lister import list_objects
 from restow.migrator.engine.stop import RunStop
@@ -123,13 +124,14 @@ async def _look_at_crd(tally: _Tally, counting: Counting, session: Session, crd:
     counting.begin(crd.name)
     tally.kind(f"{crd.kind}.{crd.group}")
     resource = crd.resource_at(crd.storage.name)
+    chance = random.Random()
     pages = list_objects(
         session.cluster,
         resource,
         page_size=flags["page_size"],
         requests=Requests(),
         stop=RunStop(session.stop),
-        jitter=lambda seconds: seconds * random.uniform(0.8, 1.2),
+        jitter=lambda seconds: jittered(seconds, chance),
         namespace=flags["namespace"],
         selector=flags["selector"],
         whole=True,

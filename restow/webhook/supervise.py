@@ -17,7 +17,7 @@ from typing import Any, Final
 from restow.kube import KubeError
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import describe_failure
-from restow.kube.retry import Backoff
+from restow.kube.retry import Backoff, requested_wait
 
 __all__ = ["keep_running", "run_alongside"]
 
@@ -83,7 +83,7 @@ async def keep_running(
         except Exception as raised:  # noqa: BLE001 - whatever it is, it must not end the serving
             error = raised
         failures = 1 if clock.monotonic() - began >= _LASTING else failures + 1
-        delay = _BACKOFF.delay(failures, chance())
+        delay = _BACKOFF.delay(failures, chance(), requested_wait(error))
         level = logging.WARNING if isinstance(error, KubeError) else logging.ERROR
         reason = "by itself" if error is None else f"by an error: {describe_failure(error)}"
         _log.log(level, "%s ended %s; again in %.0f s", name, reason, delay)

@@ -35,8 +35,8 @@ _PATIENCE = 16
 class _Waits(random.Random):
     """Shortens every wait."""
 
-    def uniform(self, _a: float, _b: float) -> float:
-        return 0.05
+    def uniform(self, a: float, _b: float) -> float:
+        return a * 0.05
 
 
 class _Meddler:

@@ -128,6 +128,7 @@ def test_retry_after_is_the_least_wait_once() -> None:
     """The server's wish counts for the next request, and not for those after it."""
     position = WatchPosition(version="7").failed(refused(TooManyRequests, 429, retry_after=20.0), lived=0.0)
     assert position.delay(0.0) == 20.0
+    assert position.failed(refused(TooManyRequests, 429, retry_after=86400.0), lived=0.0).delay(0.0) == 60.0
     assert position.failed(Unreachable("reset"), lived=0.0).delay(0.0) < 20.0
     assert position.closed(lived=HEALTHY_S).delay(0.0) == 0.0
 

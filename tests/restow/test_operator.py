@@ -15,7 +15,7 @@ import yaml
 from restow.commands.operator import command
 from restow.conversion.certificates import Bundle, Url, client_config
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent, Key, Selection
-from restow.kube.errors import Unreachable
+from restow.kube.errors import TooManyRequests, Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
@@ -148,6 +148,14 @@ async def test_work_that_ends_begins_again_ever_later(caplog: pytest.LogCaptureF
     assert (first.levelno, first.message) == (logging.WARNING, "controllers ended by an error: no answer; again in 2 s")
     assert second.levelno == logging.ERROR and "KeyError (" in second.message and "secret" not in second.message
     assert third.message == "controllers ended by itself; again in 8 s"
+
+
+async def test_a_server_that_asks_for_time_gets_it() -> None:
+    """A replica that begins again sooner than the API server asks keeps it busy, and one that obeys a day is dead."""
+    clock = HeldClock()
+    wishes = [TooManyRequests(status=429, verb="get", target="it", retry_after=wish) for wish in (1.0, 30.0, 86400.0)]
+    await kept(clock, failing(*wishes))
+    assert clock.slept == [2.0, 30.0, 60.0]
 
 
 async def test_what_went_well_for_long_begins_again_soon() -> None:

@@ -72,6 +72,7 @@ BROKEN = answered(500, "conversion webhook failed", reason="InternalError")
 CANNOT_CONVERT = answered(500, "request to convert CR to an invalid group/version: example.com/v0")
 NOT_DECLARED = answered(500, ".spec.size: field not declared in schema", reason="InternalError")
 TOO_LARGE_FOR_ETCD = answered(500, "etcdserver: request is too large")
+BROKEN_FOR_3S = answered(500, "etcdserver: no leader", retry_after="3")
 BAD_GATEWAY = answered(502, text="bad gateway")
 UNAVAILABLE = answered(503, "apiserver not ready", reason="ServiceUnavailable")
 UNAVAILABLE_FOR_3S = answered(503, "shutting down", retry_after="3")
@@ -86,6 +87,7 @@ NO_RIGHT = answered(
     kind="widgets",
     name="b",
 )
+NO_RIGHT_FOR_3S = answered(403, NO_RIGHT.message, reason="Forbidden", kind="widgets", name="b", retry_after="3")
 DENIED = answered(403, 'admission webhook "policy" denied the request: not now', reason="Forbidden")
 DENIED_BY_NAME = answered(
     403,
@@ -114,12 +116,13 @@ TRIES = range(1, 2 * ATTEMPTS)
         ("EXISTS", ErrorOutcome(ErrorAction.REREAD)),
         ("BUSY", ErrorOutcome(ErrorAction.RETRY, wait=0.25, slow_down=True)),
         ("BUSY_FOR_7S", ErrorOutcome(ErrorAction.RETRY, wait=7.0, slow_down=True)),
-        ("BUSY_AT_ONCE", ErrorOutcome(ErrorAction.RETRY, wait=0.0, slow_down=True)),
+        ("BUSY_AT_ONCE", ErrorOutcome(ErrorAction.RETRY, wait=0.25, slow_down=True)),
         ("BUSY_FOR_A_DAY", ErrorOutcome(ErrorAction.RETRY, wait=60.0, slow_down=True)),
         ("INITIALIZING", ErrorOutcome(ErrorAction.RETRY, wait=1.0)),
         ("INITIALIZING_SILENT", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("INITIALIZING_FOR_A_DAY", ErrorOutcome(ErrorAction.RETRY, wait=60.0)),
         ("BROKEN", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
+        ("BROKEN_FOR_3S", ErrorOutcome(ErrorAction.RETRY, wait=3.0)),
         ("BAD_GATEWAY", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("UNAVAILABLE", ErrorOutcome(ErrorAction.RETRY, wait=0.25, slow_down=True)),
         ("UNAVAILABLE_FOR_3S", ErrorOutcome(ErrorAction.RETRY, wait=3.0, slow_down=True)),
@@ -128,6 +131,7 @@ TRIES = range(1, 2 * ATTEMPTS)
         ("SLOW", ErrorOutcome(ErrorAction.RETRY, wait=0.25, slow_down=True)),
         ("TRUNCATED", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("NO_RIGHT", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
+        ("NO_RIGHT_FOR_3S", ErrorOutcome(ErrorAction.RETRY, wait=3.0)),
         ("UNAUTHORIZED", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("NO_CONFIG", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
         ("CANNOT_CONVERT", ErrorOutcome(ErrorAction.REREAD)),
@@ -225,7 +229,7 @@ def test_a_right_that_stays_missing_is_reported(of_error: Any) -> None:
 def test_only_the_authorizers_refusal_concerns_every_object() -> None:
     """The run ends where a right is missing; taking a policy's refusal of one object for that would stop the others."""
     denied = {name: error.by_authorizer for name, error in ERRORS.items() if isinstance(error, Forbidden)}
-    assert denied == {"NO_RIGHT": True, "DENIED": False, "DENIED_BY_NAME": False}
+    assert denied == {"NO_RIGHT": True, "NO_RIGHT_FOR_3S": True, "DENIED": False, "DENIED_BY_NAME": False}
 
 
 @pytest.mark.parametrize("name", ERRORS)
@@ -251,6 +255,19 @@ def test_waits_grow_where_the_server_names_none(name: str) -> None:
     """A server in trouble is given ever more time, or the tries are all spent within a second."""
     waits = [of_write(ERRORS[name], attempt).wait for attempt in range(1, ATTEMPTS)]
     assert all(one < other for one, other in itertools.pairwise(waits))
+
+
+@pytest.mark.parametrize(
+    "name", ["BUSY_AT_ONCE", "BUSY_FOR_7S", "UNAVAILABLE_FOR_3S", "BROKEN_FOR_3S", "NO_RIGHT_FOR_3S"]
+)
+@pytest.mark.parametrize("of_error", [of_write, of_list_error], ids=["write", "list"])
+def test_a_servers_wish_is_the_least_wait_of_every_row(of_error: Any, name: str) -> None:
+    """A row that takes the wish alone hammers a server that always says 0; one without it comes too soon."""
+    error = ERRORS[name]
+    assert isinstance(error, ApiError) and error.retry_after is not None
+    for attempt in range(1, FORBIDDEN_ATTEMPTS):
+        backoff = of_error(REFUSED, attempt=attempt).wait
+        assert of_error(error, attempt=attempt).wait == max(backoff, error.retry_after)
 
 
 def test_a_list_goes_on_with_the_inconsistent_token() -> None:

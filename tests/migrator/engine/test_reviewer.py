@@ -189,7 +189,9 @@ def test_without_a_way_there_is_no_converter() -> None:
     [
         (error(TooManyRequests, 429, 3.0), 1, 9, True, ErrorAction.RETRY, 3.0),
         (error(TooManyRequests, 429), 1, 9, True, ErrorAction.RETRY, 0.25),
-        (error(ServerError, 503, 2.0), 5, 9, False, ErrorAction.RETRY, 2.0),
+        (error(TooManyRequests, 429, 0.0), 3, 9, True, ErrorAction.RETRY, 1.0),
+        (error(ServerError, 503, 2.0), 5, 9, False, ErrorAction.RETRY, 4.0),
+        (error(ServerError, 503, 9.0), 5, 9, False, ErrorAction.RETRY, 9.0),
         (error(ServerError, 503, 900.0), 1, 9, False, ErrorAction.RETRY, 60.0),
         (error(ServerError, 503, 2.0), ATTEMPTS, 9, True, ErrorAction.STOP, 0.0),
         (error(ServerError), 1, 9, True, ErrorAction.RETRY, 0.25),
