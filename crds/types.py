@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from restow.crds.ownedpaths import children
 from restow.crds.paths import ROOT, field_path, item_path, items_path
 from restow.crds.schema import ANY, UNDESCRIBED, Schema
-from restow.crds.typed import children
 
 __all__ = ["TypeProblem", "fits", "has_type", "type_problems", "violations", "without_ignored_nulls"]
 

@@ -9,10 +9,6 @@ The names in ``__all__`` are public, and so is ``restow.migrator.operate.metrics
 """
 
 from restow.migrator.decide.proof import Proven, what_is_proved
-from restow.migrator.engine.crdaccess import list_crds, read_crd
-from restow.migrator.engine.lister import ListFailed
-from restow.migrator.engine.passes import Converters, own_webhook
-from restow.migrator.engine.preflight import refusal
 from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused, Moment, Observer
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.findings import PlanCheck, PlanFinding
@@ -45,6 +41,10 @@ from restow.migrator.planning.plan import Cost, MigrationPlan
 from restow.migrator.planning.planner import plan
 from restow.migrator.planning.ready import Readiness, ready
 from restow.migrator.planning.status import CrdState, CrdStatus, CrdsToMigrate, crds_to_migrate, status
+from restow.migrator.requests.crdaccess import list_crds, read_crd
+from restow.migrator.requests.lister import ListFailed
+from restow.migrator.requests.passes import Converters, own_webhook
+from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration, migrate, prune
 
 __all__ = [

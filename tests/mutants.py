@@ -50,7 +50,7 @@ TARGETS = {
             "tests/migrator/planning/test_ready.py",
         ],
     ),
-    "outcome": Target(["migrator/decide/outcome.py"], ["tests/migrator/decide/test_outcome.py"]),
+    "errors": Target(["migrator/decide/errortable.py"], ["tests/migrator/decide/test_errortable.py"]),
     "decide": Target(["migrator/decide/decision.py"], ["tests/migrator/decide/test_decision.py"]),
     "entries": Target(
         ["migrator/ownership/*.py"], ["tests/migrator/ownership", "tests/migrator/decide/test_decision.py"]

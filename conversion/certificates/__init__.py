@@ -14,7 +14,8 @@ Public:
 """
 
 from restow.conversion.certificates.apply import HookProbe, Probe, Wired, install, probe_hook, read_crd, unwire, wire
-from restow.conversion.certificates.decide.clientconfig import (
+from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
     Bundle,
@@ -24,14 +25,13 @@ from restow.conversion.certificates.decide.clientconfig import (
     address_of,
     client_config,
 )
-from restow.conversion.certificates.decide.configuration import (
+from restow.conversion.certificates.wiring.configuration import (
     ConfigurationPlan,
     plan_configuration,
     stash_configuration,
     stash_name,
 )
-from restow.conversion.certificates.decide.crd import CrdWiringPlan, Wiring, bundle_of, injector_of, plan_wiring
-from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.wiring.crd import CrdWiringPlan, Wiring, bundle_of, injector_of, plan_wiring
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 
 __all__ = [

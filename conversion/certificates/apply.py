@@ -20,11 +20,11 @@ from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Address, Bundle, address_of
-from restow.conversion.certificates.decide.configuration import is_alone_ours, plan_configuration
-from restow.conversion.certificates.decide.crd import CrdWiringPlan, Wiring, plan_wiring, why_not_none
-from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
 from restow.conversion.certificates.probe import WebhookClient, probe
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_of
+from restow.conversion.certificates.wiring.configuration import is_alone_ours, plan_configuration
+from restow.conversion.certificates.wiring.crd import CrdWiringPlan, Wiring, plan_wiring, why_not_none
+from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.conversion.model.errors import NotAnswering, WiringRefused
 from restow.conversion.model.values import Json
 from restow.crds import Crd

@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from restow.conversion.certificates.decide.clientconfig import Address, Bundle
+from restow.conversion.certificates.wiring.clientconfig import Address, Bundle
 from restow.conversion.model.errors import NotAnswering
 from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import ResponseRejected, SentReview, accept, review_body

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.server.admission import AdmissionEndpoint, AdmissionStep, ReviewQueues
-from restow.conversion.server.bodies import Bodies
+from restow.conversion.server.bodybudget import BodyReader
 from restow.conversion.server.connections import BUFFER, ClientConnection
 from restow.conversion.server.conversion import ConversionEndpoint
 from restow.conversion.server.limits import Limits, Refusal
@@ -82,7 +82,7 @@ class WebhookServer:
         self.counts = ServerMetrics()
         self._clients = clients
         self.request_log = RateLimitedLog(clock)
-        self._bodies = Bodies(self.limits, clock, self._make_room)
+        self._bodies = BodyReader(self.limits, clock, self._make_room)
         self._time_slices = TimeSlices(self.limits.slice_seconds)
         self._queues = ReviewQueues()
         self._endpoints: dict[str, _Endpoint] = {

@@ -236,7 +236,7 @@ def _decide_entry(
     if policy is EntryPolicy.TRANSLATE:
         converted = _converted(place, entry, rules, translation)
         return None if converted is None else _decide_converted(entry, converted, rules)
-    moved = _translate(entry, entries, policy, rules, live)
+    moved = _renamed_or_reconciled(entry, entries, policy, rules, live)
     return None if moved is None else _EntryDecision(entry, moved, _How.TRANSLATED)
 
 
@@ -265,14 +265,14 @@ def _decide_converted(entry: ManagedFieldsEntry, converted: ConvertedEntry, rule
     return _EntryDecision(entry, after, _How.TRANSLATED if converted.complete else _How.STRIPPED)
 
 
-def _translate(
+def _renamed_or_reconciled(
     entry: ManagedFieldsEntry,
     entries: Sequence[ManagedFieldsEntry],
     policy: EntryPolicy,
     rules: EntryPolicies,
     live: dict[str, Any] | None,
 ) -> ManagedFieldsEntry | None:
-    """Move an entry to the storage version; None where the whole object is needed for it."""
+    """Move an entry to the storage version without a conversion; None where the whole object is needed for it."""
     if policy is EntryPolicy.RENAME:
         return msgspec.structs.replace(entry, api_version=rules.storage)
     fields = fieldpath.decode(entry.fields)

@@ -170,7 +170,7 @@ def failures(report: CrdReport) -> str:
 def first_failures(report: CrdReport) -> tuple[ObjectFailure, ...]:
     """Return a few of the failures, the same ones each time, their messages on one line and cut where they are long.
 
-    The messages hold no values of objects: ``restow.migrator.decide.outcome`` takes out what the API server quotes.
+    The messages hold no values of objects: ``restow.migrator.decide.errortable`` takes out what the API server quotes.
     """
     first = heapq.nsmallest(_FIRST, report.failures, key=lambda each: (each.namespace, each.name))
     return tuple(replace(each, message=_cut(each.message)) for each in first)

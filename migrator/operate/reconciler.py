@@ -28,8 +28,6 @@ from restow.kube.resources import CRDS
 from restow.kube.retry import Backoff, RetryingCluster, requested_wait
 from restow.kube.watch import Key
 from restow.migrator.decide.proof import ANNOTATION, extended, touches_managed_fields, what_is_proved
-from restow.migrator.engine.crdaccess import ReadCrd, annotate, read_crd
-from restow.migrator.engine.passes import Converters, own_webhook
 from restow.migrator.model.callbacks import CallbackFailed, MigrationRefused
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.model.report import CrdReport
@@ -38,6 +36,8 @@ from restow.migrator.operate.events import Events
 from restow.migrator.operate.hooks import Hook, Hooks, MigrationEvent, RunHooks, finding, outcome
 from restow.migrator.operate.log import log_details
 from restow.migrator.operate.targets import Targets, choice
+from restow.migrator.requests.crdaccess import ReadCrd, annotate, read_crd
+from restow.migrator.requests.passes import Converters, own_webhook
 from restow.migrator.run.run import Migration
 
 __all__ = ["Memory", "Migrator", "due_phases"]

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, Path, from_paths, union, without
-from restow.crds.typed import Members, owned
+from restow.crds.ownedpaths import Members, owned
 from restow.migrator.model.converter import Answer, Json, Unconverted
 from restow.migrator.ownership.projection import Projection, leave_out, project
 from restow.migrator.ownership.reconcile import Unknown

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from restow.crds import ANY, Schema
 from restow.crds.fieldpath import FieldSet, Path, is_leaf, keys_of, normal
-from restow.crds.typed import Items, Members
+from restow.crds.ownedpaths import Items, Members
 from restow.migrator.ownership.reconcile import Unknown, was_whole
 
 __all__ = ["Projection", "leave_out", "project"]

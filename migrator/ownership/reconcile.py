@@ -13,7 +13,7 @@ from typing import Any
 
 from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, from_paths, is_leaf, keys_of, normal, union
-from restow.crds.typed import Items, children, owned
+from restow.crds.ownedpaths import Items, children, owned
 
 __all__ = [
     "Unknown",

@@ -1,7 +1,7 @@
 """Translate an object's managedFields entries to the storage version: which are due, and all of them together.
 
 What becomes of each entry is decided by ``restow.migrator.ownership.conversion``. Generators ask for the conversions;
-``restow.migrator.engine.translator`` sends them.
+``restow.migrator.requests.translator`` sends them.
 """
 
 from __future__ import annotations

@@ -19,12 +19,6 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import qualified_name
 from restow.kube.retry import with_retries
-from restow.migrator.engine.lister import Item
-from restow.migrator.engine.pace import Limiter
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.translator import Translator, Work
-from restow.migrator.engine.wire import Meta, whole_object_decoder
-from restow.migrator.engine.writer import ObjectWriter
 from restow.migrator.model.converter import Answer, Converter, ConverterDown, Json, Unconverted
 from restow.migrator.model.findings import PlanCheck, PlanFinding, PlanFindings, of_failure
 from restow.migrator.model.options import Options
@@ -33,6 +27,12 @@ from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import supposed
 from restow.migrator.planning.plan import Measured
 from restow.migrator.planning.strippreview import StripPrediction
+from restow.migrator.requests.lister import Item
+from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.translator import Translator, Work
+from restow.migrator.requests.wire import Meta, whole_object_decoder
+from restow.migrator.requests.writer import ObjectWriter
 
 __all__ = ["DryRun", "probe"]
 

@@ -22,13 +22,13 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.retry import RetryingCluster, jittered, without_retries
-from restow.migrator.decide.outcome import ErrorAction, of_list_error
-from restow.migrator.engine.lister import ListFailed, list_objects
-from restow.migrator.engine.passes import LONGEST_WAIT
-from restow.migrator.engine.preflight import Permission, missing
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.wire import Meta
+from restow.migrator.decide.errortable import ErrorAction, of_list_error
 from restow.migrator.model.report import Requests
+from restow.migrator.requests.lister import ListFailed, list_objects
+from restow.migrator.requests.passes import LONGEST_WAIT
+from restow.migrator.requests.preflight import Permission, missing
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.wire import Meta
 
 __all__ = [
     "CORE",

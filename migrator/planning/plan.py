@@ -11,11 +11,11 @@ from typing import Any
 
 from restow.crds import Crd
 from restow.migrator.decide.decision import WriteStep
-from restow.migrator.engine.lostfields import LostFields
 from restow.migrator.model.findings import PlanFindings
 from restow.migrator.model.options import Phase
 from restow.migrator.model.report import Requests
 from restow.migrator.planning.strippreview import StripPrediction
+from restow.migrator.requests.lostfields import LostFields
 
 __all__ = [
     "Cost",

@@ -20,15 +20,6 @@ from restow.kube.retry import with_retries
 from restow.migrator.decide.decision import ObjectDecision, decide
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
-from restow.migrator.engine.lister import Item, ListedPage, ListFailed, list_objects
-from restow.migrator.engine.listfailure import explain_list_failure
-from restow.migrator.engine.lostfields import find_lost_fields
-from restow.migrator.engine.lostowners import still_lost
-from restow.migrator.engine.native import left_behind, without_condition
-from restow.migrator.engine.passes import LONGEST_WAIT, Converters, Environment, open_converter, own_webhook, page_size
-from restow.migrator.engine.preflight import missing, missing_namespace, of_missing, permissions, refusal
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.wire import Meta
 from restow.migrator.model.callbacks import Callbacks, MigrationRefused, Silent
 from restow.migrator.model.converter import Converter, Json
 from restow.migrator.model.findings import PlanCheck, PlanFinding, of_failure
@@ -39,6 +30,22 @@ from restow.migrator.ownership.translation import supposed
 from restow.migrator.planning.dryrun import DryRun, probe
 from restow.migrator.planning.plan import MigrationPlan, ride_along
 from restow.migrator.planning.sample import Sample, detached
+from restow.migrator.requests.lister import Item, ListedPage, ListFailed, list_objects
+from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.lostfields import find_lost_fields
+from restow.migrator.requests.lostowners import still_lost
+from restow.migrator.requests.native import left_behind, without_condition
+from restow.migrator.requests.passes import (
+    LONGEST_WAIT,
+    Converters,
+    Environment,
+    open_converter,
+    own_webhook,
+    page_size,
+)
+from restow.migrator.requests.preflight import missing, missing_namespace, of_missing, permissions, refusal
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.wire import Meta
 
 __all__ = ["plan"]
 

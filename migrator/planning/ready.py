@@ -5,7 +5,7 @@ A version may be removed once five conditions hold:
 - Nothing is stored at it. The API server refuses the removal while storedVersions names it, but does not check what
   stands there, so restow asks for a proof of its own (``decide.proof``). What is stored at a removed version can no
   longer be read, and one such object fails every LIST of the kind.
-- No API server lags behind the CRD and could store something at it (``engine.apiservers``).
+- No API server lags behind the CRD and could store something at it (``requests.apiservers``).
 - No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
 - No ownerReference of any object names it, or the garbage collector does not find the owner (``ownerreferences``).
   This holds for unserving too.
@@ -24,13 +24,6 @@ from typing import Any
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.migrator.decide.proof import ANNOTATION, failed_prune, what_is_proved
-from restow.migrator.engine.apiservers import ApiServers
-from restow.migrator.engine.crdaccess import read_crd
-from restow.migrator.engine.lister import ListFailed
-from restow.migrator.engine.listfailure import explain_list_failure
-from restow.migrator.engine.native import left_behind, without_condition
-from restow.migrator.engine.passes import scan
-from restow.migrator.engine.preflight import refusal
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.planning.ownerreferences import (
     OwnerVersion,
@@ -40,6 +33,13 @@ from restow.migrator.planning.ownerreferences import (
     not_looked_at,
 )
 from restow.migrator.planning.strippreview import StripCheck
+from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.crdaccess import read_crd
+from restow.migrator.requests.lister import ListFailed
+from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.native import left_behind, without_condition
+from restow.migrator.requests.passes import scan
+from restow.migrator.requests.preflight import refusal
 
 __all__ = ["Readiness", "judge", "ready"]
 
@@ -170,7 +170,7 @@ def judge(
             removal.append(because)
         if note := not_looked_at(crd, version, dependents):
             notes.append(note)
-    if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, settled=not removal)):
+    if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, removable=not removal)):
         notes.append(note)
     if found is None:
         notes.append(f"{version} is not among the versions of {crd.name} any more")
@@ -184,7 +184,7 @@ def judge(
     return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, dependents)
 
 
-def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
+def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:
     """Say whether conversion is called for once the version is gone."""
     left = [each.name for each in crd.versions if each.name not in (version, crd.storage.name)]
     if left:
@@ -192,7 +192,7 @@ def _conversion_afterwards(crd: Crd, version: str, *, settled: bool) -> str:
             f"without {version} conversion is still called for, since {crd.storage.name} is not the only version left "
             f"(there is {', '.join(left)}): keep the conversion webhook"
         )
-    if not settled:
+    if not removable:
         return ""
     return (
         f"without {version} only {crd.storage.name} is left and nothing calls for conversion: set "

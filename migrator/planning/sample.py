@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from restow.migrator.engine.wire import Meta
+from restow.migrator.requests.wire import Meta
 
 __all__ = ["Sample", "detached"]
 

@@ -16,10 +16,10 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.retry import RetryingCluster
 from restow.migrator.decide.proof import ANNOTATION, what_is_proved
-from restow.migrator.engine.crdaccess import list_crds, read_crd
-from restow.migrator.engine.preflight import refusal
-from restow.migrator.engine.stop import RunStop
 from restow.migrator.model.options import Options
+from restow.migrator.requests.crdaccess import list_crds, read_crd
+from restow.migrator.requests.preflight import refusal
+from restow.migrator.requests.stop import RunStop
 
 __all__ = ["CrdState", "CrdStatus", "CrdsToMigrate", "crds_to_migrate", "status"]
 

@@ -22,10 +22,6 @@ from restow.kube.resources import qualified_name
 from restow.kube.retry import with_retries
 from restow.migrator.decide.decision import decide
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.engine.passes import LONGEST_WAIT, Environment, open_converter
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.translator import Translator
-from restow.migrator.engine.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
 from restow.migrator.model.converter import ConverterDown, Json
 from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options
@@ -33,6 +29,10 @@ from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation, supposed
 from restow.migrator.planning.sample import Sample, detached
+from restow.migrator.requests.passes import LONGEST_WAIT, Environment, open_converter
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.translator import Translator
+from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder, whole_page_decoder
 
 __all__ = ["MOST", "Losses", "StripCheck", "StripPrediction"]
 

@@ -13,10 +13,10 @@ from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
 from restow.migrator.decide.proof import reencoding_due, what_is_proved
 from restow.migrator.decide.prune import unnamed_versions
-from restow.migrator.engine.apiservers import ApiServers
-from restow.migrator.engine.crdaccess import DELETED, ReadCrd, patch_stored_versions, read_crd
-from restow.migrator.engine.preflight import missing_permissions, refusal
 from restow.migrator.model.callbacks import MigrationRefused, Moment
+from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.crdaccess import DELETED, ReadCrd, patch_stored_versions, read_crd
+from restow.migrator.requests.preflight import missing_permissions, refusal
 from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import beside_native
 from restow.migrator.run.settle import settle

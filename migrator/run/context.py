@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from restow.kube.retry import RetryingCluster, with_retries
-from restow.migrator.engine.passes import Environment
-from restow.migrator.engine.stop import RunStop
 from restow.migrator.model.callbacks import Callbacks, Moment
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.model.watermark import FirstSeen
+from restow.migrator.requests.passes import Environment
+from restow.migrator.requests.stop import RunStop
 
 __all__ = ["CrdRun"]
 

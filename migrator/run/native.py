@@ -12,9 +12,13 @@ from dataclasses import replace
 
 from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError, OutcomeUnknown
-from restow.migrator.engine.crdaccess import ReadCrd, patch_stored_versions, read_crd
-from restow.migrator.engine.lister import ListFailed, list_objects
-from restow.migrator.engine.native import (
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.model.options import Engine, Options
+from restow.migrator.model.report import CrdReport
+from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.requests.crdaccess import ReadCrd, patch_stored_versions, read_crd
+from restow.migrator.requests.lister import ListFailed, list_objects
+from restow.migrator.requests.native import (
     NativeApi,
     NativeMigration,
     NativeState,
@@ -25,11 +29,7 @@ from restow.migrator.engine.native import (
     native_name,
     without_condition,
 )
-from restow.migrator.engine.passes import Environment, page_size
-from restow.migrator.model.callbacks import MigrationRefused
-from restow.migrator.model.options import Engine, Options
-from restow.migrator.model.report import CrdReport
-from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.requests.passes import Environment, page_size
 
 __all__ = ["NativeRun", "beside_native"]
 

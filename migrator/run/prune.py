@@ -11,22 +11,22 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
 from restow.migrator.decide.proof import ANNOTATION, Proof, extended, proof_of_run, what_is_proved
 from restow.migrator.decide.prune import PruneVerdict, may_prune
-from restow.migrator.engine.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
-from restow.migrator.engine.passes import unfinished
-from restow.migrator.engine.stop import RunStop
 from restow.migrator.model import watermark as resuming
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport
+from restow.migrator.requests.crdaccess import DELETED, CrdWatch, annotate, patch_stored_versions, read_crd
+from restow.migrator.requests.passes import unfinished
+from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.sharding import ShardRun
 
-__all__ = ["Conclusion"]
+__all__ = ["Pruner"]
 
 
 _ATTEMPTS = 10
 
 
-class Conclusion:
+class Pruner:
     """Proves, prunes and marks after a pass.
 
     Args:
@@ -43,7 +43,7 @@ class Conclusion:
         self._report = report
         self._unanswered = False
 
-    async def of(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
+    async def prune(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
         """Prune and leave the proof, if both are justified; what came of it is in the report.
 
         Args:
@@ -61,7 +61,7 @@ class Conclusion:
                 if not verdict.prune:
                     report.pruned_reason = verdict.reason
                     return verdict
-            return await self._prune(start, watching, share)
+            return await self._prune_proved(start, watching, share)
         except (KubeError, MigrationRefused, CrdError) as error:
             if isinstance(error.__cause__, NotFound):  # of a refusal to read the CRD
                 report.pruned_reason = report.unfinished = DELETED.format(name=start.name)
@@ -75,7 +75,7 @@ class Conclusion:
             report.unfinished = f"{report.pruned_reason}. All objects are done; run again to prune"
             return PruneVerdict(prune=False)
 
-    async def extend(self, crd: Crd) -> None:
+    async def extend_proof(self, crd: Crd) -> None:
         """Rewrite the proof for the CRD's present generation, for which it still holds."""
         proof = extended(what_is_proved(crd))
         if proof is None:
@@ -99,7 +99,7 @@ class Conclusion:
             return "only a part of the objects was looked at (--namespace or --selector)"
         return None
 
-    async def _prune(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
+    async def _prune_proved(self, start: Crd, watching: CrdWatch, share: ShardRun | None) -> PruneVerdict:
         """Decide on a fresh read, and again whenever another client writes the CRD in between."""
         report = self._report
         conflicts = 0

@@ -9,9 +9,9 @@ import logging
 from dataclasses import replace
 
 from restow.crds import Crd
-from restow.migrator.engine.crdaccess import annotate
 from restow.migrator.model.watermark import ANNOTATION, Watermark, valid_watermark
 from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.requests.crdaccess import annotate
 from restow.migrator.run.context import CrdRun
 
 __all__ = ["leave_watermark", "resume"]

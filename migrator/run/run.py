@@ -3,7 +3,7 @@
 ``_migrate`` and ``_pass`` are the algorithm for one CRD; its phases are their comments:
 
 - *begin* (``run.begin``): refuse what cannot be migrated, protect the stored versions, settle.
-- *pass* (``engine.passes``): list all objects, decide what each needs, write it. A shard does its part.
+- *pass* (``requests.passes``): list all objects, decide what each needs, write it. A shard does its part.
 - *prove*, *prune*, *mark* (``run.prune``): prove on a fresh read of the CRD that every object is stored at the storage
   version, trim ``status.storedVersions``, and leave that proof on the CRD.
 
@@ -28,23 +28,23 @@ from restow.kube.retry import RetryingCluster
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.proof import ANNOTATION, UNFINISHED, nothing_due, what_is_proved
 from restow.migrator.decide.prune import PruneVerdict
-from restow.migrator.engine.apiservers import ApiServers
-from restow.migrator.engine.crdaccess import CrdWatch, annotate, read_crd
-from restow.migrator.engine.lostfields import warn_of_lost_fields
-from restow.migrator.engine.lostowners import remember, still_lost
-from restow.migrator.engine.native import NativeStuck
-from restow.migrator.engine.passes import Converters, Environment, own_webhook, run_pass, unfinished
-from restow.migrator.engine.preflight import missing_namespace
-from restow.migrator.engine.stop import RunStop
 from restow.migrator.model.callbacks import CallbackFailed, Callbacks, MigrationRefused, Moment, Observer, Silent
 from restow.migrator.model.options import Engine, Options, Phase
 from restow.migrator.model.report import CrdReport, MigrationReport, ShardReport
 from restow.migrator.model.watermark import FirstSeen, valid_watermark
 from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.crdaccess import CrdWatch, annotate, read_crd
+from restow.migrator.requests.lostfields import warn_of_lost_fields
+from restow.migrator.requests.lostowners import remember, still_lost
+from restow.migrator.requests.native import NativeStuck
+from restow.migrator.requests.passes import Converters, Environment, own_webhook, run_pass, unfinished
+from restow.migrator.requests.preflight import missing_namespace
+from restow.migrator.requests.stop import RunStop
 from restow.migrator.run.begin import begin, begin_again
 from restow.migrator.run.context import CrdRun
 from restow.migrator.run.native import NativeRun
-from restow.migrator.run.prune import Conclusion
+from restow.migrator.run.prune import Pruner
 from restow.migrator.run.resume import leave_watermark, resume
 from restow.migrator.run.settle import Lagging, LagWatch
 from restow.migrator.run.sharding import ShardRun
@@ -138,7 +138,7 @@ async def _write_and_prune(
 
             # Prove, prune, mark: on a fresh read of the CRD, again whenever others write it in between.
             run.at(Moment.PRUNING)
-            return await Conclusion(run.cluster, options, run.stop, report).of(crd, generations, share)
+            return await Pruner(run.cluster, options, run.stop, report).prune(crd, generations, share)
         finally:
             for watcher in watchers:
                 watcher.cancel()
@@ -151,10 +151,10 @@ async def _prune_alone(run: CrdRun, crd: Crd, why: str) -> PruneVerdict:
     report.pruned_reason = why
     if options.dry_run or options.partial:
         return PruneVerdict(prune=False)
-    conclusion = Conclusion(run.cluster, options, run.stop, report)
+    pruner = Pruner(run.cluster, options, run.stop, report)
     if crd.stored_versions != (crd.storage.name,) and options.prunes:
-        return await conclusion.of(crd, CrdWatch(crd), None)
-    await conclusion.extend(crd)
+        return await pruner.prune(crd, CrdWatch(crd), None)
+    await pruner.extend_proof(crd)
     return PruneVerdict(prune=False)
 
 

@@ -1,8 +1,8 @@
 """Wait until every API server has seen the CRD, and notice one that lags during a pass.
 
 An API server that lags behind a flip of the storage version stores objects at the old version
-(``restow.migrator.engine.apiservers``). So a run settles before it lists (``settle``), and looks at the servers during
-and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
+(``restow.migrator.requests.apiservers``). So a run settles before it lists (``settle``), and looks at the servers
+during and after the pass (``LagWatch``): a pass during which one lagged proves nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import logging
 
 from restow.crds import Crd, CrdError
 from restow.kube.errors import KubeError
-from restow.migrator.engine.apiservers import ApiServers
-from restow.migrator.engine.crdaccess import ReadCrd, read_crd
 from restow.migrator.model.callbacks import MigrationRefused, Moment
 from restow.migrator.model.watermark import remaining_settle_time
+from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.crdaccess import ReadCrd, read_crd
 from restow.migrator.run.context import CrdRun
 
 __all__ = ["LagWatch", "Lagging", "settle"]

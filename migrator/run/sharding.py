@@ -21,10 +21,10 @@ from restow.kube.retry import with_retries
 from restow.migrator.decide.proof import run_key
 from restow.migrator.decide.prune import Generations, PruneVerdict, may_prune
 from restow.migrator.decide.shards import Record, decode_records, encode_records, standing
-from restow.migrator.engine.crdaccess import CrdWatch, read_crd
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.model.options import Options, Phase, Shard
 from restow.migrator.model.report import CrdReport, ShardReport
+from restow.migrator.requests.crdaccess import CrdWatch, read_crd
 
 __all__ = ["Ledger", "ShardRun", "ledger_name"]
 

@@ -11,7 +11,7 @@ import click
 
 from restow.cli import completion, options
 from restow.cli.printing import print_data, print_text
-from restow.conversion.certificates.decide.clientconfig import Url
+from restow.conversion.certificates.wiring.clientconfig import Url
 from restow.migrator import Engine
 from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifests, plain, to_yaml
 

@@ -24,8 +24,8 @@ from restow.crds import Crd
 from restow.kube.resources import qualified_name
 from restow.kube.retry import jittered
 from restow.migrator import MigrationRefused, Requests, list_crds, read_crd
-from restow.migrator.engine.lister import list_objects
-from restow.migrator.engine.stop import RunStop
+from restow.migrator.requests.lister import list_objects
+from restow.migrator.requests.stop import RunStop
 from restow.offline import options as offline
 from restow.offline.differences import Counting, FieldChange, changes
 from restow.offline.options import crds_of

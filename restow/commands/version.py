@@ -13,7 +13,7 @@ from restow.cli.printing import print_data, print_table
 from restow.conversion.stash.annotation import FORMAT as STASH
 from restow.crds.cloudprofiles import documents
 from restow.migrator.decide.proof import FORMAT as PROOF
-from restow.migrator.engine.native import NATIVE_MIGRATIONS
+from restow.migrator.requests.native import NATIVE_MIGRATIONS
 
 #: What the servers are asked in.
 _REVIEWS = {

@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
-from restow.conversion.certificates.decide.clientconfig import Service, Url
-from restow.conversion.certificates.decide.configuration import stash_name
+from restow.conversion.certificates.wiring.clientconfig import Service, Url
+from restow.conversion.certificates.wiring.configuration import stash_name
 from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource
 from restow.migrator import Engine
-from restow.migrator.engine.native import NATIVE_MIGRATIONS
+from restow.migrator.requests.native import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
 from restow.rbac.grants import Grant
 

@@ -13,8 +13,8 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.resources import Resource, qualified_name
 from restow.migrator import ListFailed
-from restow.migrator.engine.listfailure import explain_list_failure
-from restow.migrator.engine.passes import scan
+from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.passes import scan
 from restow.report.model import CrdView, ProfileView
 from restow.report.views import OwnerCounts, view
 

@@ -17,13 +17,13 @@ class State(StrEnum):
     """What a row asks of its reader; rows can be filtered by it.
 
     ``failed``: something went wrong, or could not be seen. ``due``: work is to be done before the next step.
-    ``ready``: a version may go. ``settled``: nothing to do.
+    ``ready``: a version may go. ``done``: nothing to do.
     """
 
     FAILED = "failed"
     DUE = "due"
     READY = "ready"
-    SETTLED = "settled"
+    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

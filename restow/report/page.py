@@ -96,7 +96,7 @@ def _stage(row: ChartRow, now: datetime) -> dict[str, str]:
         "version": row.version,
         "now": present.classification.value,
         "next": f"{later[0].classification.value} from {later[0].start:%Y-%m-%d}" if later else "",
-        "state": (State.DUE if expired else State.SETTLED).value,
+        "state": (State.DUE if expired else State.DONE).value,
     }
 
 

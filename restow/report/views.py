@@ -126,7 +126,7 @@ def _state(crd: Crd, tally: OwnerCounts, unseen: str) -> State:
     if unseen:
         return State.FAILED
     blocking = any(_standing(crd, version) != "served" for version in tally.by_version)
-    return State.SETTLED if not blocking and _migrated(crd) else State.DUE
+    return State.DONE if not blocking and _migrated(crd) else State.DUE
 
 
 def _migrated(crd: Crd) -> bool:
@@ -172,7 +172,7 @@ def _version(crd: Crd, name: str, tally: OwnerCounts, *, seen: bool) -> VersionR
 def _verdict(crd: Crd, answer: Readiness, *, seen: bool) -> tuple[State, str]:
     found = crd.version(answer.version)
     if answer.version == crd.storage.name:
-        return State.SETTLED, "stays: storage version"
+        return State.DONE, "stays: storage version"
     if not seen:
         return State.FAILED, "unknown"
     if answer.against_unserving:
@@ -181,7 +181,7 @@ def _verdict(crd: Crd, answer: Readiness, *, seen: bool) -> tuple[State, str]:
         served = found is not None and found.served
         return State.DUE, "may be unserved, not removed" if served else "migrate before it goes"
     if found is None:
-        return State.SETTLED, "is gone"
+        return State.DONE, "is gone"
     return State.READY, "may be unserved, then removed" if found.served else "may be removed"
 
 
@@ -218,7 +218,7 @@ def _owner(
         objects=objects,
         of=tally.objects,
         newest=newest,
-        state=State.SETTLED if standing == "served" and _migrated(crd) else State.DUE,
+        state=State.DONE if standing == "served" and _migrated(crd) else State.DUE,
     )
 
 
@@ -234,7 +234,7 @@ class Figure:
 
     label: str
     value: str
-    state: State = State.SETTLED
+    state: State = State.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +258,16 @@ def figures(document: ReportDocument) -> tuple[Figure, ...]:
         found += [
             Figure("CRDs", f"{len(document.crds):,}"),
             Figure("objects", f"{sum(crd.objects or 0 for crd in document.crds):,}"),
-            Figure("CRDs with work due", f"{due:,}", State.DUE if due else State.SETTLED),
-            Figure("objects owned at other versions", f"{old:,}", State.DUE if old else State.SETTLED),
-            Figure("versions that may go", f"{ready:,}", State.READY if ready else State.SETTLED),
+            Figure("CRDs with work due", f"{due:,}", State.DUE if due else State.DONE),
+            Figure("objects owned at other versions", f"{old:,}", State.DUE if old else State.DONE),
+            Figure("versions that may go", f"{ready:,}", State.READY if ready else State.DONE),
         ]
     if document.run is not None:
         counts = [crd.objects for crd in document.run.crds]
         failed = sum(each.failed for each in counts)
         found += [
             Figure("objects rewritten by the run", f"{sum(each.rewritten for each in counts):,}"),
-            Figure("failed in the run", f"{failed:,}", State.FAILED if failed else State.SETTLED),
+            Figure("failed in the run", f"{failed:,}", State.FAILED if failed else State.DONE),
         ]
     if document.profiles:
         found.append(Figure("CloudProfiles", f"{len(document.profiles) + document.more_profiles:,}"))
@@ -276,7 +276,7 @@ def figures(document: ReportDocument) -> tuple[Figure, ...]:
 
 def remarks(document: ReportDocument) -> tuple[Remark, ...]:
     """Return what to act on, failures first."""
-    order = [State.FAILED, State.DUE, State.READY, State.SETTLED]
+    order = [State.FAILED, State.DUE, State.READY, State.DONE]
     return tuple(sorted(_remarks(document), key=lambda remark: order.index(remark.state)))
 
 
@@ -324,6 +324,6 @@ def _of_run(ran: RunCrd) -> Iterator[Remark]:
         yield Remark(State.DUE, "stripped", ran.name, sentence)
     for owner in ran.kept_owners:
         sentence = f"{owner.entries:,} managedFields entries of {owner.manager} at {owner.api_version} were kept"
-        yield Remark(State.SETTLED, "kept", ran.name, sentence)
+        yield Remark(State.DONE, "kept", ran.name, sentence)
     for warning in ran.warnings:
         yield Remark(State.DUE, "warning", ran.name, warning)

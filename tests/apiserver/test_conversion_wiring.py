@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from restow.conversion.certificates import Bundle, NotAnswering, Url, Wiring, WiringRefused, bundle_of, unwire, wire
-from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
+from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType

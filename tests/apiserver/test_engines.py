@@ -24,7 +24,7 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, Invalid, NotFound
 from restow.kube.resources import CRDS, Resource
 from restow.migrator import CrdReport, Engine, Migration, MigrationReport, MigrationResult, Options, read_crd
-from restow.migrator.engine.native import native_name
+from restow.migrator.requests.native import native_name
 from restow.rbac import Asked, Command, grants
 from tests.apiserver.access import Access
 from tests.apiserver.accounts import Accounts

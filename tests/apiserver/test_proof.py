@@ -19,7 +19,7 @@ from restow.kube.cluster import PatchType
 from restow.kube.resources import CRDS
 from restow.migrator import CrdReport, Migration, Moment, Options, Phase, Readiness, read_crd, what_is_proved
 from restow.migrator import ready as ask_ready
-from restow.migrator.engine.apiservers import ApiServers
+from restow.migrator.requests.apiservers import ApiServers
 from tests.apiserver.admission import holding
 from tests.apiserver.balancer import balancing
 from tests.apiserver.kind import Kind, until

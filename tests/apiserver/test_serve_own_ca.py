@@ -12,7 +12,7 @@ import aiohttp
 
 from restow.conversion.certificates import Url, client_config, stash_name
 from restow.conversion.certificates.ca.store import SECRETS
-from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
+from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import KubeError, NotFound

@@ -11,7 +11,7 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.crds import Crd
 from restow.crds.fieldpath import from_paths
-from restow.crds.typed import owned
+from restow.crds.ownedpaths import owned
 from restow.kube.client import HttpCluster
 from restow.migrator.ownership.projection import project
 from tests.apiserver.kind import Document, Kind

@@ -20,10 +20,10 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.resources import Resource
 from restow.migrator import ConverterDown, Migration, Options, Unconverted, read_crd
-from restow.migrator.engine.reviewer import Reviewer
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.webhook import webhook_converter
 from restow.migrator.model.report import Requests
+from restow.migrator.requests.reviewer import Reviewer
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.webhook import webhook_converter
 from tests.apiserver.access import Access, Right
 from tests.apiserver.catalog_conversions import registry_for
 from tests.apiserver.catalogs import CatalogKind

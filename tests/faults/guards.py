@@ -17,13 +17,13 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import KubeError, NotFound
 from restow.kube.resources import CRDS
-from restow.migrator.decide.outcome import ErrorAction, ErrorOutcome, of_write_error
+from restow.migrator.decide.errortable import ErrorAction, ErrorOutcome, of_write_error
 from restow.migrator.decide.prune import PruneVerdict, may_prune
-from restow.migrator.engine import lister, passes, writer
-from restow.migrator.engine.apiservers import ApiServers
-from restow.migrator.engine.wire import Meta, combined_patch, identity_apply
 from restow.migrator.model import watermark
 from restow.migrator.ownership.entries import ManagedFieldsEntry
+from restow.migrator.requests import lister, passes, writer
+from restow.migrator.requests.apiservers import ApiServers
+from restow.migrator.requests.wire import Meta, combined_patch, identity_apply
 from restow.migrator.run import prune, settle
 from restow.migrator.run import run as migration
 
@@ -33,13 +33,13 @@ Guard = Callable[[], AbstractContextManager[object]]
 @contextmanager
 def prune_despite_failures() -> Iterator[None]:
     """Prune although objects failed, as the in-tree migrator of Kubernetes 1.36 does."""
-    real = prune.Conclusion._nothing_proved
+    real = prune.Pruner._nothing_proved
 
     def careless(self: Any) -> str | None:
         why = real(self)
         return None if self._report.objects.failed else why
 
-    with patch.object(prune.Conclusion, "_nothing_proved", careless):
+    with patch.object(prune.Pruner, "_nothing_proved", careless):
         yield
 
 

@@ -15,8 +15,8 @@ import msgspec
 
 from restow.crds import Crd
 from restow.migrator.decide import proof
-from restow.migrator.engine import apiservers
 from restow.migrator.planning import ready as readiness
+from restow.migrator.requests import apiservers
 from restow.migrator.run import prune
 
 Guard = Callable[[], AbstractContextManager[object]]
@@ -66,13 +66,13 @@ def ignore_lag() -> Iterator[None]:
 @contextmanager
 def prove_by_a_part() -> Iterator[None]:
     """Leave a proof after a run over some of the objects."""
-    real = prune.Conclusion._nothing_proved
+    real = prune.Pruner._nothing_proved
 
     def careless(self: Any) -> str | None:
         why = real(self)
         return None if self._options.partial or self._options.dry_run else why
 
-    with patch.object(prune.Conclusion, "_nothing_proved", careless):
+    with patch.object(prune.Pruner, "_nothing_proved", careless):
         yield
 
 

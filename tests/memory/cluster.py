@@ -23,7 +23,7 @@ from restow.controlplane.errors import NotStoredError
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import ApiError, api_error
 from restow.kube.resources import CRDS, Resource
-from restow.migrator.engine.apiservers import storage_version_hash
+from restow.migrator.requests.apiservers import storage_version_hash
 from tests.memory import ownership
 from tests.memory.custom import BUILT_IN, BuiltIn, Stored, apply_merge_patch, new_crd_status, refusal, served
 from tests.memory.ownership import CannotConvert, Conflicting, Document, Owner

@@ -12,7 +12,7 @@ from typing import Any
 
 from restow.crds import Crd, Schema
 from restow.crds.compare import pruned_paths
-from restow.crds.typed import Members, owned
+from restow.crds.ownedpaths import Members, owned
 from tests.memory.ownership import CannotConvert, Document
 
 __all__ = ["BUILT_IN", "BuiltIn", "Stored", "apply_merge_patch", "new_crd_status", "refusal", "served"]

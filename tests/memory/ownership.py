@@ -14,7 +14,7 @@ from typing import Any
 
 from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, Path, from_paths
-from restow.crds.typed import Members
+from restow.crds.ownedpaths import Members
 
 __all__ = ["CannotConvert", "Conflicting", "Document", "Owner", "Version", "apply", "is_reset", "update"]
 

@@ -10,8 +10,8 @@ import pytest
 from restow.crds import Crd
 from restow.migrator.decide.proof import ANNOTATION, UNFINISHED, proof_of_run, what_is_proved
 from restow.migrator.decide.prune import Generations, may_prune
-from restow.migrator.engine.apiservers import View, storage_version_hash
 from restow.migrator.model.options import Options
+from restow.migrator.requests.apiservers import View, storage_version_hash
 from tests.migrator.builders import crd
 from tests.protocol import state as modelled
 from tests.protocol.cases import without

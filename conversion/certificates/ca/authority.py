@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Bundle
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
 
 __all__ = [
     "BACKDATED",

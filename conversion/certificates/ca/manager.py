@@ -35,8 +35,8 @@ from restow.conversion.certificates.ca.authority import (
 from restow.conversion.certificates.ca.rotation import Lifetimes, ObservedBundle, RotationDecision, RotationStep, decide
 from restow.conversion.certificates.ca.store import SecretStore, install, installed
 from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
-from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Address, Bundle, Service
 from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, Service
 from restow.conversion.model.errors import WiringError
 from restow.crds import CrdError
 from restow.kube import Cluster, KubeError
@@ -189,7 +189,7 @@ class Certificates:
             KubeError: the API server refuses a request, or cannot be reached; nothing is retried.
         """
         try:
-            await self._settle_secrets()
+            await self._agree_on_secrets()
         except (KubeError, CertificateError) as error:
             leaf = installed(self._folder)
             if leaf is None or leaf.not_after <= self._clock.now() or not leaf.hosts >= self._hosts:
@@ -222,7 +222,7 @@ class Certificates:
             OSError: a file cannot be read or written. All of them come once everything is wired by what can be read.
         """
         try:
-            state = await self._settle_secrets()
+            state = await self._agree_on_secrets()
         except Exception as error:
             await self._wire_by_what_is_known(error)
             self._told_of = error
@@ -255,7 +255,7 @@ class Certificates:
                 continue
             return
 
-    async def _settle_secrets(self) -> _State:
+    async def _agree_on_secrets(self) -> _State:
         """Take every step that is due in the Secrets, and put the leaf into the folder."""
         taken: list[RotationStep] = []
         for _ in range(_MOST_STEPS):

@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import Final
 
 from restow.conversion.certificates.ca.authority import LeafCertificate, Trust, is_signed_by
-from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Bundle
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle
 
 __all__ = [
     "Lifetimes",

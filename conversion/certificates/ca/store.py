@@ -38,7 +38,7 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.certificates.ca.authority import Authority, CertificateError, LeafCertificate, Trust, root_of
-from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Bundle, BundleError
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle, BundleError
 from restow.conversion.model.values import Json
 from restow.kube import Cluster, Resource
 from restow.kube.errors import NotFound

@@ -26,10 +26,10 @@ from restow.conversion.certificates.apply import (
     wire,
 )
 from restow.conversion.certificates.ca.rotation import ObservedBundle
-from restow.conversion.certificates.decide.clientconfig import NO_BUNDLE, Address, Bundle, address_of
-from restow.conversion.certificates.decide.configuration import bundles_of, plan_configuration
-from restow.conversion.certificates.decide.crd import Wiring, bundle_of, injector_of, plan_wiring
-from restow.conversion.certificates.decide.fieldmanagers import last_writer
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_of
+from restow.conversion.certificates.wiring.configuration import bundles_of, plan_configuration
+from restow.conversion.certificates.wiring.crd import Wiring, bundle_of, injector_of, plan_wiring
+from restow.conversion.certificates.wiring.fieldmanagers import last_writer
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 from restow.crds import Crd, CrdError
 from restow.kube import Cluster

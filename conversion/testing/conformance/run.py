@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from restow.conversion.certificates.decide.clientconfig import Bundle, Url
 from restow.conversion.certificates.probe import WebhookClient
+from restow.conversion.certificates.wiring.clientconfig import Bundle, Url
 from restow.conversion.model.errors import NotAnswering
 from restow.conversion.reviews.responsechecks import ResponseRejected
 from restow.conversion.testing.conformance import envelope, laws, objects, partial, refusals, transport

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from restow.conversion.certificates import Bundle, Service, WiringRefused, plan_configuration
-from restow.conversion.certificates.decide.configuration import bundles_of, is_alone_ours
-from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
+from restow.conversion.certificates.wiring.configuration import bundles_of, is_alone_ours
+from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from restow.conversion.certificates import Bundle, Service, Url, Wiring, WiringRefused, address_of, plan_wiring
-from restow.conversion.certificates.decide.fieldmanagers import FIELD_MANAGER
+from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.crds import Crd
 
 OLD, NEW, OTHER = Bundle.of([b"old"]), Bundle.of([b"new"]), Bundle.of([b"other"])

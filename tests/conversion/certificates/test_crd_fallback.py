@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates.decide.crd import why_not_none
+from restow.conversion.certificates.wiring.crd import why_not_none
 from restow.crds import Crd
 
 SCHEMA = {

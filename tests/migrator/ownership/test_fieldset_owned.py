@@ -9,7 +9,7 @@ from hypothesis import given
 
 from restow.crds import Schema
 from restow.crds.fieldpath import from_paths
-from restow.crds.typed import owned
+from restow.crds.ownedpaths import owned
 from restow.migrator.ownership.reconcile import Unknown, was_whole
 from tests.migrator import builders as b
 from tests.migrator.oracle import WHOLE, members, owned_paths

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from restow.crds import ANY, Schema
 from restow.crds.fieldpath import FieldSet, Path, from_paths, keys_of
-from restow.crds.typed import owned
+from restow.crds.ownedpaths import owned
 from restow.migrator.ownership.projection import leave_out, project
 from restow.migrator.ownership.reconcile import Unknown
 from tests.migrator import builders as b

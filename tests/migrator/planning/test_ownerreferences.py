@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from restow.migrator.engine.wire import Meta, object_decoder
 from restow.migrator.planning.ownerreferences import (
     MOST_EXAMPLES,
     NotLookedAt,
@@ -18,6 +17,7 @@ from restow.migrator.planning.ownerreferences import (
     against,
     not_looked_at,
 )
+from restow.migrator.requests.wire import Meta, object_decoder
 from tests.migrator import builders as b
 
 WIDGET = OwnerVersion("example.com/v1", "Widget")

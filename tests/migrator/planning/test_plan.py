@@ -12,12 +12,12 @@ import pytest
 
 from restow.kube.cluster import Cluster, Reply
 from restow.kube.resources import Resource
-from restow.migrator.engine.lostfields import LostFields
 from restow.migrator.model.findings import PlanCheck, PlanFinding, PlanFindings
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.model.report import Requests
 from restow.migrator.planning.plan import Measured, MigrationPlan
 from restow.migrator.planning.planner import plan
+from restow.migrator.requests.lostfields import LostFields
 from tests.migrator import builders as b
 
 NOTHING: tuple[str, ...] = ()

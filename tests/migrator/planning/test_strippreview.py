@@ -6,7 +6,6 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.engine.wire import Meta
 from restow.migrator.model.findings import PlanCheck
 from restow.migrator.model.options import Options
 from restow.migrator.ownership.conversion import ConvertedEntry
@@ -14,6 +13,7 @@ from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation
 from restow.migrator.planning.strippreview import StripPrediction
+from restow.migrator.requests.wire import Meta
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry
 

@@ -11,11 +11,11 @@ from restow.crds import Crd
 from restow.kube.errors import Conflict, KubeError
 from restow.kube.resources import CRDS
 from restow.migrator.decide.proof import ANNOTATION
-from restow.migrator.engine.crdaccess import CrdWatch
-from restow.migrator.engine.stop import RunStop
 from restow.migrator.model.options import Options, Phase
 from restow.migrator.model.report import CrdReport
-from restow.migrator.run.prune import Conclusion
+from restow.migrator.requests.crdaccess import CrdWatch
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.run.prune import Pruner
 from tests.memory.cluster import MemoryCluster, Request
 from tests.migrator import builders as b
 
@@ -53,7 +53,7 @@ class OneCrd(MemoryCluster):
 async def conclude(server: OneCrd, stop: RunStop, **options: Any) -> CrdReport:
     """The report after the end of a pass that finished every object."""
     start, report = Crd.from_document(server.document), CrdReport(name=str(server.document["metadata"]["name"]))
-    await Conclusion(server, Options(**options), stop, report).of(start, CrdWatch(start), None)
+    await Pruner(server, Options(**options), stop, report).prune(start, CrdWatch(start), None)
     return report
 
 
@@ -101,7 +101,7 @@ async def test_a_crd_that_is_always_written_by_others_is_passed_over_again() -> 
     server, report = OneCrd(b.crd_document(stored=("v1", "v2"))), CrdReport(name="widgets")
     server.refusing = [CONFLICT] * 10
     start = Crd.from_document(server.document)
-    verdict = await Conclusion(server, Options(), RunStop(), report).of(start, CrdWatch(start), None)
+    verdict = await Pruner(server, Options(), RunStop(), report).prune(start, CrdWatch(start), None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
     assert "was written by others each time" in verdict.reason and report.pruned_reason == verdict.reason
 
@@ -113,7 +113,7 @@ async def test_a_storage_version_that_changed_before_the_prune_is_seen() -> None
     server.seed(CRDS.plural, b.crd_document(stored=("v1", "v2"), storage="v1", generation=2))
     watching = CrdWatch(start)
     watching.generations.add(Crd.from_document(server.document))
-    verdict = await Conclusion(server, Options(), RunStop(), report).of(start, watching, None)
+    verdict = await Pruner(server, Options(), RunStop(), report).prune(start, watching, None)
     assert (verdict.prune, verdict.again, server.patched) == (False, True, [])
     assert report.pruned_reason == verdict.reason
 

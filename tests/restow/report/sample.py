@@ -85,12 +85,12 @@ def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> OwnerCounts:
 
 
 def views() -> tuple[CrdView, ...]:
-    """One CRD of every kind: with work due, with a version that may go, settled, not to be listed."""
+    """One CRD of every kind: with work due, with a version that may go, done, not to be listed."""
     due = crd(
         "widgets", ["v1alpha1", "v1beta1", "v1"], storage="v1", stored=["v1beta1", "v1"], served=["v1beta1", "v1"]
     )
     ready = crd("gadgets", ["v1beta1", "v1"], storage="v1", stored=["v1"])
-    settled = crd("gizmos", ["v1"], storage="v1", stored=["v1"])
+    done = crd("gizmos", ["v1"], storage="v1", stored=["v1"])
     lost = crd("doodads", ["v1beta1", "v1"], storage="v1", stored=["v1"], served=["v1beta1"])
     counted = tally(
         due,
@@ -106,7 +106,7 @@ def views() -> tuple[CrdView, ...]:
     return (
         view(due, "migration due", counted),
         view(ready, "migrated", tally(ready, [("controller", "v1")], 120)),
-        view(settled, "one version", tally(settled)),
+        view(done, "one version", tally(done)),
         view(lost, "cannot be migrated", None, "the storage version v1 of doodads.example.com is not served"),
     )
 

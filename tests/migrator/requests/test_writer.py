@@ -14,15 +14,15 @@ from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import Unreachable
 from restow.kube.resources import Resource
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.engine.pace import Limiter
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.translator import Translator
-from restow.migrator.engine.wire import Meta
-from restow.migrator.engine.writer import ObjectWriter, _lost_owners
 from restow.migrator.model.converter import Answer
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
+from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.translator import Translator
+from restow.migrator.requests.wire import Meta
+from restow.migrator.requests.writer import ObjectWriter, _lost_owners
 from tests.migrator import builders as b
 from tests.migrator.builders import entry, fields_of
 

@@ -28,12 +28,12 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import Unreachable, api_error
 from restow.kube.resources import Resource
 from restow.kube.retry import without_retries
-from restow.migrator.decide.outcome import BrokenOff
-from restow.migrator.engine.reviewer import IN_FLIGHT, Reviewer, Way
-from restow.migrator.engine.stop import RunStop
+from restow.migrator.decide.errortable import BrokenOff
 from restow.migrator.model.converter import ConverterDown
 from restow.migrator.model.options import url_problem
 from restow.migrator.model.report import Requests
+from restow.migrator.requests.reviewer import IN_FLIGHT, Reviewer, Way
+from restow.migrator.requests.stop import RunStop
 
 __all__ = ["Endpoint", "endpoint", "webhook_converter"]
 

@@ -16,9 +16,9 @@ from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import ApiError, KubeError
 from restow.kube.retry import without_retries
-from restow.migrator.engine.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
-from restow.migrator.engine.wire import ObjectPage, page_decoder
 from restow.migrator.model.report import Requests
+from restow.migrator.requests.lister import CONVERTER_OUT_OF_REACH, FailedPage, ListFailed
+from restow.migrator.requests.wire import ObjectPage, page_decoder
 
 __all__ = ["conversion_failed", "explain_list_failure", "help_to_list"]
 

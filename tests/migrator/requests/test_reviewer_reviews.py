@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from restow.crds import Crd
 from restow.kube.errors import BadReply
-from restow.migrator.engine.reviewer import MOST_BYTES, MOST_OBJECTS, ReviewFailed, read_answer, slices, write_review
-from restow.migrator.engine.webhook import endpoint
 from restow.migrator.model.converter import ConverterDown
 from restow.migrator.model.options import url_problem
+from restow.migrator.requests.reviewer import MOST_BYTES, MOST_OBJECTS, ReviewFailed, read_answer, slices, write_review
+from restow.migrator.requests.webhook import endpoint
 from tests.migrator import builders as b
 
 REVIEW = "apiextensions.k8s.io/v1"

@@ -29,7 +29,7 @@ from restow.kube.errors import (
 )
 from restow.kube.retry import without_retries
 from restow.migrator.decide.decision import ObjectDecision, WriteStep, decide
-from restow.migrator.decide.outcome import (
+from restow.migrator.decide.errortable import (
     ATTEMPTS,
     Attempts,
     ErrorAction,
@@ -37,17 +37,6 @@ from restow.migrator.decide.outcome import (
     cannot_convert,
     concerns_all_objects,
     of_write_error,
-)
-from restow.migrator.engine.pace import Limiter
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.translator import Translator
-from restow.migrator.engine.wire import (
-    Meta,
-    combined_patch,
-    empty_patch,
-    identity_apply,
-    object_decoder,
-    whole_object_decoder,
 )
 from restow.migrator.model.converter import ConverterDown
 from restow.migrator.model.options import PATIENCE_S
@@ -66,6 +55,17 @@ from restow.migrator.ownership.entries import (
 )
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation
+from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.translator import Translator
+from restow.migrator.requests.wire import (
+    Meta,
+    combined_patch,
+    empty_patch,
+    identity_apply,
+    object_decoder,
+    whole_object_decoder,
+)
 
 __all__ = ["FIELD_MANAGER", "ObjectWriter"]
 

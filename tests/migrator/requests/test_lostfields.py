@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from restow.crds import Crd
-from restow.migrator.engine.lister import Item
-from restow.migrator.engine.lostfields import MOST_PATHS, LostFields, find_lost_fields
-from restow.migrator.engine.wire import Meta
+from restow.migrator.requests.lister import Item
+from restow.migrator.requests.lostfields import MOST_PATHS, LostFields, find_lost_fields
+from restow.migrator.requests.wire import Meta
 from tests.migrator import builders as b
 
 OPEN = b.struct(spec=b.EVERYTHING_KEPT)

@@ -27,7 +27,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from restow.conversion.certificates.decide.clientconfig import (
+from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
     Bundle,
@@ -37,8 +37,8 @@ from restow.conversion.certificates.decide.clientconfig import (
     client_config,
     is_same_server,
 )
-from restow.conversion.certificates.decide.crd import injector_of
-from restow.conversion.certificates.decide.fieldmanagers import appliers, is_ours, owners, sole_owner
+from restow.conversion.certificates.wiring.crd import injector_of
+from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, owners, sole_owner
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from restow.migrator.engine.wire import (
+from restow.migrator.ownership.entries import ManagedFieldsEntry
+from restow.migrator.requests.wire import (
     Meta,
     combined_patch,
     empty_patch,
@@ -18,7 +19,6 @@ from restow.migrator.engine.wire import (
     whole_object_decoder,
     whole_page_decoder,
 )
-from restow.migrator.ownership.entries import ManagedFieldsEntry
 from tests.migrator.builders import entry
 
 MANAGED = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.engine.pace import Limiter
+from restow.migrator.requests.pace import Limiter
 from tests.kube.conftest import RunInVirtualTime, VirtualTimeLoop
 
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from restow.migrator.engine.lister import Item
-from restow.migrator.engine.wire import Meta
 from restow.migrator.model.converter import Answer, Converter, Json, Unconverted
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.conversion import Conversion
 from restow.migrator.ownership.policy import EntryPolicies
 from restow.migrator.ownership.translation import Translation, translate
+from restow.migrator.requests.lister import Item
+from restow.migrator.requests.wire import Meta
 
 __all__ = ["Translator", "Work"]
 

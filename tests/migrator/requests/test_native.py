@@ -10,7 +10,8 @@ import pytest
 from restow.crds import Crd
 from restow.migrator.decide.policies import entry_policies
 from restow.migrator.decide.proof import failed_prune, nothing_due, reencoding_due, what_is_proved
-from restow.migrator.engine.native import (
+from restow.migrator.model.options import Options, Phase
+from restow.migrator.requests.native import (
     NATIVE_MIGRATIONS,
     NativeMigration,
     NativeState,
@@ -19,7 +20,6 @@ from restow.migrator.engine.native import (
     native_manifest,
     native_name,
 )
-from restow.migrator.model.options import Options, Phase
 from tests.migrator import builders as b
 
 

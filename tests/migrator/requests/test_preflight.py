@@ -6,11 +6,11 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.engine.lister import ListFailed
-from restow.migrator.engine.listfailure import help_to_list
-from restow.migrator.engine.passes import page_size
-from restow.migrator.engine.preflight import of_missing, permissions, refusal
 from restow.migrator.model.options import Options, Phase
+from restow.migrator.requests.lister import ListFailed
+from restow.migrator.requests.listfailure import help_to_list
+from restow.migrator.requests.passes import page_size
+from restow.migrator.requests.preflight import of_missing, permissions, refusal
 from tests.migrator import builders as b
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from restow.conversion.certificates.decide.clientconfig import (
+from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
     Bundle,
@@ -29,7 +29,7 @@ from restow.conversion.certificates.decide.clientconfig import (
     address_of,
     is_same_server,
 )
-from restow.conversion.certificates.decide.fieldmanagers import appliers, is_ours, sole_owner
+from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, sole_owner
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
 from restow.crds import Crd, Version, sort_versions

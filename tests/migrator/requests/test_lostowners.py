@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from restow.migrator.engine.lostowners import ANNOTATION, MOST_NAMED, LostOwners
+from restow.migrator.requests.lostowners import ANNOTATION, MOST_NAMED, LostOwners
 from tests.migrator import builders as b
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from restow.kube.errors import ApiError, BadReply, ConfigError, Forbidden, KubeError, TimedOut, Unreachable, api_error
-from restow.migrator.decide.outcome import (
+from restow.migrator.decide.errortable import (
     ATTEMPTS,
     FORBIDDEN_ATTEMPTS,
     INITIALIZING_ATTEMPTS,

@@ -15,10 +15,10 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, read_json
 from restow.kube.resources import Resource
 from restow.kube.retry import without_retries
-from restow.migrator.decide.outcome import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
+from restow.migrator.decide.errortable import ATTEMPTS, Attempts, ErrorAction, is_transient, of_list_error
 from restow.migrator.model.report import Requests, again
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.wire import Meta, object_decoder, page_decoder, whole_object_decoder, whole_page_decoder
 
 __all__ = [
     "FailedPage",

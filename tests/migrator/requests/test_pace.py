@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.migrator.engine.pace import Bucket, WriteWindow
+from restow.migrator.requests.pace import Bucket, WriteWindow
 
 events = st.lists(st.one_of(st.just("success"), st.floats(0, 3)), max_size=60)
 """Successes, and slow-downs that come so many seconds after the one before."""

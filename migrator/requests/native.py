@@ -25,8 +25,8 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from restow.kube.resources import Resource
 from restow.kube.retry import RetryingCluster, with_retries
-from restow.migrator.engine.stop import RunStop
 from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.requests.stop import RunStop
 
 __all__ = [
     "NATIVE_MIGRATIONS",

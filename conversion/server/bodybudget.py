@@ -22,7 +22,7 @@ from aiohttp.web_protocol import RequestPayloadError
 from restow.conversion.server.limits import Limits, Refusal
 from restow.kube.clock import Clock
 
-__all__ = ["Bodies"]
+__all__ = ["BodyReader"]
 
 #: How long a client may take before it makes room for others.
 _PATIENCE: Final = 1.0
@@ -37,7 +37,7 @@ class _Waiting:
     size: int = 0
 
 
-class Bodies:
+class BodyReader:
     """The bodies that are at work in this process, and large answers. ``in_flight`` is their size in bytes.
 
     ``end`` ends a request that makes room for others.

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from restow.crds import Crd, dropped_fields, pruned_paths
 from restow.kube.resources import qualified_name
 from restow.migrator.decide.proof import may_be_stored
-from restow.migrator.engine.lister import Item, ListFailed, list_objects
-from restow.migrator.engine.passes import WHOLE_OBJECTS, Environment
 from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
+from restow.migrator.requests.lister import Item, ListFailed, list_objects
+from restow.migrator.requests.passes import WHOLE_OBJECTS, Environment
 
 __all__ = ["LostFields", "find_lost_fields", "warn_of_lost_fields"]
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from restow.migrator.decide.policies import entry_policies
-from restow.migrator.engine.translator import Translator
-from restow.migrator.engine.wire import Meta
 from restow.migrator.model.converter import Answer, ConverterDown, Json, Unconverted
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport
 from restow.migrator.ownership.conversion import ConvertedEntry
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.ownership.translation import Translation
+from restow.migrator.requests.translator import Translator
+from restow.migrator.requests.wire import Meta
 from tests.migrator import builders as b
 from tests.migrator.builders import api_version, entry
 

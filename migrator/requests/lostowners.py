@@ -16,10 +16,10 @@ from restow.crds import Crd, CrdError
 from restow.kube.cluster import Cluster
 from restow.kube.errors import Conflict, KubeError, NotFound, OutcomeUnknown
 from restow.kube.retry import with_retries
-from restow.migrator.engine.crdaccess import annotate, read_crd
-from restow.migrator.engine.wire import object_decoder
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.ownership.entries import FIELD_MANAGER
+from restow.migrator.requests.crdaccess import annotate, read_crd
+from restow.migrator.requests.wire import object_decoder
 
 __all__ = ["ANNOTATION", "MOST_NAMED", "LostOwners", "remember", "still_lost"]
 
@@ -94,8 +94,8 @@ async def still_lost(cluster: Cluster, crd: Crd, *, forget: bool = True) -> Lost
     left = [name for name in noted.names if await _without_owners(cluster, crd, name)]
     still = LostOwners(tuple(left), noted.more if left else 0)
     if forget and still != noted:
-        settled = set(noted.names) - set(left)
-        await _note(cluster, crd.name, lambda now: _without(now, settled))
+        done = set(noted.names) - set(left)
+        await _note(cluster, crd.name, lambda now: _without(now, done))
     return still
 
 
@@ -104,8 +104,8 @@ async def remember(cluster: Cluster, name: str, names: Iterable[str], more: int 
     return await _note(cluster, name, lambda now: now.joined(names, more))
 
 
-def _without(now: LostOwners, settled: set[str]) -> LostOwners:
-    left = tuple(name for name in now.names if name not in settled)
+def _without(now: LostOwners, done: set[str]) -> LostOwners:
+    left = tuple(name for name in now.names if name not in done)
     return LostOwners(left, now.more if left else 0)
 
 

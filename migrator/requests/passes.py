@@ -23,19 +23,19 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
 from restow.kube.retry import jittered, with_retries
 from restow.migrator.decide.policies import entry_policies, hazard_warnings
-from restow.migrator.engine.crdaccess import deleted
-from restow.migrator.engine.lister import ListFailed, list_objects
-from restow.migrator.engine.listfailure import explain_list_failure
-from restow.migrator.engine.pace import Limiter
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.translator import Translator, Work
-from restow.migrator.engine.webhook import webhook_converter
-from restow.migrator.engine.wire import Meta
-from restow.migrator.engine.writer import ObjectWriter
 from restow.migrator.model.converter import Converter, ConverterDown
 from restow.migrator.model.options import Options
 from restow.migrator.model.report import CrdReport, Requests
 from restow.migrator.ownership.policy import EntryPolicies
+from restow.migrator.requests.crdaccess import deleted
+from restow.migrator.requests.lister import ListFailed, list_objects
+from restow.migrator.requests.listfailure import explain_list_failure
+from restow.migrator.requests.pace import Limiter
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.translator import Translator, Work
+from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.wire import Meta
+from restow.migrator.requests.writer import ObjectWriter
 
 __all__ = [
     "LONGEST_WAIT",

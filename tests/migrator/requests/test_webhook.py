@@ -15,11 +15,11 @@ from aiohttp import web
 from restow.crds import Crd
 from restow.kube.cluster import Reply
 from restow.kube.resources import Resource
-from restow.migrator.engine import webhook
-from restow.migrator.engine.stop import RunStop
-from restow.migrator.engine.webhook import webhook_converter
 from restow.migrator.model.converter import ConverterDown, Unconverted
 from restow.migrator.model.report import Requests
+from restow.migrator.requests import webhook
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.webhook import webhook_converter
 from tests.migrator import builders as b
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -19,10 +19,10 @@ from typing import Any
 import msgspec
 
 from restow.kube.errors import BadReply, KubeError, TimedOut
-from restow.migrator.decide.outcome import Attempts, ErrorAction, ErrorOutcome, is_outage, of_review_error
-from restow.migrator.engine.stop import RunStop
+from restow.migrator.decide.errortable import Attempts, ErrorAction, ErrorOutcome, is_outage, of_review_error
 from restow.migrator.model.converter import Answer, ConverterDown, Json, Unconverted
 from restow.migrator.model.report import Requests, again
+from restow.migrator.requests.stop import RunStop
 
 __all__ = [
     "ReviewFailed",
