@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.logs import logging_restored
+
 os.environ.setdefault("RESTOW_SETTLE", "5")
 """Seconds. A minute, the default, is for requests that admission webhooks hold; a test that has some says so itself."""
 
@@ -77,6 +79,13 @@ def _nothing_left_to_later_tests(request: pytest.FixtureRequest) -> Iterator[Non
     yield
     if kills(request.path):
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def _log_left_as_it_was() -> Iterator[None]:
+    """Undo what a command that runs in this process does to its log, which later tests read."""
+    with logging_restored():
+        yield
 
 
 # A shell without job control starts what it puts in the background with SIGINT ignored, nohup does so with SIGHUP, and

@@ -18,6 +18,7 @@ from restow.cli.logs import log_to_stderr
 from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.main import COMMANDS
+from tests.logs import logging_restored
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
@@ -26,17 +27,10 @@ _log = logging.getLogger("restow.test-logs")
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """The log as if nobody had set it up; afterwards as it was."""
-    loggers = [logging.getLogger(name) for name in (None, "restow", "kubernetes_asyncio")]
-    before = [(each.handlers[:], each.level) for each in loggers]
-    logging.root.handlers[:] = []
-    try:
+    """The log of a process that has not set it up; afterwards as it was."""
+    with logging_restored():
+        logging.root.handlers[:] = []
         yield
-    finally:
-        logging.captureWarnings(capture=False)
-        for each, (handlers, level) in zip(loggers, before, strict=True):
-            each.handlers[:] = handlers
-            each.setLevel(level)
 
 
 @click.command
@@ -100,3 +94,11 @@ def test_every_command_that_logs_takes_the_flags() -> None:
     for name in COMMANDS.keys() - without:
         found = {option for each in import_module(f"restow.commands.{name}").command.params for option in each.opts}
         assert {"--log-level", "--log-format"} <= found, name
+
+
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_the_log_of_a_command_ends_with_its_test(time: str) -> None:
+    """A later test of the same process, which reads records of level INFO, would see none: it passes alone only."""
+    assert logging.getLogger("restow").level == logging.NOTSET, time
+    assert CliRunner().invoke(command, []).exit_code == 0
+    assert logging.getLogger("restow").level == logging.WARNING
