@@ -50,7 +50,14 @@ TARGETS = {
             "tests/migrator/planning/test_ready.py",
         ],
     ),
-    "errors": Target(["migrator/decide/errortable.py"], ["tests/migrator/decide/test_errortable.py"]),
+    "errors": Target(
+        ["migrator/decide/errortable.py"],
+        [
+            "tests/migrator/decide/test_attempts.py",
+            "tests/migrator/decide/test_errortable.py",
+            "tests/migrator/requests/test_reviewer.py",
+        ],
+    ),
     "decide": Target(["migrator/decide/decision.py"], ["tests/migrator/decide/test_decision.py"]),
     "entries": Target(
         ["migrator/ownership/*.py"], ["tests/migrator/ownership", "tests/migrator/decide/test_decision.py"]

@@ -191,6 +191,49 @@ def test_an_object_that_others_keep_writing_is_given_up() -> None:
     assert f"{ATTEMPTS} times" in outcome.message
 
 
+def test_a_name_that_is_taken_again_and_again_is_a_conflict() -> None:
+    """The reason of the last answer would name a cause that the other tries did not have."""
+    assert of_write(EXISTS, ATTEMPTS).reason == "Conflict"
+
+
+@pytest.mark.parametrize(
+    ("name", "tries"),
+    [
+        ("NOT_SERVED", UNKNOWN_ATTEMPTS),
+        ("INITIALIZING", INITIALIZING_ATTEMPTS),
+        ("NO_RIGHT", FORBIDDEN_ATTEMPTS),
+        ("BUSY", ATTEMPTS),
+        ("REFUSED", ATTEMPTS),
+    ],
+)
+def test_a_wait_says_how_many_tries_there_are(name: str, tries: int) -> None:
+    """The log's "try 2 of 5" would promise tries that are never made."""
+    assert of_write(ERRORS[name]).attempts == tries
+
+
+@pytest.mark.parametrize(
+    ("name", "reason", "message"),
+    [
+        ("REFUSED", "Unreachable", "connection refused"),
+        ("SLOW", "TimedOut", "no answer within 30 s"),
+        (
+            "UNAUTHORIZED",
+            "Unauthorized",
+            "the API server no longer accepts the credentials; renew them and run again",
+        ),
+        (
+            "TOO_LARGE_FOR_ETCD",
+            "TooLarge",
+            "etcd does not take an object of this size (etcdserver: request is too large)",
+        ),
+    ],
+)
+def test_a_failure_names_its_cause(name: str, reason: str, message: str) -> None:
+    """A row of the report that says neither what failed nor why cannot be acted on."""
+    outcome = of_write(ERRORS[name], ATTEMPTS)
+    assert outcome.reason == reason and outcome.message.startswith(message)
+
+
 @pytest.mark.parametrize("of_error", [of_write, of_list_error], ids=["write", "list"])
 def test_storage_that_stays_uninitialized_is_explained(of_error: Any) -> None:
     """It lasts for as long as one object cannot be converted: the user must hear of the webhook, not of load."""
