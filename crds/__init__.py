@@ -2,6 +2,7 @@
 
 Public:
 
+- ``load``, ``loads``: the CRDs of files, folders and texts;
 - ``Crd``, ``Version``, ``Condition``, ``CrdError``: the document, checked once (``Crd.from_document``);
 - ``Schema``: a node of a version's structural schema, as server-side apply and pruning see it;
 - ``topology_differences``, ``retyped_fields``, ``added_defaults``, ``dropped_fields``, ``pruned_paths``: the
@@ -10,11 +11,12 @@ Public:
 - ``version_priority``, ``sort_versions``: the order of API versions.
 
 ``restow.crds.cloudprofiles`` reads the packaged CRDs of the CloudProfile family, which ``python -m restow.crds.api``
-writes. No other module does I/O, and no function reads a clock or mutates its arguments.
+writes. It and ``load`` read files; no other module does I/O, and no function reads a clock or mutates its arguments.
 """
 
 from restow.crds.compare import added_defaults, dropped_fields, pruned_paths, retyped_fields, topology_differences
 from restow.crds.crd import Condition, Crd, CrdError, Strategy, Version
+from restow.crds.files import load, loads
 from restow.crds.schema import ANY, Kind, ListType, MapType, Scalar, Schema
 from restow.crds.types import TypeProblem, type_problems
 from restow.crds.versions import sort_versions, version_priority
@@ -34,6 +36,8 @@ __all__ = [
     "Version",
     "added_defaults",
     "dropped_fields",
+    "load",
+    "loads",
     "pruned_paths",
     "retyped_fields",
     "sort_versions",

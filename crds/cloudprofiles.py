@@ -1,6 +1,6 @@
 """The packaged CustomResourceDefinitions of the CloudProfile family: crds/manifests/, as ``kubectl apply`` takes them.
 
-The one module of this room that reads a file, and only its own.
+The module reads only the files of this package.
 """
 
 from __future__ import annotations

@@ -1,34 +1,225 @@
-"""YAML documents as the API server reads them: as JSON, in which a date is a string.
+"""YAML and JSON documents as plain data, fast, with scalars as kubectl reads them.
 
-``load_documents`` is for documents that restow ships, or that an API server accepts unchanged: it returns plain data,
-parsed by libyaml where that is installed. ``restow.conversion.manifests.read`` is for what people wrote: it follows
-kubectl to the letter, keeps the place of every value, bounds aliases and names lines. It is slower, since it builds a
-node for every value, and ``crds`` stands below ``conversion``, so neither can replace the other.
+libyaml parses and composes; one walk over its nodes makes JSON values. ``restow.conversion.manifests.read`` builds a
+node for every value, keeps places and comments, and so can edit the text; this module keeps the line of each object.
+Aliases are expanded by reference and bounded, so that a small text cannot stand for billions of values.
+
+Pure.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
 
 import yaml
 
-__all__ = ["load_documents"]
+from restow.crds.scalars import Unsayable, key_text, resolve
+
+__all__ = ["MOST_VALUES", "NotYaml", "load_documents", "load_objects", "not_yaml"]
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever there is
-    """Safe, and without dates."""
+#: Values in a document with its aliases written out; more is an attack, or a mistake. Kubernetes has its own bound.
+MOST_VALUES: Final = 5_000_000
+
+_TAGS: Final = "tag:yaml.org,2002:"
+_STRING, _PLAIN, _MAP, _LIST = f"{_TAGS}str", "!plain", f"{_TAGS}map", f"{_TAGS}seq"
+_ANCHOR: Final = re.compile(r"&[^\s,\[\]{}]")
+_MARK: Final = "\ufeff"
+_DEEP: Final = 500
+_LONG_LINE: Final = re.compile(rf"[^\n]{{{_DEEP}}}")
 
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+class NotYaml(ValueError):
+    """The text cannot be read. ``line`` counts from 1; ``problem`` is the parser's."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        self.line = line
+        self.problem = problem
+        super().__init__(f"line {line}: {problem}")
+
+
+def not_yaml(error: yaml.YAMLError) -> NotYaml:
+    """Return the parser's error with its line: where the construct begins that was not understood, if that is known."""
+    mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+    problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
+    return NotYaml(1 if mark is None else mark.line + 1, problem)
 
 
 def load_documents(text: str | bytes) -> list[Any]:
-    """Return the documents of a text; empty ones are left out.
+    """Return the documents of a text as JSON values; empty ones are left out.
 
     Raises:
-        yaml.YAMLError: the text is no YAML.
+        NotYaml: the text is neither YAML nor JSON, or has what JSON cannot represent.
     """
-    return [document for document in yaml.load_all(text, _Loader) if document is not None]  # a safe loader
+    return [value for _, value, _ in _documents(text) if value is not None]
+
+
+def load_objects(text: str | bytes) -> Iterator[tuple[int, Any]]:
+    """Yield (line, value) for each document of a text; the items of a ``…List`` stand for the list.
+
+    Raises:
+        NotYaml: the text is neither YAML nor JSON, or has what JSON cannot represent.
+    """
+    for line, value, node in _documents(text):
+        if value is not None:
+            yield from _opened(line, value, node)
+
+
+def _opened(line: int, value: Any, node: yaml.Node | None) -> Iterator[tuple[int, Any]]:
+    items = value.get("items") if isinstance(value, dict) and str(value.get("kind")).endswith("List") else None
+    if not isinstance(items, list):
+        yield line, value
+        return
+    nodes = _items_of(node)
+    for index, item in enumerate(items):
+        below = nodes[index] if index < len(nodes) else None
+        yield from _opened(line if below is None else below.start_mark.line + 1, item, below)
+
+
+def _items_of(node: yaml.Node | None) -> list[yaml.Node]:
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key.value == "items" and isinstance(value, yaml.SequenceNode):
+            return list(value.value)
+    return []
+
+
+class _Composer(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]  # whichever there is
+    """libyaml's nodes; a plain scalar is told from a quoted one by its tag."""
+
+    def resolve(self, kind: type[yaml.Node], _value: Any, implicit: Any) -> str:
+        """Return the tag of a node that has none."""
+        if kind is yaml.ScalarNode:
+            return _PLAIN if implicit[0] else _STRING
+        return _MAP if kind is yaml.MappingNode else _LIST
+
+
+def _documents(text: str | bytes) -> Iterator[tuple[int, Any, yaml.Node | None]]:
+    try:
+        text = (text if isinstance(text, str) else text.decode()).removeprefix(_MARK)
+    except UnicodeDecodeError:
+        raise NotYaml(1, "it is no UTF-8 text") from None
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            yield 1, json.loads(text, parse_constant=_no_constant), None
+        except (ValueError, RecursionError):
+            pass  # flow style looks like JSON; the YAML parser has the better message
+        else:
+            return
+    try:
+        _check_depth(text)
+        composer = _Composer(text)
+        try:
+            while composer.check_node():
+                node = composer.get_node()
+                yield node.start_mark.line + 1, _Reader(has_aliases=bool(_ANCHOR.search(text))).value(node), node
+        finally:
+            composer.dispose()
+    except yaml.YAMLError as error:
+        raise not_yaml(error) from error
+    except RecursionError:
+        raise NotYaml(1, "it is nested too deeply") from None
+
+
+def _check_depth(text: str) -> None:
+    """Refuse a text that is nested more deeply than libyaml can compose: it recurses in C, without a bound.
+
+    Every level takes a bracket, or a character in front of some line; only where there are many, events are counted.
+    """
+    if text.count("[") + text.count("{") < _DEEP and _LONG_LINE.search(text) is None:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_Composer):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEP:
+            raise NotYaml(1 if event.start_mark is None else event.start_mark.line + 1, "it is nested too deeply")
+
+
+def _no_constant(_text: str) -> NoReturn:
+    raise ValueError("a number that JSON does not have")
+
+
+class _Reader:
+    """Makes JSON values of the nodes of one document. Aliased nodes are made once, and counted as often as they stand.
+
+    ``has_aliases`` may be true for a document without any; it only costs time.
+    """
+
+    def __init__(self, *, has_aliases: bool) -> None:
+        self._known: dict[int, tuple[Any, int]] | None = {} if has_aliases else None
+        self._open: set[int] = set()
+        self._count = 0
+
+    def value(self, node: yaml.Node) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if self._known is None:
+            return self._container(node)
+        if id(node) in self._open:
+            raise NotYaml(node.start_mark.line + 1, "an alias of what it stands in")
+        if id(node) in self._known:
+            found, size = self._known[id(node)]
+            self._add(size, node)
+            return found
+        before = self._count
+        self._open.add(id(node))
+        found = self._container(node)
+        self._open.discard(id(node))
+        self._known[id(node)] = found, self._count - before
+        return found
+
+    def _container(self, node: yaml.Node) -> Any:
+        self._add(1 + len(node.value), node)
+        if node.tag not in (_MAP, _LIST):
+            raise NotYaml(node.start_mark.line + 1, f"the tag {node.tag[:100]}")
+        if isinstance(node, yaml.SequenceNode):
+            value = self.value
+            return [value(item) for item in node.value]
+        return self._mapping(node)
+
+    def _mapping(self, node: yaml.Node) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        value = self.value
+        for key, below in node.value:
+            if key.tag is _PLAIN and key.value == "<<":
+                merged = {**self._merged(below), **merged}
+                continue
+            name = key.value if key.tag is _STRING else self._key(key)
+            if name in made:
+                raise NotYaml(key.start_mark.line + 1, f"the key {name[:100]} a second time")
+            made[name] = value(below)
+        return {**merged, **made} if merged else made
+
+    def _merged(self, node: yaml.Node) -> dict[str, Any]:
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        found: dict[str, Any] = {}
+        for part in parts:
+            value = self.value(part)
+            if not isinstance(value, dict):
+                raise NotYaml(part.start_mark.line + 1, "a merge key (<<) of what is no object")
+            found = {**value, **found}
+        return found
+
+    def _key(self, node: yaml.Node) -> str:
+        try:
+            return key_text(self._scalar(node) if isinstance(node, yaml.ScalarNode) else None)
+        except Unsayable as error:
+            raise NotYaml(node.start_mark.line + 1, str(error)) from error
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        tag = node.tag
+        if tag is _STRING:
+            return node.value
+        try:
+            plain = tag is _PLAIN
+            return resolve(node.value, plain=True, tag=None if plain else tag)
+        except Unsayable as error:
+            raise NotYaml(node.start_mark.line + 1, str(error)) from error
+
+    def _add(self, count: int, node: yaml.Node) -> None:
+        self._count += count
+        if self._count > MOST_VALUES:
+            raise NotYaml(node.start_mark.line + 1, f"aliases that stand for more than {MOST_VALUES} values")

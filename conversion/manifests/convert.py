@@ -22,12 +22,13 @@ from restow.conversion.manifests.document import (
     missing,
 )
 from restow.conversion.manifests.edit import Edit, edit, rewrite
-from restow.conversion.manifests.reader import JsonText, NotYaml, read, read_json, write_json
+from restow.conversion.manifests.reader import JsonText, read, read_json, write_json
 from restow.conversion.model.errors import ConversionError, ObjectError, RuleFailed
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.stash.annotation import unseal
 from restow.crds import Crd
+from restow.crds.documents import NotYaml
 from restow.kube.resources import qualified_name
 
 __all__ = [

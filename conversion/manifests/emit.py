@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from restow.conversion.manifests.document import YamlAlias, YamlMapping, YamlNode, YamlScalar, YamlSequence, is_block
-from restow.conversion.manifests.reader import Unsayable, resolve
+from restow.crds.scalars import Unsayable, resolve
 
 __all__ = [
     "Style",

@@ -3,16 +3,14 @@
 kubectl follows neither YAML 1.1 nor 1.2. JSON that no YAML parser accepts (several values in a row, escaped surrogate
 pairs, very long keys) is read as JSON text.
 
-``restow.crds.documents.load_documents`` also reads YAML, and both are needed. This reader is for what people wrote: it
-keeps the places of values, so that an edit leaves all other text as it was, names lines in errors and bounds aliases.
-It builds a node for every value in Python. ``load_documents`` builds plain data with libyaml's parser, and keeps
-nothing else: it is for documents that restow ships, and for those of a CRD or policy file where only the data counts.
+``restow.crds.documents`` also reads YAML, with the same scalars, and both are needed. This reader is for manifests that
+are edited: it keeps the places of values, so that an edit leaves all other text as it was, and builds a node for every
+value in Python. ``restow.crds.documents`` is for files of which only the data counts, such as CRDs; it is faster.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -30,134 +28,23 @@ from restow.conversion.manifests.document import (
     YamlSequence,
     merged_names,
 )
+from restow.crds.documents import MOST_VALUES, NotYaml, not_yaml
+from restow.crds.scalars import Unsayable, key_text, resolve
 
 __all__ = [
     "JsonText",
-    "NotYaml",
-    "Unsayable",
-    "key_text",
     "read",
     "read_json",
-    "resolve",
     "skip_blank",
     "write_json",
 ]
 
 
-_TAGS: Final = "tag:yaml.org,2002:"
-_WORDS: Final[dict[str, bool | None]] = {
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-}
-_NO_NUMBER: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_INTEGER: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]*))")
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_DATE: Final = re.compile(r"[0-9]{4}-")
-_INT64, _UINT64 = 2**63, 2**64
-
-
-class Unsayable(ValueError):
-    """YAML that has no JSON: the message says what it is, never its value."""
-
-
-def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
-    """Return the JSON value of a scalar; ``plain`` is one without quotes.
-
-    Raises:
-        Unsayable: JSON cannot represent the value.
-    """
-    if tag is not None and tag != "!":
-        return _tagged(text, tag)
-    return _plain(text) if plain and tag is None else text
-
-
-def key_text(value: Any) -> str:
-    """Return the name of a field whose key is this value.
-
-    Raises:
-        Unsayable: the key is null, a list or an object.
-    """
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    raise Unsayable("a key that is no text")
-
-
-def _tagged(text: str, tag: str) -> Any:
-    name = tag.removeprefix(_TAGS)
-    if name in ("str", "timestamp"):
-        return text
-    value = _plain(text)
-    fits = {
-        "null": value is None,
-        "bool": isinstance(value, bool),
-        "int": isinstance(value, int) and not isinstance(value, bool),
-        "float": isinstance(value, int | float) and not isinstance(value, bool),
-    }
-    if not fits.get(name, False):
-        raise Unsayable(f"a scalar with the tag {tag[:100]}")
-    return value
-
-
-def _plain(text: str) -> Any:
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in "+-.0123456789":
-        return text
-    if _NO_NUMBER.fullmatch(text):
-        raise Unsayable("a number that JSON does not have")
-    if text[0] == ".":
-        return _float(text)
-    if _DATE.match(text):
-        return text
-    return _number(text)
-
-
-def _number(text: str) -> Any:
-    digits = text.replace("_", "")
-    found = _INTEGER.fullmatch(digits)
-    if found is None:
-        return _float(digits, otherwise=text)
-    sign, hexadecimal, octal, binary, decimal = found.groups()
-    size = next(
-        int(each, base)
-        for each, base in ((hexadecimal, 16), (octal, 8), (binary, 2), (decimal, 10))
-        if each is not None
-    )
-    value = -size if sign == "-" else size
-    if -_INT64 <= value < _INT64 or (not sign and value < _UINT64):
-        return value
-    return _float(digits, otherwise=text)
-
-
-def _float(text: str, *, otherwise: str | None = None) -> Any:
-    if not _FLOAT.fullmatch(text) or math.isinf(float(text)):
-        return text if otherwise is None else otherwise
-    value = float(text)
-    return int(value) if value.is_integer() and -_INT64 <= value < _INT64 else value
-
-
 _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-
-#: Values in a document with its aliases written out; more is an attack, or a mistake. Kubernetes has its own bound.
-_MOST_VALUES: Final = 5_000_000
 
 _BLANK: Final = re.compile(r"(?:[ \t\r\n]+|(?:(?<=[ \t\r\n])|(?<![^\n]))#[^\r\n]*)*")
 _PROPERTY: Final = re.compile(r"[&!][^ \t\r\n]*")
 _MERGE: Final = "<<"
-
-
-class NotYaml(ValueError):
-    """The text cannot be read. ``line`` counts from 1; ``problem`` is the parser's."""
-
-    def __init__(self, line: int, problem: str) -> None:
-        self.line = line
-        self.problem = problem
-        super().__init__(f"line {line}: {problem}")
 
 
 def read(text: str) -> list[YamlDocument]:
@@ -169,10 +56,7 @@ def read(text: str) -> list[YamlDocument]:
     try:
         return list(_documents(text))
     except yaml.YAMLError as error:
-        # Where the construct begins that was not understood is where to look, if the parser knows.
-        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
-        problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
-        raise NotYaml(1 if mark is None else mark.line + 1, problem) from error
+        raise not_yaml(error) from error
     except RecursionError:
         raise NotYaml(1, "it is nested too deeply") from None
 
@@ -233,7 +117,7 @@ class _Composer:
         if target is None or name in self._open:
             raise NotYaml(_line(self.text, start), "an alias without an anchor before it")
         self._values += self._sizes[id(target)]
-        if self._values > _MOST_VALUES:
+        if self._values > MOST_VALUES:
             raise NotYaml(_line(self.text, start), "its aliases expand to too many values")
         return YamlAlias(start, start, end, None, None, name, target)
 

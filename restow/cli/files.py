@@ -22,6 +22,7 @@ from restow.conversion.manifests import NotYaml, YamlDocument, objects_of, read
 from restow.kube.resources import qualified_name
 
 __all__ = [
+    "STDIN",
     "Found",
     "ManifestSource",
     "Unreadable",
@@ -34,7 +35,7 @@ __all__ = [
 
 
 _SUFFIXES = (".yaml", ".yml", ".json")
-_STDIN = Path("-")
+STDIN = Path("-")
 
 
 class Unreadable(Exception):
@@ -51,7 +52,7 @@ class ManifestSource:
     @property
     def is_stdin(self) -> bool:
         """Whether it is standard input."""
-        return self.path == _STDIN
+        return self.path == STDIN
 
     def __str__(self) -> str:
         return "stdin" if self.is_stdin else str(self.path)
@@ -68,12 +69,12 @@ def sources_of(paths: Iterable[Path], *, recursive: bool) -> list[ManifestSource
     if not given:
         msg = "say which manifests: -f FILE, -f FOLDER, or -f - for stdin"
         raise click.UsageError(msg)
-    if given.count(_STDIN) > 1:
+    if given.count(STDIN) > 1:
         msg = "-f - can be given once"
         raise click.UsageError(msg)
     found: dict[Path, ManifestSource] = {}
     for path in given:
-        if path == _STDIN or not path.is_dir():
+        if path == STDIN or not path.is_dir():
             found[path] = ManifestSource(path, named=True)
             continue
         inside = sorted(each for each in (path.rglob("*") if recursive else path.glob("*")) if _is_manifest(each))

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 from restow.cli import completion
-from restow.cli.exits import InputError
 from restow.cli.logs import FORMATS, LEVELS, remember
 from restow.cli.session import PATIENCE
 from restow.migrator import (
@@ -360,41 +359,17 @@ def crd_names(names: tuple[str, ...], everything: bool, files: tuple[Path, ...])
 
     Raises:
         click.UsageError: no CRD is named, or CRDs are named together with --all.
-        InputError: a file cannot be read, or holds no CRD.
+        InputError: a file cannot be read, holds no CRD, or a malformed one.
     """
     if everything:
         if names or files:
             msg = "name CRDs or give --all, not both"
             raise click.UsageError(msg)
         return None
-    found = (*names, *(name for file in files for name in _names_in(file)))
+    from restow.cli.registries import load_crds  # a command that is given names reads no YAML
+
+    found = (*names, *(crd.name for crd in load_crds(files)))
     if not found:
         msg = "name the CRDs (<plural>.<group>), give -f FILE, or --all"
         raise click.UsageError(msg)
     return tuple(dict.fromkeys(found))
-
-
-def _names_in(path: Path) -> list[str]:
-    """The CRDs of a manifest file, or of the YAML and JSON files of a folder."""
-    if path.is_dir():
-        files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json"))
-    else:
-        files = [path]
-    from restow.cli.files import documents_of  # a command that is given names reads no YAML
-
-    found = [name for file in files for document in documents_of(file) for name in _crds_of(document.data)]
-    if not found:
-        raise InputError(f"{path} holds no CustomResourceDefinition")
-    return found
-
-
-def _crds_of(document: Any) -> list[str]:
-    """The names of the CRDs in a document, which may be a list as ``kubectl get -o yaml`` gives it."""
-    if not isinstance(document, dict):
-        return []
-    if isinstance(items := document.get("items"), list):
-        return [name for item in items for name in _crds_of(item)]
-    metadata = document.get("metadata")
-    if document.get("kind") != "CustomResourceDefinition" or not isinstance(metadata, dict):
-        return []
-    return [str(metadata["name"])] if metadata.get("name") else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from restow.cli.exits import InputError
-from restow.cli.files import documents_of
+from restow.cli.files import STDIN
+from restow.cli.printing import say
 from restow.conversion import DefinitionError, Graph, ObjectError, Registry, RuleFailed
-from restow.crds import Crd, CrdError
+from restow.crds import Crd, CrdError, load, loads
 from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
 
 __all__ = [
@@ -52,13 +53,13 @@ def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
         raise InputError(f"--registry {spec} cannot be used, {first}", defects) from error
 
 
-def load_crds(files: Iterable[Path]) -> tuple[Crd, ...]:
-    """Return the CRDs of manifests: files with any number of documents and Lists; what is no CRD is passed over.
+def load_crds(paths: Iterable[Path]) -> tuple[Crd, ...]:
+    """Return the CRDs of files (``-`` is stdin), and of the manifests in folders and the folders in them.
 
     Raises:
-        InputError: a file cannot be read, holds no CRD, or a malformed one.
+        InputError: a file cannot be read, a file or folder holds no CRD, or a CRD is malformed.
     """
-    return tuple(crd for file in files for crd in _crds(file))
+    return tuple(crd for path in paths for crd in _crds(path))
 
 
 def _module(name: str) -> Any:
@@ -92,24 +93,15 @@ def _what(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def _crds(file: Path) -> list[Crd]:
+def _crds(path: Path) -> tuple[Crd, ...]:
     try:
-        found = [Crd.from_document(document) for each in documents_of(file) for document in _crd_documents(each.data)]
+        if path == STDIN:
+            return loads(sys.stdin.buffer.read(), "stdin")
+        return load(path, skip=lambda problem: say(f"{problem}; it is passed over", style="yellow"))
     except CrdError as error:
-        raise InputError(f"{file}: {error}") from error
-    if not found:
-        raise InputError(f"{file} holds no CustomResourceDefinition")
-    return found
-
-
-def _crd_documents(document: Any) -> Iterator[Any]:
-    if not isinstance(document, dict):
-        return
-    if document.get("kind") == "CustomResourceDefinition":
-        yield document
-    elif isinstance(items := document.get("items"), list):
-        for item in items:
-            yield from _crd_documents(item)
+        raise InputError(str(error)) from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from error
 
 
 _SLICE_S = 0.01

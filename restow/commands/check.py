@@ -11,7 +11,7 @@ import click
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, print_table, say
-from restow.cli.registries import load_graph
+from restow.cli.registries import load_crds, load_graph
 from restow.cli.session import Session, run
 from restow.conversion import DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.losses import RuleLoss, rule_losses
@@ -19,7 +19,6 @@ from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
 from restow.migrator import list_crds
 from restow.offline import options as offline
-from restow.offline.options import crds_of
 
 
 @click.command("check")
@@ -47,7 +46,7 @@ def command(**flags: Any) -> None:
         msg = "--live reads the CRDs from the cluster, --crd from files: give one"
         raise click.UsageError(msg)
     if not flags["live"]:
-        raise SystemExit(int(_tell(_checked(spec, crds_of(flags["crd_files"])), form, report=report)))
+        raise SystemExit(int(_tell(_checked(spec, load_crds(flags["crd_files"])), form, report=report)))
 
     async def check(session: Session) -> Exit:
         alone = _checked(spec, ())

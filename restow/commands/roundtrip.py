@@ -16,7 +16,7 @@ from restow.cli import completion, options
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import found_in, sources_of
 from restow.cli.printing import echo, print_data, print_table, say
-from restow.cli.registries import load_graph
+from restow.cli.registries import load_crds, load_graph
 from restow.cli.session import Session, run
 from restow.conversion import Graph, ObjectError
 from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_trips
@@ -28,7 +28,6 @@ from restow.migrator.requests.lister import list_objects
 from restow.migrator.requests.stop import RunStop
 from restow.offline import options as offline
 from restow.offline.differences import Counting, FieldChange, changes
-from restow.offline.options import crds_of
 
 _PAGE = 100
 _LISTED = 1000
@@ -69,7 +68,7 @@ def command(**flags: Any) -> None:
     if bool(names) == bool(files):
         msg = "name CRDs of the cluster (<plural>.<group>), or give -f FILE"
         raise click.UsageError(msg)
-    spec, crds = offline.registry(flags), crds_of(flags["crd_files"])
+    spec, crds = offline.registry(flags), load_crds(flags["crd_files"])
     if files:
         tally = _Tally(load_graph(spec, crds))
         with Counting() as counting:

@@ -29,7 +29,6 @@ from restow.migrator.timeline import (
     schedule,
 )
 
-_MANIFESTS = (".yaml", ".yml", ".json")
 _STYLES = {"unsafe": "bold red", "due": "yellow", "missing": "red"}
 
 
@@ -115,9 +114,7 @@ def _manifests(arguments: Sequence[str]) -> list[tuple[str, Crd]]:
         if not equals or not Path(path).exists():
             msg = f"{argument!r} is no RELEASE=FILE or RELEASE=FOLDER, or the path does not exist"
             raise click.UsageError(msg)
-        root = Path(path)
-        files = sorted(each for each in root.rglob("*") if each.suffix in _MANIFESTS) if root.is_dir() else [root]
-        found += [(release, crd) for crd in load_crds(files)]
+        found += [(release, crd) for crd in load_crds([Path(path)])]
     return found
 
 

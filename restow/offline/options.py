@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from restow.cli.exits import InputError
-from restow.cli.files import Unreadable, read_text, sources_of
-from restow.cli.printing import say
 from restow.cli.registries import load_crds, load_graph
 from restow.conversion import Graph
-from restow.conversion.manifests import NotYaml, read
-from restow.crds import Crd, CrdError
+from restow.crds import Crd
 
 __all__ = [
     "Conversions",
     "conversions",
-    "crds_of",
     "loaded",
     "manifests",
     "registry",
@@ -62,7 +57,7 @@ def loaded(flags: dict[str, Any]) -> Conversions:
     Raises:
         click.UsageError, InputError: there is no registry, or it or a CRD file cannot be used.
     """
-    crds = crds_of(flags.pop("crd_files"))
+    crds = load_crds(flags.pop("crd_files"))
     return Conversions(load_graph(registry(flags), crds), crds)
 
 
@@ -109,38 +104,3 @@ def target(function: _F) -> _F:
         metavar="VERSION",
         help="The version to convert to: v1beta2 for every kind that has it, or group/v1beta2.",
     )(function)
-
-
-def crds_of(paths: Iterable[Path]) -> tuple[Crd, ...]:
-    """Return the CRDs of files, and of the manifests in folders and the folders in them.
-
-    Raises:
-        InputError: a file holds no CRD, a folder none at all, or one of them is malformed.
-    """
-    return tuple(crd for path in paths for crd in (_in_folder(path) if path.is_dir() else load_crds([path])))
-
-
-def _in_folder(folder: Path) -> list[Crd]:
-    found: list[Crd] = []
-    for source in sources_of([folder], recursive=True):
-        try:
-            documents = read(read_text(source))
-        except (NotYaml, Unreadable) as error:
-            say(f"{source}: passed over, it is no manifest: {error}", style="yellow")
-            continue
-        try:
-            found += [Crd.from_document(doc) for document in documents for doc in _crd_documents(document.data)]
-        except CrdError as error:
-            raise InputError(f"{source}: {error}") from error
-    if not found:
-        raise InputError(f"{folder} holds no CustomResourceDefinition")
-    return found
-
-
-def _crd_documents(document: Any) -> Iterator[Any]:
-    if isinstance(document, dict):
-        if document.get("kind") == "CustomResourceDefinition":
-            yield document
-        elif isinstance(items := document.get("items"), list):
-            for item in items:
-                yield from _crd_documents(item)

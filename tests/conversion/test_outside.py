@@ -33,12 +33,10 @@ spec:
 CONVERSIONS = """
 from pathlib import Path
 
-import yaml
-
+from restow import crds
 from restow.conversion import Registry, rules
-from restow.crds import Crd
 
-crd = Crd.from_document(yaml.safe_load(Path(__file__).with_name("crd.yaml").read_text()))
+[crd] = crds.load(Path(__file__).with_name("crd.yaml"))
 registry = Registry()
 lamp = registry.kind("outside.example.dev", "Lamp", hub="v2")
 

@@ -122,7 +122,7 @@ def test_crds_that_cannot_be_read(authority: Authority, tmp_path: Path) -> None:
     for text, refusal in (
         ("a: [", f"{bad} cannot be read as YAML (line 2: "),
         ("kind: ConfigMap", f"{bad} holds no CustomResourceDefinition"),
-        ("kind: CustomResourceDefinition", f"{bad}: the document is not a CustomResourceDefinition of"),
+        ("kind: CustomResourceDefinition", f"{bad}:1: the document is not a CustomResourceDefinition of"),
     ):
         bad.write_text(text)
         assert serve(authority, "--crd", bad).refusal.startswith(refusal)

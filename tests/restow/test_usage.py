@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 from restow.cli.options import crd_names
+from restow.crds.documents import load_documents
 from tests.restow.commandline import restow
 
 CRD = "widgets.example.com"
-MANIFEST = f"kind: CustomResourceDefinition\nmetadata: {{name: {CRD}}}\n"
+MANIFEST = f"""\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {CRD}}}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {{plural: widgets, kind: Widget}}
+  versions: [{{name: v1, served: true, storage: true}}]
+"""
 
 
 @pytest.mark.parametrize(
@@ -54,8 +65,8 @@ def test_wrong_use(arguments: list[str], said: str) -> None:
         ("kind: ConfigMap\nmetadata: {name: a}\n", "{file} holds no CustomResourceDefinition"),
         ("", "{file} holds no CustomResourceDefinition"),
         ("just a text\n", "{file} holds no CustomResourceDefinition"),
-        ("kind: CustomResourceDefinition\n", "{file} holds no CustomResourceDefinition"),
-        ("kind: CustomResourceDefinition\nmetadata: [name]\n", "{file} holds no CustomResourceDefinition"),
+        ("kind: CustomResourceDefinition\n", "{file}:1: the document is not a CustomResourceDefinition of"),
+        (MANIFEST.replace(f"{{name: {CRD}}}", "[name]"), "{file}:1: a CustomResourceDefinition has no metadata.name"),
         ("a: b\nc: {\n", "{file} cannot be read as YAML (line 3: did not find expected node content)"),
         ("{{ if .Values.crds }}\n", "{file} cannot be read as YAML (line 1: "),
         ("a: b: c\n", "{file} cannot be read as YAML (line 1: mapping values are not allowed in this context)"),
@@ -84,9 +95,9 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     [
         ({"crd.yaml": MANIFEST}, (CRD,)),
         ({"crd.yaml": f"---\n---\nkind: Namespace\n---\n{MANIFEST}---\n{MANIFEST}"}, (CRD,)),
-        ({"crd.json": json.dumps({"kind": "CustomResourceDefinition", "metadata": {"name": CRD}})}, (CRD,)),
-        ({"list.yaml": f"kind: List\nitems:\n- kind: Pod\n- {MANIFEST.replace(chr(10), chr(10) + '  ')}"}, (CRD,)),
-        ({"date.yaml": MANIFEST + "spec: {when: 2026-99-99}\n"}, (CRD,)),
+        ({"crd.json": json.dumps(load_documents(MANIFEST)[0])}, (CRD,)),
+        ({"list.yaml": f"kind: List\nitems:\n- kind: Pod\n- {indent(MANIFEST, '  ').strip()}"}, (CRD,)),
+        ({"date.yaml": MANIFEST + "  when: 2026-99-99\n"}, (CRD,)),
         (
             {
                 "b/two.yml": MANIFEST.replace("widgets", "gadgets"),

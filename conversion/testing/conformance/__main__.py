@@ -14,14 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from restow.conversion.manifests import read
 from restow.conversion.testing.conformance.run import IDLE_S, run
 from restow.conversion.testing.conformance.samples import Samples
-from restow.crds import Crd
+from restow.crds import Crd, load
+from restow.crds.documents import load_objects
 
 __all__ = ["main"]
-
-_CRD = "CustomResourceDefinition"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,23 +79,16 @@ def _place(text: str) -> tuple[str, int]:
 
 
 def _crd(path: Path, name: str) -> Crd:
-    found = [document for document in _documents(path) if document.get("kind") == _CRD]
-    if name:
-        found = [document for document in found if (document.get("metadata") or {}).get("name") == name]
+    found = [crd for crd in load(path) if name in ("", crd.name)]
     if len(found) != 1:
-        names = ", ".join(str((document.get("metadata") or {}).get("name")) for document in found)
+        names = ", ".join(crd.name for crd in found)
         msg = f"{path} has {len(found)} such CRDs{f' ({names}): say which one with --name' if found else ''}"
         raise ValueError(msg)
-    return Crd.from_document(found[0])
+    return found[0]
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:
-    for each in read(path.read_text(encoding="utf-8")):
-        document = each.data
-        if isinstance(document, dict):
-            yield from (
-                document.get("items", [document]) if str(document.get("kind", "")).endswith("List") else [document]
-            )
+    return (value for _, value in load_objects(path.read_bytes()) if isinstance(value, dict))
 
 
 def _by_version(losses: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

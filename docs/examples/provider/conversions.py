@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from restow import crds
 from restow.conversion import Registry, rules
-from restow.crds import Crd
 
 MANIFESTS = Path(__file__).parent / "manifests"
-CRDS = tuple(Crd.from_document(yaml.safe_load(path.read_text())) for path in sorted(MANIFESTS.glob("*.yaml")))
+CRDS = crds.load(MANIFESTS)
 
 registry = Registry()
 

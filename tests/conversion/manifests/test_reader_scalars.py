@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.manifests.reader import Unsayable, resolve
 from restow.conversion.model.values import same
+from restow.crds.scalars import Unsayable, resolve
 
 # From go-yaml v2's resolve.go, and Go's encoding of numbers as JSON.
 PLAIN: dict[str, Any] = {

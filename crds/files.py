@@ -1,0 +1,87 @@
+"""Reads CustomResourceDefinitions out of manifests: files, folders, texts.
+
+    from restow import crds
+
+    [mirrors] = crds.load("config/crd/mirrors.yaml")
+
+A file may hold several documents, and lists as ``kubectl get crd -o yaml`` prints them. Objects of other kinds are
+passed over. Values are read as kubectl reads them, so that a date and a plain ``=`` are strings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from restow.crds.crd import Crd, CrdError
+from restow.crds.documents import NotYaml, load_objects
+
+__all__ = ["load", "loads"]
+
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_KIND: Final = "CustomResourceDefinition"
+
+
+def load(*paths: str | Path, skip: Callable[[str], None] | None = None) -> tuple[Crd, ...]:
+    """Return the CRDs of files, and of the manifests in folders and the folders in them, in the order of their names.
+
+    ``skip`` receives a sentence for each file of a folder that is no YAML (a template, for instance); without it such
+    a file raises. Files of a folder without CRDs are passed over.
+
+    Raises:
+        CrdError: a file or folder holds no CRD, a file is no YAML, or a CRD is malformed; with file and line.
+        OSError: a file cannot be read.
+    """
+    return tuple(crd for path in paths for crd in _at(Path(path), skip))
+
+
+def loads(text: str | bytes, name: str = "the text") -> tuple[Crd, ...]:
+    """Return the CRDs of a text; ``name`` stands for it in messages.
+
+    Raises:
+        CrdError: the text holds no CRD, is no YAML, or a CRD is malformed; with the line.
+    """
+    others: Counter[str] = Counter()
+    try:
+        found = tuple(_crds(text, name, others))
+    except NotYaml as error:
+        raise CrdError(f"{name} cannot be read as YAML (line {error.line}: {error.problem})") from error
+    if not found:
+        kinds = ", ".join(sorted(others))
+        raise CrdError(f"{name} holds no {_KIND}{f', only {kinds}' if kinds else ''}")
+    return found
+
+
+def _at(path: Path, skip: Callable[[str], None] | None) -> Iterator[Crd]:
+    if not path.is_dir():
+        yield from loads(path.read_bytes(), str(path))
+        return
+    has_any = False
+    for file in sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES and each.is_file()):
+        try:
+            crds = list(_crds(file.read_bytes(), str(file), Counter()))
+        except NotYaml as error:
+            problem = f"{file} cannot be read as YAML (line {error.line}: {error.problem})"
+            if skip is None:
+                raise CrdError(problem) from error
+            skip(problem)
+            continue
+        has_any = has_any or bool(crds)
+        yield from crds
+    if not has_any:
+        raise CrdError(f"{path} holds no {_KIND}")
+
+
+def _crds(text: str | bytes, name: str, others: Counter[str]) -> Iterator[Crd]:
+    for line, document in load_objects(text):
+        kind = document.get("kind") if isinstance(document, dict) else None
+        if kind != _KIND:
+            others.update([kind] if isinstance(kind, str) else [])
+            continue
+        try:
+            yield Crd.from_document(document)
+        except CrdError as error:
+            raise CrdError(f"{name}:{line}: {error}") from error
