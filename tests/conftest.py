@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.logs import logging_restored
 
@@ -28,8 +28,10 @@ HERE = Path(__file__).parent
 
 PROFILE = os.environ.get("RESTOW_HYPOTHESIS_PROFILE", "default")
 
-settings.register_profile("default", max_examples=50, derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("nightly", max_examples=10_000, derandomize=False, deadline=None, print_blob=True)
+# A machine with other work on it is no reason for a property to fail.
+_SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("default", max_examples=50, derandomize=True, print_blob=True, **_SLOW)
+settings.register_profile("nightly", max_examples=10_000, derandomize=False, print_blob=True, **_SLOW)
 settings.load_profile(PROFILE)
 
 
