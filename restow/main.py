@@ -71,6 +71,7 @@ COMMANDS = {
     "check": "Check that conversions account for every field of CRDs.",
     "roundtrip": "Convert objects to other versions and back; report differences.",
     "review": "Answer a ConversionReview from a file as the webhook would.",
+    "rules": "Print conversion rules as data, and their JSON Schema.",
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",

@@ -15,10 +15,11 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.definition.registry import Registry
 from restow.conversion.manifests.document import YamlAlias, YamlDocument, YamlMapping, YamlNode, YamlSequence
 from restow.conversion.manifests.reader import read
-from restow.conversion.model.errors import ConversionError, DefinitionError
+from restow.conversion.model.errors import ConversionError, DefinitionError, Diagnostic
 from restow.conversion.rulefiles.parse import ConversionRules, Place, Problem, RulesInvalid, parse, registry_of
 from restow.crds import Crd
 from restow.crds.documents import NotYaml
+from restow.crds.paths import ROOT
 
 __all__ = ["LoadedRules", "Mistake", "RuleFileError", "load"]
 
@@ -73,17 +74,17 @@ class LoadedRules:
         try:
             return self.registry.freeze(crds)
         except DefinitionError as error:
-            raise RuleFileError(self._mistakes(error)) from None
+            found = (self.mistake(each) for each in error.diagnostics)
+            raise RuleFileError(each for each in found if each is not None) from error
 
-    def _mistakes(self, error: DefinitionError) -> Iterable[Mistake]:
-        for each in error.diagnostics:
-            title, place, root = each.kind, Place(()), self.documents[0][1]
-            for rules, node in self.documents:
-                if title == f"{rules.kind}.{rules.group}":
-                    place, root = rules.place_of(each), node
-            where = "" if each.path == "." else f" {each.path}"
-            version = f" {each.version}" if each.version else ""
-            yield _mistake(self.text, root, Problem(place, f"{title}{version}{where}: {each.problem}", each.fix))
+    def mistake(self, diagnostic: Diagnostic) -> Mistake | None:
+        """Return a diagnostic with the line of the rule or version that it is about; None if it is of another kind."""
+        for rules, node in self.documents:
+            if diagnostic.kind == f"{rules.kind}.{rules.group}":
+                about = [diagnostic.kind, diagnostic.version, "" if diagnostic.path == ROOT else diagnostic.path]
+                problem = f"{' '.join(filter(None, about))}: {diagnostic.problem}"
+                return _mistake(self.text, node, Problem(rules.place_of(diagnostic), problem, diagnostic.fix))
+        return None
 
 
 def load(text: str) -> LoadedRules:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -26,10 +26,14 @@ from restow.migrator import (
     url_problem,
 )
 
+if TYPE_CHECKING:
+    from restow.cli.registries import ConversionSource
+
 __all__ = [
     "api_servers",
     "checked",
     "connection",
+    "conversion_source",
     "converters",
     "crd_names",
     "logs",
@@ -40,6 +44,7 @@ __all__ = [
     "running",
     "settle",
     "shard",
+    "source_of",
     "together",
 ]
 
@@ -268,46 +273,81 @@ def shard(flags: dict[str, Any], environment: Mapping[str, str]) -> Shard | None
         raise click.UsageError(str(error)) from error
 
 
-def converter(function: _F) -> _F:
-    """--registry and --crd (read back by ``converters``), --conversion-url: what converts under strategy Webhook."""
+def conversion_source(function: _F) -> _F:
+    """--registry and --rules, read back by ``source_of``."""
     return together(
+        click.option(
+            "--rules",
+            "rule_files",
+            multiple=True,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="ConversionRules file to convert with; repeatable.",
+        ),
         click.option(
             "--registry",
             metavar="MODULE:ATTR",
-            help="The Registry or Graph that converts in this process; default: the CRD's conversion webhook.",
+            help="The Registry, or Graph, of Python to convert with.",
         ),
+    )(function)
+
+
+def source_of(flags: dict[str, Any]) -> ConversionSource | None:
+    """Return what ``conversion_source`` names, None if neither flag was given; removes its flags from ``flags``.
+
+    Raises:
+        click.UsageError: both flags were given.
+    """
+    registry, rules = flags.pop("registry"), flags.pop("rule_files")
+    if registry is not None and rules:
+        msg = "--registry and --rules both say what to convert with: give one"
+        raise click.UsageError(msg)
+    if registry is None and not rules:
+        return None
+    from restow.cli.registries import ConversionSource  # costs a quarter of the start, and few need it
+
+    return ConversionSource(registry, tuple(rules))
+
+
+def converter(function: _F) -> _F:
+    """What converts under strategy Webhook: ``conversion_source``, --crd (read back by ``converters``), or a webhook.
+
+    Without them the CRD's own webhook converts.
+    """
+    more = together(
         click.option(
             "--crd",
             "crd_files",
             multiple=True,
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="With --registry: manifest of the Registry's CRDs; repeatable.",
+            help="With --registry or --rules: manifest of the CRDs that they are for; repeatable.",
         ),
         click.option(
             "--conversion-url",
             metavar="URL",
             help="Another URL of the CRD's conversion webhook, for example a forwarded port.",
         ),
-    )(function)
+    )
+    return conversion_source(more(function))
 
 
 def converters(flags: dict[str, Any]) -> Converters:
     """Return the converters for strategy Webhook; removes their flags from ``flags``.
 
     Raises:
-        click.UsageError: --crd is given without --registry, or --registry names no Registry or Graph.
-        InputError: a CRD file cannot be read, or holds no CRD.
+        click.UsageError: --crd is given without --registry or --rules, or they name no conversions.
+        InputError: a file cannot be used.
     """
-    registry, crd_files = flags.pop("registry"), flags.pop("crd_files")
-    if registry is None:
+    source, crd_files = source_of(flags), flags.pop("crd_files")
+    if source is None:
         if crd_files:
-            msg = "--crd says what a --registry is for: give both"
+            msg = "--crd says what --registry or --rules is for: give both"
             raise click.UsageError(msg)
         return own_webhook
     from restow.cli.registries import load_converters  # costs a quarter of the start, and few need it
 
-    return load_converters(registry, crd_files)
+    return load_converters(source, crd_files)
 
 
 def migration_options(flags: dict[str, Any], **more: Any) -> Options:

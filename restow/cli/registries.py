@@ -1,56 +1,134 @@
-"""What ``--registry module:attribute`` and ``--crd FILE`` name: an author's conversions, and the CRDs they are for."""
+"""What ``--registry``, ``--rules`` and ``--crd`` name: an author's conversions, and the CRDs they are for."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from restow.cli.exits import InputError
-from restow.cli.files import STDIN
+from restow.cli.files import STDIN, ManifestSource, Unreadable, read_text
 from restow.cli.printing import say
-from restow.conversion import DefinitionError, Graph, ObjectError, Registry, RuleFailed
+from restow.conversion import DefinitionError, Diagnostic, Graph, ObjectError, Registry, RuleFailed
 from restow.crds import Crd, CrdError, load, loads
 from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
 
+if TYPE_CHECKING:
+    from restow.conversion.rulefiles import LoadedRules  # imported late: half of the commands' start would be this
+
 __all__ = [
+    "ConversionSource",
     "GraphConverter",
     "graph_converters",
     "load_converters",
     "load_crds",
-    "load_graph",
+    "registry_at",
 ]
 
 
-def load_graph(spec: str, crds: Sequence[Crd] = ()) -> Graph:
-    """Return the conversions that ``module:attribute`` names: a ``Registry``, frozen against the CRDs, or a ``Graph``.
+@dataclass(frozen=True, slots=True)
+class ConversionSource:
+    """What ``--registry module:attribute`` or ``--rules FILE`` (one or several) names; exactly one of them is given."""
 
-    The working directory is importable. Without CRDs only the rules themselves are checked.
+    registry: str | None = None
+    rules: tuple[Path, ...] = ()
+
+    def __str__(self) -> str:
+        return f"--registry {self.registry}" if self.registry is not None else _named(self.rules)
+
+    def graph(self, crds: Sequence[Crd] = ()) -> Graph:
+        """Return the conversions: a ``Registry`` or rule files, frozen against the CRDs, or a ``Graph`` as it is.
+
+        Without CRDs only the rules themselves are checked.
+
+        Raises:
+            click.UsageError: the text of ``--registry`` is no ``module:attribute``.
+            InputError: a module or file cannot be read, or the conversions have defects; the error lists all of them,
+                and its cause is the ``DefinitionError`` if freezing found them.
+        """
+        if self.registry is None:
+            return self._of_files(crds)
+        found = _attribute_of(self.registry)
+        if isinstance(found, Graph):
+            return found
+        if not isinstance(found, Registry):
+            raise InputError(f"{self} is of the type {type(found).__name__}, neither a Registry nor a Graph")
+        try:
+            return found.freeze(crds)
+        except DefinitionError as error:
+            first, *defects = str(error).splitlines()
+            raise InputError(f"{self} cannot be used, {first}", defects) from error
+
+    def places_of(self, diagnostics: Iterable[Diagnostic]) -> list[str]:
+        """Return where rule files declare what diagnostics are about (``FILE:LINE:COLUMN``), empty for a registry."""
+        files = self._loaded()
+        return [next(_places(files, each), "") for each in diagnostics]
+
+    def _of_files(self, crds: Sequence[Crd]) -> Graph:
+        from restow.conversion.rulefiles import registry_of
+
+        rules = [each for _, loaded in self._loaded() for each in loaded.rules]
+        try:
+            return registry_of(rules).freeze(crds)
+        except DefinitionError as error:
+            places = self.places_of(error.diagnostics)
+            defects = [f"{place or self}: {each}" for place, each in zip(places, error.diagnostics, strict=True)]
+            count = "1 defect" if len(defects) == 1 else f"{len(defects)} defects"
+            raise InputError(f"{self} cannot be used, the conversions have {count}:", defects) from error
+
+    def _loaded(self) -> list[tuple[Path, LoadedRules]]:
+        from restow.conversion.rulefiles import RuleFileError, load
+
+        found: list[tuple[Path, LoadedRules]] = []
+        for path in self.rules:
+            try:
+                found.append((path, load(read_text(ManifestSource(path, named=True)))))
+            except Unreadable as error:
+                raise InputError(f"--rules {path} cannot be read: {error}") from error
+            except RuleFileError as error:
+                lines = [f"{path}:{each.line}:{each.column}: {each.problem}. {each.fix}." for each in error.mistakes]
+                count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
+                raise InputError(f"--rules {path} cannot be used, it has {count}:", lines) from error
+        return found
+
+
+def _places(files: Iterable[tuple[Path, LoadedRules]], diagnostic: Diagnostic) -> Iterator[str]:
+    for path, loaded in files:
+        if (mistake := loaded.mistake(diagnostic)) is not None:
+            yield f"{path}:{mistake.line}:{mistake.column}"
+
+
+def _named(rules: Iterable[Path]) -> str:
+    return " ".join(f"--rules {path}" for path in rules)
+
+
+def registry_at(spec: str) -> Registry:
+    """Return the ``Registry`` that ``module:attribute`` names.
 
     Raises:
         click.UsageError: the text is no ``module:attribute``.
-        InputError: the module cannot be imported, has no such attribute, it is neither, or it has defects (all told).
+        InputError: the module cannot be imported, has no such attribute, or it is no Registry.
     """
+    found = _attribute_of(spec)
+    if not isinstance(found, Registry):
+        raise InputError(f"--registry {spec} is of the type {type(found).__name__}, and not a Registry")
+    return found
+
+
+def _attribute_of(spec: str) -> Any:
+    """Return what ``module:attribute`` names; the working directory is importable."""
     module_name, colon, attribute = spec.partition(":")
     if not colon or not module_name or not attribute:
         msg = f"--registry takes module:attribute (for instance example.conversions:registry), not {spec!r}"
         raise click.UsageError(msg)
-    found = _attribute(_module(module_name), attribute, spec)
-    if isinstance(found, Graph):
-        return found
-    if not isinstance(found, Registry):
-        raise InputError(f"--registry {spec} is of the type {type(found).__name__}, neither a Registry nor a Graph")
-    try:
-        return found.freeze(crds)
-    except DefinitionError as error:
-        first, *defects = str(error).splitlines()
-        raise InputError(f"--registry {spec} cannot be used, {first}", defects) from error
+    return _attribute(_module(module_name), attribute, spec)
 
 
 def load_crds(paths: Iterable[Path]) -> tuple[Crd, ...]:
@@ -134,13 +212,13 @@ class GraphConverter:
             return Unconverted(f"{error}{rule}")
 
 
-def load_converters(registry: str, crd_files: Sequence[Path] = ()) -> Converters:
-    """Return the converters that ``--registry module:attribute`` and ``--crd FILE`` name.
+def load_converters(source: ConversionSource, crd_files: Sequence[Path] = ()) -> Converters:
+    """Return the converters that ``--registry`` or ``--rules``, and ``--crd FILE``, name.
 
     Raises:
-        click.UsageError, InputError: as ``load_graph`` and ``load_crds`` do.
+        click.UsageError, InputError: as ``ConversionSource.graph`` and ``load_crds`` do.
     """
-    return graph_converters(load_graph(registry, load_crds(crd_files)))
+    return graph_converters(source.graph(load_crds(crd_files)))
 
 
 def graph_converters(graph: Graph) -> Converters:

@@ -11,7 +11,7 @@ import click
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, print_table, say
-from restow.cli.registries import load_crds, load_graph
+from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, run
 from restow.conversion import DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.losses import RuleLoss, rule_losses
@@ -41,54 +41,55 @@ def command(**flags: Any) -> None:
     \b
     restow check --registry example.conversions:registry --crd config/crd --report
     """
-    spec, form, report = offline.registry(flags), flags["output"], flags["report"]
+    source, form, report = offline.source(flags), flags["output"], flags["report"]
     if flags["live"] and flags["crd_files"]:
         msg = "--live reads the CRDs from the cluster, --crd from files: give one"
         raise click.UsageError(msg)
     if not flags["live"]:
-        raise SystemExit(int(_tell(_checked(spec, load_crds(flags["crd_files"])), form, report=report)))
+        raise SystemExit(int(_tell(_checked(source, load_crds(flags["crd_files"])), form, report=report)))
 
     async def check(session: Session) -> Exit:
-        alone = _checked(spec, ())
+        alone = _checked(source, ())
         if alone.graph is None:
             return _tell(alone, form, report=report)
         crds = [crd for crd in await list_crds(session.cluster) if (crd.group, crd.kind) in alone.graph.kinds]
         if not crds:
-            raise InputError(f"{session.cluster.host} has no CRD of a kind that --registry {spec} converts")
-        return _tell(_checked(spec, crds), form, report=report)
+            raise InputError(f"{session.cluster.host} has no CRD of a kind that {source} converts")
+        return _tell(_checked(source, crds), form, report=report)
 
     run(check, kubeconfig=flags["kubeconfig"], context=flags["context"])
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What was found. ``graph`` is None if there is something."""
+    """What was found. ``graph`` is None if there is something; ``places`` are where rule files declare it."""
 
     graph: Graph | None
     findings: tuple[Diagnostic, ...]
+    places: tuple[str, ...]
     drafts: tuple[Suggestion, ...]
     crds: tuple[Crd, ...]
 
 
-def _checked(spec: str, crds: Iterable[Crd]) -> _Checked:
+def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
     crds = tuple(crds)
-    found = _frozen(spec, crds)
+    found = _frozen(source, crds)
     if isinstance(found, Graph):
-        _is_for(found, crds, spec)
-        return _Checked(found, (), (), crds)
-    return _Checked(None, found, tuple(_drafts(spec, crds)), crds)
+        _is_for(found, crds, source)
+        return _Checked(found, (), (), (), crds)
+    return _Checked(None, found, tuple(source.places_of(found)), tuple(_drafts(source, crds)), crds)
 
 
-def _frozen(spec: str, crds: Sequence[Crd]) -> Graph | tuple[Diagnostic, ...]:
+def _frozen(source: ConversionSource, crds: Sequence[Crd]) -> Graph | tuple[Diagnostic, ...]:
     try:
-        return load_graph(spec, crds)
+        return source.graph(crds)
     except InputError as error:
         if isinstance(error.__cause__, DefinitionError):
             return error.__cause__.diagnostics
         raise
 
 
-def _is_for(graph: Graph, crds: Sequence[Crd], spec: str) -> None:
+def _is_for(graph: Graph, crds: Sequence[Crd], source: ConversionSource) -> None:
     """Refuse a Graph that was frozen elsewhere, against something else: it cannot be checked any more."""
     for crd in crds:
         kind = graph.kinds.get((crd.group, crd.kind))
@@ -97,12 +98,12 @@ def _is_for(graph: Graph, crds: Sequence[Crd], spec: str) -> None:
             schema = kind.schema(version.name) if version.name in kind.versions else None
             if schema is None or schema.node != version.schema.node:
                 against = "without CRDs" if schema is None else f"against another {crd.name}"
-                raise InputError(f"--registry {spec} is a Graph that was frozen {against}: name its Registry instead")
+                raise InputError(f"{source} is a Graph that was frozen {against}: name its Registry instead")
 
 
-def _drafts(spec: str, crds: Sequence[Crd]) -> list[Suggestion]:
+def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
     """Think of rules for what is not accounted for, as far as the rules that there are make sense by themselves."""
-    alone = _frozen(spec, ())
+    alone = _frozen(source, ())
     if not isinstance(alone, Graph):
         return []
     kinds = ((alone.kinds.get((crd.group, crd.kind)), crd) for crd in crds)
@@ -122,8 +123,10 @@ def _tell(checked: _Checked, form: str, *, report: bool) -> Exit:
 
 def _show(checked: _Checked, rows: Sequence[RuleLoss]) -> None:
     if checked.findings:
-        found = ((f.kind, f.version or "-", f.path, f.problem, f.fix) for f in checked.findings)
-        print_table(("kind", "version", "field", "problem", "fix"), found)
+        heads, rows_found = ["kind", "version", "field", "problem", "fix"], []
+        for f, place in zip(checked.findings, checked.places, strict=True):
+            rows_found.append([*([place] if place else []), f.kind, f.version or "-", f.path, f.problem, f.fix])
+        print_table([*(["at"] if any(checked.places) else []), *heads], rows_found)
         for draft in checked.drafts:
             inside = f", inside of {draft.inside}" if draft.inside else ""
             echo(f"{draft.kind} {draft.version}: did you mean {draft.rule}{inside}?")
@@ -147,8 +150,15 @@ def _json(checked: _Checked, rows: Sequence[RuleLoss], *, report: bool) -> dict[
     told: dict[str, Any] = {
         "crds": [crd.name for crd in checked.crds],
         "findings": [
-            {"kind": f.kind, "version": f.version, "path": f.path, "problem": f.problem, "fix": f.fix}
-            for f in checked.findings
+            {
+                **({"at": place} if place else {}),
+                "kind": f.kind,
+                "version": f.version,
+                "path": f.path,
+                "problem": f.problem,
+                "fix": f.fix,
+            }
+            for f, place in zip(checked.findings, checked.places, strict=True)
         ],
         "drafts": [{"kind": d.kind, "version": d.version, "rule": d.rule, "inside": d.inside} for d in checked.drafts],
     }

@@ -16,7 +16,7 @@ from restow.cli import completion, options
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import found_in, sources_of
 from restow.cli.printing import echo, print_data, print_table, say
-from restow.cli.registries import load_crds, load_graph
+from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, run
 from restow.conversion import Graph, ObjectError
 from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_trips
@@ -68,16 +68,16 @@ def command(**flags: Any) -> None:
     if bool(names) == bool(files):
         msg = "name CRDs of the cluster (<plural>.<group>), or give -f FILE"
         raise click.UsageError(msg)
-    spec, crds = offline.registry(flags), load_crds(flags["crd_files"])
+    source, crds = offline.source(flags), load_crds(flags["crd_files"])
     if files:
-        tally = _Tally(load_graph(spec, crds))
+        tally = _Tally(source.graph(crds))
         with Counting() as counting:
             _look_at_files(tally, counting, files, recursive=flags["recursive"])
         raise SystemExit(int(_tell(tally, flags)))
 
     async def roundtrip(session: Session) -> Exit:
         chosen = [(await read_crd(session.cluster, name)).crd for name in names]
-        tally = _Tally(await _graph(session, spec, crds))
+        tally = _Tally(await _graph(session, source, crds))
         with Counting() as counting:
             for crd in chosen:
                 await _look_at_crd(tally, counting, session, crd, flags)
@@ -90,13 +90,13 @@ def command(**flags: Any) -> None:
     run(roundtrip, kubeconfig=flags["kubeconfig"], context=flags["context"], drains=True)
 
 
-async def _graph(session: Session, spec: str, crds: Sequence[Crd]) -> Graph:
+async def _graph(session: Session, source: ConversionSource, crds: Sequence[Crd]) -> Graph:
     """Freeze against the CRDs that were given, else the cluster's own if it has all that the registry is for."""
     if crds:
-        return load_graph(spec, crds)
-    alone = load_graph(spec, ())
+        return source.graph(crds)
+    alone = source.graph(())
     known = [crd for crd in await list_crds(session.cluster) if (crd.group, crd.kind) in alone.kinds]
-    return load_graph(spec, known) if len(known) == len(alone.kinds) else alone
+    return source.graph(known) if len(known) == len(alone.kinds) else alone
 
 
 def _look_at_files(tally: _Tally, counting: Counting, files: Iterable[Path], *, recursive: bool) -> None:

@@ -13,7 +13,7 @@ import click
 from restow.cli import options
 from restow.cli.exits import InputError
 from restow.cli.logs import log_to_stderr
-from restow.cli.registries import load_crds, load_graph
+from restow.cli.registries import load_crds
 from restow.cli.session import sentence
 from restow.conversion import Graph
 from restow.conversion.certificates import Service, stash_configuration, stash_name
@@ -31,6 +31,7 @@ from restow.conversion.server import (
 )
 from restow.crds import Crd
 from restow.kube import KubeError
+from restow.offline import options as offline
 from restow.webhook import serving
 from restow.webhook.authority import OwnAuthority, at, keep, prepare, read_address
 
@@ -65,7 +66,7 @@ class _Served:
 
 
 @click.command("serve")
-@click.option("--registry", required=True, metavar="MODULE:ATTR", help="The Registry, or Graph, with the conversions.")
+@options.conversion_source
 @click.option(
     "--crd",
     "crd_files",
@@ -110,12 +111,13 @@ def command(**flags: Any) -> None:
     Exit codes: 0 after SIGTERM; 1 stopped immediately; 2 usage, or it could not start.
 
     \b
+    restow serve --rules conversions.yaml --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key
     restow serve --registry example.conversions:registry --crd config/crd.yaml --cert tls/tls.crt --key tls/tls.key
     """
     log_to_stderr("info")
     crds = load_crds(flags["crd_files"])
     clients, limits = serving.clients(flags), serving.limits(flags)
-    graph = load_graph(flags["registry"], crds)
+    graph = offline.source(flags).graph(crds)
     served = _Served(graph, crds, flags["cert"], flags["key"], flags["client_ca"], clients, limits)
     authority = _own_authority(served, flags)
 

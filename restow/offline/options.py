@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from restow.cli.registries import load_crds, load_graph
+from restow.cli import options
+from restow.cli.registries import ConversionSource, load_crds
 from restow.conversion import Graph
 from restow.crds import Crd
 
@@ -18,7 +19,7 @@ __all__ = [
     "conversions",
     "loaded",
     "manifests",
-    "registry",
+    "source",
     "target",
 ]
 
@@ -35,46 +36,42 @@ class Conversions:
 
 
 def conversions(function: _F) -> _F:
-    """--registry and --crd, read back by ``loaded``."""
-    for each in (
-        click.option(
-            "--crd",
-            "crd_files",
-            multiple=True,
-            type=click.Path(exists=True, path_type=Path),
-            metavar="FILE",
-            help="Manifest, or folder of manifests, of the CRDs that a Registry is for; repeatable.",
-        ),
-        click.option("--registry", metavar="MODULE:ATTR", help="The Registry, or Graph, to convert with."),
-    ):
-        function = each(function)
-    return function
+    """--registry, --rules and --crd, read back by ``loaded``."""
+    crds = click.option(
+        "--crd",
+        "crd_files",
+        multiple=True,
+        type=click.Path(exists=True, path_type=Path),
+        metavar="FILE",
+        help="Manifest, or folder of manifests, of the CRDs that the conversions are for; repeatable.",
+    )
+    return options.conversion_source(crds(function))
 
 
 def loaded(flags: dict[str, Any]) -> Conversions:
     """Load what ``conversions`` names; takes the flags that say so out of ``flags``.
 
     Raises:
-        click.UsageError, InputError: there is no registry, or it or a CRD file cannot be used.
+        click.UsageError, InputError: no conversions are named, or they or a CRD file cannot be used.
     """
     crds = load_crds(flags.pop("crd_files"))
-    return Conversions(load_graph(registry(flags), crds), crds)
+    return Conversions(source(flags).graph(crds), crds)
 
 
-def registry(flags: dict[str, Any]) -> str:
-    """Return what ``--registry`` names; takes it out of ``flags``.
+def source(flags: dict[str, Any]) -> ConversionSource:
+    """Return what ``--registry`` or ``--rules`` names; takes them out of ``flags``.
 
     Raises:
-        click.UsageError: the flag was not given.
+        click.UsageError: neither flag was given, or both.
     """
-    named = flags.pop("registry")
+    named = options.source_of(flags)
     if named is None:
         msg = (
-            "say what to convert with: --registry module:attribute, the Registry or Graph that your webhook serves "
+            "say what to convert with: --rules FILE, a file of ConversionRules, or --registry module:attribute, the "
+            "Registry or Graph that your webhook serves "
             "(for instance --registry example.conversions:registry, from the folder that holds example/)"
         )
         raise click.UsageError(msg)
-    assert isinstance(named, str)
     return named
 
 

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from restow.cli.exits import InputError
-from restow.cli.registries import load_crds, load_graph
+from restow.cli.registries import ConversionSource, load_crds
 from restow.conversion.server.metrics import METRICS
 from restow.crds import Crd
 from tests.conversion.server.apiserver import api_server
@@ -159,13 +159,13 @@ def test_a_missing_library_is_named() -> None:
 def test_a_registry_or_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     """Authors who freeze themselves, and those who do not."""
     monkeypatch.chdir(ROOT)
-    assert load_graph(REGISTRY, [CRD]).kind(GROUP, KIND).hub_schema is not None
-    assert load_graph(REGISTRY).kind(GROUP, KIND).hub_schema is None
+    assert ConversionSource(REGISTRY).graph([CRD]).kind(GROUP, KIND).hub_schema is not None
+    assert ConversionSource(REGISTRY).graph().kind(GROUP, KIND).hub_schema is None
     from tests.conversion.server.gateways import graph
 
-    assert load_graph(REGISTRY.replace("registry", "graph")) is graph
+    assert ConversionSource(REGISTRY.replace("registry", "graph")).graph() is graph
     with pytest.raises(InputError, match=r"has no registry\.nothing"):
-        load_graph(f"{REGISTRY}.nothing")
+        ConversionSource(f"{REGISTRY}.nothing").graph()
 
 
 def test_crds_are_found_wherever_they_stand(crd_file: Path, tmp_path: Path) -> None:
