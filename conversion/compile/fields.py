@@ -139,6 +139,9 @@ class LeafFields:
         if rule.singleton == self.frame.stage.source_side:
             one = f"isinstance({value}, list) and len({value}) == 1 and {value}[0] is not None"
             return one, f"{target} = {value}[0]"
+        quick = None if rule.standard is None else rule.standard.quick.get(self.frame.stage.direction)
+        if quick is not None:
+            return f"({target} := {self._writer.constant('quick', quick)}({value})) is not A", "pass"
         return None
 
     def _call(

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
+from restow.conversion.definition.shapes import check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
 from restow.crds import Schema
@@ -136,6 +137,8 @@ def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCol
             _check_table(rule, spoke, hub, findings)
         case Lens() if rule.singleton is not None:
             _check_singleton(rule, spoke, hub, findings, cover)
+        case Lens() if rule.standard is not None:
+            check_standard(rule, spoke, hub, findings)
         case ScopedRules():
             _check_scope(rule, spoke, hub, findings, cover)
 
@@ -206,7 +209,7 @@ def _check_table(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCol
                     f"Add it to the table, or to {keyword}=",
                 )
         for value in table.values():
-            if admitted is not None and value not in admitted:
+            if not fits(value, target) or (admitted is not None and value not in admitted):
                 other = findings.version("hub" if side == "spoke" else "spoke")
                 findings.add(
                     side,

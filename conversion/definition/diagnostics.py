@@ -180,6 +180,10 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
             if rule.loses not in get_args(Loses):
                 fix = f"Say one of {', '.join(map(repr, get_args(Loses)))}"
                 findings.add("spoke", (), f"{rule.label} has loses={rule.loses!r}", fix)
+            for problem, fix in rule.defects:
+                findings.add("spoke", (), f"{rule.label} {problem}", fix)
+            if rule.defects:
+                return False
             if not rule.spoke or not rule.hub:
                 findings.add("spoke", (), f"{rule.label} claims nothing on one side", "Use rules.stash or rules.drop")
                 return False

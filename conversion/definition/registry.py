@@ -31,7 +31,7 @@ from restow.conversion.definition.coverage import check_coverage
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
 from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules
+from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Standard
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema
 from restow.crds.paths import ROOT
@@ -60,8 +60,16 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
             place = rule.spoke[index] if index < len(rule.spoke) else ""
             source, required = taken.get(place, (None, False))
             kept = required and _always_says(rule) and parse(place)[:-1] == parse(text)[:-1]
-            _put(node, parse(text), _image(rule, source), required=kept)
+            image = _image(rule, source)
+            if isinstance(rule, Lens) and rule.standard is not None:
+                image = _standard_image(rule.standard, index, [taken[claim][0] for claim in rule.spoke])
+            _put(node, parse(text), image, required=kept)
     return node
+
+
+def _standard_image(standard: Standard, index: int, sources: Sequence[Node | None]) -> Node:
+    images = standard.shapes["hub"] if standard.image is None else standard.image(sources)
+    return dict(images[index]) or dict(_ANY)
 
 
 def _always_says(rule: Rule) -> bool:
@@ -79,8 +87,10 @@ def _image(rule: Rule, source: Node | None) -> Node:
             return source
         case Lens() if rule.tables is not None:
             enum = source.get("enum")
-            known = dict.fromkeys((*rule.tables["up"].values(), *rule.tables["down"]))
-            return source if enum is None else {**source, "enum": [*known]}
+            known = [*rule.tables["up"].values(), *rule.tables["down"]]
+            if source.get("type") != (kind := _json_type(known)):
+                return dict(_ANY) if kind is None else {"type": kind, "enum": list(dict.fromkeys(known))}
+            return source if enum is None else {**source, "enum": list(dict.fromkeys(known))}
         case Lens() if rule.singleton == "hub":
             return {"type": "array", "items": source}
         case Lens() if rule.singleton == "spoke":
@@ -89,6 +99,15 @@ def _image(rule: Rule, source: Node | None) -> Node:
             return _scope_image(rule, source)
         case _:
             return dict(_ANY)
+
+
+def _json_type(values: Sequence[Any]) -> str | None:
+    """Return the type that a schema has to name for these scalars, None if it is more than one."""
+    types = {_JSON_TYPES.get(type(value)) for value in values}
+    return types.pop() if len(types) == 1 else None
+
+
+_JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def _scope_image(rule: ScopedRules, source: Node) -> Node:

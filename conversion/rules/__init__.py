@@ -17,7 +17,6 @@ from restow.conversion.rules.constructors import (
     drop,
     each,
     each_value,
-    enum,
     functions,
     inside,
     move,
@@ -28,12 +27,17 @@ from restow.conversion.rules.constructors import (
     wrap,
 )
 from restow.conversion.rules.model import Rule
+from restow.conversion.rules.standard.casts import cast
+from restow.conversion.rules.standard.enums import enum
+from restow.conversion.rules.standard.numbers import duration, quantity, scale
 
 __all__ = [
     "Rule",
+    "cast",
     "constant",
     "default",
     "drop",
+    "duration",
     "each",
     "each_value",
     "enum",
@@ -41,7 +45,9 @@ __all__ = [
     "inside",
     "move",
     "pair",
+    "quantity",
     "rename",
+    "scale",
     "stash",
     "unwrap",
     "wrap",

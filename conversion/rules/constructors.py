@@ -5,7 +5,7 @@ Each constructor's docstring is its contract.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from restow.conversion.model.values import ABSENT
@@ -13,7 +13,6 @@ from restow.conversion.rules.cel import Function, as_function
 from restow.conversion.rules.model import (
     Constant,
     Default,
-    Direction,
     Lens,
     Loses,
     Move,
@@ -30,7 +29,6 @@ __all__ = [
     "drop",
     "each",
     "each_value",
-    "enum",
     "functions",
     "inside",
     "move",
@@ -62,35 +60,6 @@ def move(spoke: str, hub: str) -> Rule:
     created.
     """
     return Move(spoke=(spoke,), hub=(hub,))
-
-
-@declared
-def enum(
-    spoke: str,
-    values: Mapping[Any, Any],
-    *,
-    hub: str | None = None,
-    up: Mapping[Any, Any] | None = None,
-    down: Mapping[Any, Any] | None = None,
-) -> Rule:
-    """A field whose values have other names in the hub: ``enum("spec.mode", {"a": "Alpha", "b": "Beta"})``.
-
-    ``up`` and ``down`` add values that only one version knows, each with what the other one shows instead:
-    ``down={"Gamma": "b"}``. They lose information, as a table does in which two values become one; the stash keeps it.
-    Values in no table pass unchanged. Give ``hub`` if the field's path differs.
-    """
-    upward = {**values, **(up or {})}
-    downward = {**{value: key for key, value in reversed([*values.items()])}, **(down or {})}
-    tables: dict[Direction, Mapping[Any, Any]] = {"up": upward, "down": downward}
-    return Lens(
-        spoke=(spoke,),
-        hub=(hub or spoke,),
-        up=_Table(upward),
-        down=_Table(downward),
-        loses=_losses(upward, downward),
-        exact={"up": _exact(upward, downward), "down": _exact(downward, upward)},
-        tables=tables,
-    )
 
 
 @declared
@@ -159,37 +128,6 @@ def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) 
 
 def _side(path: str | None) -> tuple[str, ...]:
     return () if path is None else (path,)
-
-
-class _Table:
-    """A function by table; what is in no table passes unchanged."""
-
-    __slots__ = ("values",)
-
-    def __init__(self, values: Mapping[Any, Any]) -> None:
-        self.values = values
-
-    def __call__(self, value: Any) -> Any:
-        """Return the other spelling of ``value``."""
-        if not isinstance(value, Hashable):
-            return value
-        found = self.values.get(value, value)
-        return value if isinstance(value, bool | float) and not _has_key(self.values, value) else found
-
-
-def _has_key(values: Mapping[Any, Any], value: Any) -> bool:
-    return any(key == value and type(key) is type(value) for key in values)
-
-
-def _exact(forward: Mapping[Any, Any], back: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the strings of a table that come back as they went."""
-    return {key: value for key, value in forward.items() if isinstance(key, str) and _Table(back)(value) == key}
-
-
-def _losses(upward: Mapping[Any, Any], downward: Mapping[Any, Any]) -> Loses:
-    up = len(_exact(upward, downward)) < sum(isinstance(key, str) for key in upward)
-    down = len(_exact(downward, upward)) < sum(isinstance(key, str) for key in downward)
-    return "both" if up and down else "up" if up else "down" if down else "nothing"
 
 
 def _listed(value: Any) -> Any:

@@ -10,27 +10,33 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from inspect import signature
-from typing import Any, Final, Literal, ParamSpec
+from typing import Any, Final, Literal, ParamSpec, Protocol
 
 from restow.conversion.model.fieldpath import Path, parse
+from restow.crds import Schema
 
 __all__ = [
     "FROM_ROOT",
     "Constant",
     "Default",
     "Direction",
+    "End",
+    "Ends",
     "Lens",
     "Loses",
+    "Misfit",
     "Move",
     "Packing",
     "Private",
     "Rule",
     "ScopedRules",
+    "Shape",
     "Side",
+    "Standard",
     "claimed_paths",
     "declared",
     "key_names",
@@ -94,12 +100,69 @@ class Move(Rule):
     """The same value at another path."""
 
 
+#: A schema node that says only what a rule needs of a field: its ``type``, and what is inside of a list or map.
+Shape = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A field that a rule claims: its schema, and whether an object that has its parent must have it too."""
+
+    schema: Schema
+    required: bool
+
+
+#: The fields that a rule claims, by side, as the schemas declare them; None for one that they do not declare.
+Ends = Mapping[Side, Sequence[End | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a field's schema does not suit a rule: ``index`` is that of the field among those that the side claims."""
+
+    side: Side
+    index: int
+    problem: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standard:
+    """What restow knows of a lens of its own, and cannot know of an author's functions.
+
+    ``shapes`` are what the schemas of the claimed fields have to be, per side; a derived hub gets those of the hub.
+    ``image`` gives the hub's nodes where they depend on the spoke's. ``check`` yields what else does not fit.
+
+    ``quick`` has, per direction, a function that returns the target if the inverse gives its argument back, and ABSENT
+    where that is not known. The compiler calls it first, and then needs no inverse.
+    """
+
+    shapes: Mapping[Side, tuple[Shape, ...]]
+    quick: Mapping[Direction, Function] = field(default_factory=dict)
+    check: Callable[[Ends], Iterator[Misfit]] | None = None
+    image: Callable[[Sequence[Shape | None]], Sequence[Shape]] | None = None
+
+
+class Names(Protocol):
+    """An enum's table in one direction."""
+
+    def __contains__(self, value: object) -> bool: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def values(self) -> Iterable[Any]:
+        """Return what the other version has instead."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lens(Rule):
     """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
-    that holds a list of one. Both only let the compiler leave out a check.
+    that holds a list of one. Both only let the compiler leave out a check. ``standard`` is what else is known of a
+    rule whose functions are restow's own, ``defects`` are its arguments that are wrong by themselves, each with the
+    remedy.
     """
 
     up: Function
@@ -111,8 +174,10 @@ class Lens(Rule):
     forget: Function | None = None
     reads: tuple[str, ...] = ()
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
-    tables: Mapping[Direction, Mapping[Any, Any]] | None = None
+    tables: Mapping[Direction, Names] | None = None
     singleton: Side | None = None
+    standard: Standard | None = None
+    defects: tuple[tuple[str, str], ...] = ()
 
     def packing(self, side: Side) -> Packing:
         """Return how the functions get and give the values of that side."""
@@ -122,14 +187,18 @@ class Lens(Rule):
         """Say whether losing something in that direction was declared."""
         return self.loses in ("both", direction)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the functions are restow's own."""
+        return self.tables is not None or self.singleton is not None or self.standard is not None
+
     def is_checked(self, direction: Direction) -> bool:
         """Say whether a conversion in that direction is verified by its inverse.
 
         An author's lens that declares a loss in the other direction only is left alone in this one: its reverse
         function may depend on more than its argument (``reads``).
         """
-        own = self.tables is None and self.singleton is None
-        return not own or self.loses in ("nothing", "both", direction)
+        return self.is_known or self.loses in ("nothing", "both", direction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

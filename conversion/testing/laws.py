@@ -100,7 +100,7 @@ def has_hub_drops(rules: Sequence[Rule]) -> bool:
 def has_judgement(rules: Sequence[Rule]) -> bool:
     """Say whether what an edit means is up to a function of the author."""
     return any(
-        (isinstance(rule, Lens) and rule.merge is not None and rule.singleton is None)
+        (isinstance(rule, Lens) and rule.merge is not None and not rule.is_known)
         or (isinstance(rule, ScopedRules) and (rule.hide is not None or has_judgement(rule.rules)))
         for rule in rules
     )

@@ -1,0 +1,83 @@
+"""Checks that the schemas of the fields that a standard rule claims suit the rule.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.model.fieldpath import parse
+from restow.conversion.rules.model import End, Ends, Lens, Shape
+from restow.crds import Schema
+from restow.crds.schema import schema_at
+
+__all__ = ["check_standard"]
+
+
+_ARTICLED: Final = {
+    "array": "a list",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
+def check_standard(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report the fields of a standard rule whose schemas have another type, or do not suit it otherwise."""
+    assert rule.standard is not None
+    ends: Ends = {
+        "spoke": [_end(spoke, text) for text in rule.spoke],
+        "hub": [_end(hub, text) for text in rule.hub],
+    }
+    is_sound = True
+    for side, shapes in rule.standard.shapes.items():
+        for text, end, shape in zip(rule.claims(side), ends[side], shapes, strict=True):
+            for problem in () if end is None else _misfits(shape, end.schema):
+                is_sound = False
+                findings.add(side, parse(text), f"{problem}, as {rule.label} needs it", "Correct the path or the rule")
+    if is_sound and rule.standard.check is not None:
+        for misfit in rule.standard.check(ends):
+            path = parse(rule.claims(misfit.side)[misfit.index])
+            findings.add(misfit.side, path, misfit.problem, misfit.fix)
+
+
+def _end(root: Schema, text: str) -> End | None:
+    path = parse(text)
+    around, schema = schema_at(root, path[:-1]), schema_at(root, path)
+    if around is None or schema is None:
+        return None
+    return End(schema, path[-1] in around.required and not schema.has_default)
+
+
+def _misfits(shape: Shape, schema: Schema, inside: str = "") -> Iterator[str]:
+    """Yield how a schema differs from what a rule needs; a field of any type suits every rule."""
+    if not shape or schema.kind == "any":
+        return
+    found, wanted = _type(schema), _type(Schema(shape))
+    if found != wanted and not (wanted == "an integer or a string" and found == "a string"):
+        yield f"{inside}is {found}, not {wanted}"
+        return
+    if "items" in shape and schema.items is not None:
+        yield from _misfits(shape["items"], schema.items, "has items of which each ")
+    if "additionalProperties" in shape:
+        if schema.values is None:
+            yield f"{inside}is an object with declared fields only, not a map"
+        else:
+            yield from _misfits(shape["additionalProperties"], schema.values, "is a map of which each value ")
+    for name, node in (shape.get("properties") or {}).items():
+        field = schema.field(name)
+        if field is None:
+            yield f"{inside}has no field {name}"
+        else:
+            yield from _misfits(node, field, f"{inside}has a field {name} that ")
+
+
+def _type(schema: Schema) -> str:
+    if schema.int_or_string:
+        return "an integer or a string"
+    return _ARTICLED.get(schema.node.get("type") or "", "untyped")

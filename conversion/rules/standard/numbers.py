@@ -1,0 +1,385 @@
+"""Numbers in another form: durations and quantities as texts, other units, other types.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from restow.conversion.model.values import ABSENT
+from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.standard.durationtext import (
+    NANOSECONDS,
+    DurationUnit,
+    canonical_seconds,
+    parse_duration,
+    print_duration,
+)
+from restow.conversion.rules.standard.quantitytext import (
+    BILLIONTHS,
+    QuantityFormat,
+    QuantityUnit,
+    canonical_quantity,
+    parse_quantity,
+    print_quantity,
+)
+from restow.conversion.rules.standard.shapes import (
+    TEXT,
+    NumberType,
+    Rounding,
+    choices,
+    has_template,
+    losing,
+    number_of,
+    opposite,
+    oriented,
+    rounded,
+    whole,
+)
+
+__all__ = ["duration", "quantity", "scale"]
+
+
+#: The schema of a field that Kubernetes' own types declare for quantities; a plain string suits too.
+_QUANTITY: Final[Shape] = {"x-kubernetes-int-or-string": True}
+_BINARY_UNITS: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
+#: No text is made of larger numbers, in the smallest unit.
+_LARGEST: Final = 10**60
+#: Up to here a float holds every integer.
+_EXACT_FLOAT: Final = 2**53
+
+
+@declared
+def duration(
+    spoke: str,
+    hub: str | None = None,
+    *,
+    unit: DurationUnit,
+    text: Side = "spoke",
+    number: NumberType = "integer",
+    rounding: Rounding = "down",
+    otherwise: float | None = None,
+) -> Rule:
+    """A duration as a text and as a number: ``duration("spec.timeout", "spec.timeoutSeconds", unit="s")`` turns
+    ``1m30s`` into 90.
+
+    The texts are Go's and those of Kubernetes' ``metav1.Duration``. Going back, the number is printed as Go prints it;
+    another spelling (``90s``) comes back from the stash. A text that is no duration is not shown, and the stash keeps
+    it.
+
+    ``hub`` is the path in the hub, if it differs.
+
+    ``unit`` is the unit of the number.
+
+    ``text`` is the side that has the text.
+
+    ``number`` is the type of the number's field.
+
+    ``rounding`` says what an integer shows of a duration that is no multiple of the unit; the stash keeps the duration.
+
+    ``otherwise`` is the number shown for a text that is no duration, where the number is required.
+    """
+    size = NANOSECONDS.get(unit, 1)
+    read = _Read(parse_duration, size, number, rounding, otherwise, numbers_are_texts=False)
+    write = _Write(print_duration, size)
+    ways = oriented(text, read, write)
+    is_total = unit == "ns" and number == "integer"
+    return Lens(
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        up=ways["up"],
+        down=ways["down"],
+        loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
+        standard=Standard(
+            shapes={text: (TEXT,), opposite(text): ({"type": number},)},
+            quick=oriented(text, _QuickDuration(size), _QuickText(write)),
+            check=_Check(text, unit, otherwise, "duration"),
+        ),
+        defects=choices(
+            unit=(unit, DurationUnit), text=(text, Side), number=(number, NumberType), rounding=(rounding, Rounding)
+        ),
+    )
+
+
+@declared
+def quantity(
+    spoke: str,
+    hub: str | None = None,
+    *,
+    unit: QuantityUnit = "",
+    text: Side = "spoke",
+    number: NumberType = "integer",
+    rounding: Rounding = "up",
+    format: QuantityFormat | None = None,  # noqa: A002 the field's term
+    otherwise: float | None = None,
+) -> Rule:
+    """A quantity as a text and as a number: ``quantity("spec.memory", "spec.memoryMiB", unit="Mi")`` turns ``1Gi``
+    into 1024.
+
+    The texts are those of Kubernetes' ``resource.Quantity``; a field of the type integer-or-string suits too. Going
+    back, the number is printed as Kubernetes prints it; another spelling (``1024Mi``) comes back from the stash. A text
+    that is no quantity is not shown, and the stash keeps it.
+
+    ``hub`` is the path in the hub, if it differs.
+
+    ``unit`` is the unit of the number, a suffix of quantities: ``m`` for thousandths, ``Mi`` for 2^20; empty for one.
+
+    ``text`` is the side that has the text.
+
+    ``number`` is the type of the number's field.
+
+    ``rounding`` says what an integer shows of a quantity that is no multiple of the unit; the stash keeps the quantity.
+
+    ``format`` is the form of printed texts. By default it is binary for a binary unit, and else decimal.
+
+    ``otherwise`` is the number shown for a text that is no quantity, where the number is required.
+    """
+    size = BILLIONTHS.get(unit, 10**9)
+    form: QuantityFormat = format or ("binary" if unit in _BINARY_UNITS else "decimal")
+    read = _Read(parse_quantity, size, number, rounding, otherwise, numbers_are_texts=True)
+    write = _Write(_PrintQuantity(form), size)
+    ways = oriented(text, read, write)
+    is_total = number == "integer" and size <= BILLIONTHS[""]
+    return Lens(
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        up=ways["up"],
+        down=ways["down"],
+        loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
+        standard=Standard(
+            shapes={text: (_QUANTITY,), opposite(text): ({"type": number},)},
+            quick=oriented(text, _QuickQuantity(size, form), _QuickText(write)),
+            check=_Check(text, unit, otherwise, "quantity"),
+            image=_quantity_text if text == "hub" else None,
+        ),
+        defects=choices(
+            unit=(unit, QuantityUnit),
+            text=(text, Side),
+            number=(number, NumberType),
+            rounding=(rounding, Rounding),
+            format=(form, QuantityFormat),
+        ),
+    )
+
+
+def _quantity_text(_sources: Sequence[Shape | None]) -> Sequence[Shape]:
+    return (TEXT,)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """From the text to the number. ``size`` is that of the unit, in what ``parse`` gives."""
+
+    parse: Callable[[str], int | None]
+    size: int
+    number: NumberType
+    rounding: Rounding
+    otherwise: int | float | None
+    numbers_are_texts: bool
+
+    def __call__(self, value: Any) -> Any:
+        amount: int | Fraction | None
+        if value.__class__ is str:
+            if has_template(value):
+                return value
+            amount = self.parse(value)
+        else:
+            amount = number_of(value) if self.numbers_are_texts else None
+            if amount is None:
+                return value
+            amount *= BILLIONTHS[""]
+        found = None if amount is None else whole(Fraction(amount, self.size), self.number, self.rounding)
+        return found if found is not None else ABSENT if self.otherwise is None else self.otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """From the number to the text."""
+
+    text: Callable[[int], str | None]
+    size: int
+
+    def __call__(self, value: Any) -> Any:
+        if value.__class__ is not int:
+            exact = number_of(value)
+            if exact is None:
+                return value
+            amount = rounded(exact * self.size, "nearest")
+        else:
+            amount = value * self.size
+        text = self.text(amount) if -_LARGEST < amount < _LARGEST else None
+        return ABSENT if text is None else text
+
+
+@dataclass(frozen=True, slots=True)
+class _PrintQuantity:
+    form: QuantityFormat
+
+    def __call__(self, billionths: int) -> str | None:
+        return print_quantity(billionths, self.form)
+
+
+@dataclass(frozen=True, slots=True)
+class _QuickDuration:
+    """The number for a canonical text of whole seconds."""
+
+    size: int
+
+    def __call__(self, value: Any) -> Any:
+        seconds = canonical_seconds(value) if value.__class__ is str else None
+        if seconds is None:
+            return ABSENT
+        amount, rest = divmod(seconds * 1_000_000_000, self.size)
+        return ABSENT if rest else amount
+
+
+@dataclass(frozen=True, slots=True)
+class _QuickQuantity:
+    """The number for a canonical text."""
+
+    size: int
+    form: QuantityFormat
+
+    def __call__(self, value: Any) -> Any:
+        billionths = canonical_quantity(value, self.form) if value.__class__ is str else None
+        if billionths is None:
+            return ABSENT
+        amount, rest = divmod(billionths, self.size)
+        return ABSENT if rest else amount
+
+
+@dataclass(frozen=True, slots=True)
+class _QuickText:
+    """The text of an integer: a canonical text of a multiple of the unit, which therefore comes back."""
+
+    write: _Write
+
+    def __call__(self, value: Any) -> Any:
+        return self.write(value) if value.__class__ is int else ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Units too small for a field, and texts that leave a required number without a value."""
+
+    text: Side
+    unit: str
+    otherwise: int | float | None
+    what: str
+
+    def __call__(self, ends: Ends) -> Iterator[Misfit]:
+        number, text = ends[opposite(self.text)][0], ends[self.text][0]
+        if number is None:
+            return
+        if self.what == "duration" and number.schema.node.get("format") == "int32" and self.unit in _TOO_SMALL:
+            problem = f"is an int32, which holds no more than {_TOO_SMALL[self.unit]} in the unit {self.unit}"
+            yield Misfit(opposite(self.text), 0, problem, "Choose a larger unit, or format: int64")
+        if self.otherwise is None and number.required and not (text is not None and _FORMED & text.schema.node.keys()):
+            problem = f"is required, but the text that it is made of may be no {self.what}"
+            yield Misfit(opposite(self.text), 0, problem, "Say with otherwise= what is shown then")
+
+
+#: How long a duration can be in an int32.
+_TOO_SMALL: Final[Mapping[str, str]] = {"ns": "2.1s", "us": "36m"}
+#: What in a text's schema may see to it that only durations or quantities are written.
+_FORMED: Final = frozenset({"pattern", "format", "enum"})
+
+
+@declared
+def scale(
+    spoke: str,
+    hub: str | None = None,
+    *,
+    factor: float | str,
+    spoke_type: NumberType = "integer",
+    hub_type: NumberType = "integer",
+    rounding: Rounding = "nearest",
+) -> Rule:
+    """A number in another unit: ``scale("spec.sizeGB", "spec.sizeMB", factor=1024)``. The hub's number is ``factor``
+    times the spoke's.
+
+    The arithmetic is exact: 0.1 means a tenth. Where an integer cannot hold the result, it shows a rounded one, and the
+    stash keeps the number.
+
+    ``hub`` is the path in the hub, if it differs.
+
+    ``factor`` is a number, or a text with a fraction such as ``"1/3"``; not zero.
+
+    ``spoke_type`` is the type of the spoke's field.
+
+    ``hub_type`` is the type of the hub's field.
+
+    ``rounding`` says what an integer shows of a result with a fraction.
+    """
+    ratio = _ratio(factor)
+    exact = ratio or Fraction(1)
+    up, down = _Times(exact, hub_type, rounding), _Times(1 / exact, spoke_type, rounding)
+    are_integers = spoke_type == hub_type == "integer"
+    defects = choices(
+        spoke_type=(spoke_type, NumberType), hub_type=(hub_type, NumberType), rounding=(rounding, Rounding)
+    )
+    if not ratio:
+        defects = (*defects, (f"has factor={factor!r}", 'Give a number that is not zero, or a fraction such as "1/3"'))
+    return Lens(
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        up=up,
+        down=down,
+        loses=losing(
+            up=not are_integers or exact.denominator != 1, down=not are_integers or (1 / exact).denominator != 1
+        ),
+        standard=Standard(
+            shapes={"spoke": ({"type": spoke_type},), "hub": ({"type": hub_type},)},
+            quick={"up": _QuickTimes(exact.numerator, exact.denominator), "down": _quick_down(exact)},
+        ),
+        defects=defects,
+    )
+
+
+def _ratio(factor: Any) -> Fraction | None:
+    try:
+        return Fraction(factor) if isinstance(factor, str) else number_of(factor)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _quick_down(factor: Fraction) -> _QuickTimes:
+    back = 1 / factor
+    return _QuickTimes(back.numerator, back.denominator)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """A number times a factor."""
+
+    factor: Fraction
+    number: NumberType
+    rounding: Rounding
+
+    def __call__(self, value: Any) -> Any:
+        exact = number_of(value)
+        if exact is None:
+            return value
+        result = whole(exact * self.factor, self.number, self.rounding)
+        if result is None:
+            return ABSENT
+        keeps = value.__class__ is float and value.is_integer() and abs(result) <= _EXACT_FLOAT
+        return float(result) if keeps else result
+
+
+@dataclass(frozen=True, slots=True)
+class _QuickTimes:
+    """A whole number times a factor, where the result is whole."""
+
+    numerator: int
+    denominator: int
+
+    def __call__(self, value: Any) -> Any:
+        if value.__class__ is not int:
+            return ABSENT
+        result, rest = divmod(value * self.numerator, self.denominator)
+        return ABSENT if rest else result

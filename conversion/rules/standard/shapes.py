@@ -1,0 +1,111 @@
+"""What standard rules share: shapes of schemas, templates, and the conversion of scalars.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite
+from typing import Any, Final, Literal, get_args
+
+from restow.conversion.rules.model import Direction, Function, Loses, Shape, Side
+
+__all__ = [
+    "ANY_SHAPE",
+    "MAP",
+    "OBJECT",
+    "TEXT",
+    "NumberType",
+    "Rounding",
+    "choices",
+    "direction_from",
+    "has_template",
+    "losing",
+    "number_of",
+    "opposite",
+    "oriented",
+    "rounded",
+    "whole",
+]
+
+
+#: How a number is stored: ``integer``, or ``number`` with a fraction.
+NumberType = Literal["integer", "number"]
+#: Where a number goes that the other version cannot hold: to the nearest one (a half to the even one), away from zero
+#: or towards zero.
+Rounding = Literal["nearest", "up", "down"]
+
+TEXT: Final[Shape] = {"type": "string"}
+MAP: Final[Shape] = {"type": "object", "additionalProperties": {}}
+OBJECT: Final[Shape] = {"type": "object"}
+#: A field whose type does not matter.
+ANY_SHAPE: Final[Shape] = {}
+
+_TEMPLATES: Final = ("{{", "${", "$(")
+
+
+def has_template(text: str) -> bool:
+    """Say whether a text has an expression of Helm, Flux, Kustomize or a shell: nobody knows its value yet."""
+    return ("{" in text or "$" in text) and any(mark in text for mark in _TEMPLATES)
+
+
+def choices(**arguments: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the defects of arguments that are none of the literals of their type, given as ``name=(value, type)``."""
+    return tuple(
+        (f"has {name}={value!r}", f"Say one of {', '.join(map(repr, get_args(kind)))}")
+        for name, (value, kind) in arguments.items()
+        if not isinstance(value, str) or value not in get_args(kind)
+    )
+
+
+def opposite(side: Side) -> Side:
+    """Return the other side."""
+    return "hub" if side == "spoke" else "spoke"
+
+
+def direction_from(side: Side) -> Direction:
+    """Return the direction that reads that side."""
+    return "up" if side == "spoke" else "down"
+
+
+def oriented(side: Side, forward: Function, back: Function) -> dict[Direction, Function]:
+    """Return two functions by direction; ``forward`` reads ``side``."""
+    return {direction_from(side): forward, direction_from(opposite(side)): back}
+
+
+def losing(*, up: bool, down: bool) -> Loses:
+    """Return the declaration of what may be lost."""
+    return "both" if up and down else "up" if up else "down" if down else "nothing"
+
+
+def number_of(value: Any) -> Fraction | None:
+    """Return the exact value of a JSON number, None if it is none: a decimal fraction means what is written."""
+    if value.__class__ is int:
+        return Fraction(value)
+    if value.__class__ is float and isfinite(value):
+        return Fraction(repr(value))
+    return None
+
+
+def rounded(value: Fraction, rounding: Rounding) -> int:
+    """Return the integer that stands for a fraction."""
+    if value.denominator == 1:
+        return value.numerator
+    if rounding == "nearest":
+        return round(value)
+    towards_zero = abs(value.numerator) // value.denominator
+    size = towards_zero + (rounding == "up")
+    return size if value > 0 else -size
+
+
+def whole(value: Fraction, number: NumberType, rounding: Rounding) -> int | float | None:
+    """Return the JSON number for an exact value, None if it is too large for one."""
+    if value.denominator == 1:
+        return value.numerator
+    if number == "integer":
+        return rounded(value, rounding)
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -1,0 +1,179 @@
+"""A small kind for each standard rule: its fields stand in the spec, in lists with and without keys, in a map and in an
+object, two levels deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from restow.conversion import Graph, Registry, rules
+from restow.crds import Crd
+
+GROUP, KIND = "standard.example.dev", "Thing"
+Node = dict[str, Any]
+Strategy = st.SearchStrategy[Any]
+
+TEXT: Node = {"type": "string"}
+INTEGER: Node = {"type": "integer"}
+NUMBER: Node = {"type": "number"}
+BOOLEAN: Node = {"type": "boolean"}
+INT_OR_STRING: Node = {"x-kubernetes-int-or-string": True}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule, the fields of both versions, and strategies for those whose schema says too little, by field."""
+
+    rule: Callable[[], rules.Rule]
+    spoke: Node
+    hub: Node
+    spoke_values: Mapping[str, Strategy] = field(default_factory=dict)
+    hub_values: Mapping[str, Strategy] = field(default_factory=dict)
+
+
+def obj(properties: Node, **more: Any) -> Node:
+    return {"type": "object", "properties": properties, **more}
+
+
+def listed(items: Node) -> Node:
+    return {"type": "array", "items": items}
+
+
+def mapped(values: Node) -> Node:
+    return {"type": "object", "additionalProperties": values}
+
+
+def spec_of(fields: Node) -> Node:
+    """Return the schema of a spec that has the fields in all places."""
+    keyed = {
+        "type": "array",
+        "items": obj({"id": TEXT, **fields}, required=["id"]),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["id"],
+    }
+    pools = mapped(obj({**fields, "inner": obj(fields)}))
+    return obj({**fields, "other": TEXT, "keyed": keyed, "plain": listed(obj(fields)), "pools": pools})
+
+
+def crd_of(spoke: Node, hub: Node) -> Crd:
+    """Return a CRD of two versions with these specs; v2 is the hub."""
+    versions = [
+        {"name": name, "served": True, "storage": name == "v2", "schema": {"openAPIV3Schema": obj({"spec": spec})}}
+        for name, spec in (("v1", spoke), ("v2", hub))
+    ]
+    names = {"kind": KIND, "plural": "things"}
+    return Crd.from_document(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": f"things.{GROUP}"},
+            "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions},
+        }
+    )
+
+
+def everywhere(rule: Callable[[], rules.Rule]) -> list[rules.Rule]:
+    """Return the rules that apply a rule in all places of ``spec_of``."""
+    inner = [
+        rule(),
+        rules.each("keyed", [rule()]),
+        rules.each("plain", [rule()]),
+        rules.each_value("pools", [rule(), rules.inside("inner", [rule()])]),
+    ]
+    return [rules.inside("spec", inner)]
+
+
+def frozen(declared: Sequence[rules.Rule], crd: Crd | None) -> Graph:
+    """Return the graph of a kind with these rules between v1 and v2."""
+    registry = Registry()
+    registry.kind(GROUP, KIND, hub="v2").spoke("v1")(lambda: list(declared))
+    return registry.freeze([] if crd is None else [crd])
+
+
+def overrides(values: Mapping[str, Strategy]) -> dict[str, Strategy]:
+    """Return strategies by path, for all places of ``spec_of``."""
+    places = (".spec", ".spec.keyed[]", ".spec.plain[]", ".spec.pools{}", ".spec.pools{}.inner")
+    return {f"{place}.{name}": strategy for place in places for name, strategy in values.items()}
+
+
+def texts(*samples: str) -> Strategy:
+    """Return a strategy for texts: those given, and any."""
+    return st.sampled_from(samples) | st.text(max_size=6)
+
+
+DURATIONS = texts("1m30s", "90s", "0s", "1h0m0s", "1500ms", "1.5h", "-5s", "1d", "", "300s", "1m0s")
+QUANTITIES = texts("1Gi", "500m", "0.5", "1024Mi", "1e3", "100M", "0", "-2Ki", "1x")
+NUMERALS = texts("80", "080", "-1", "0", "+5", "1.5", "1e3", "true", "True", "false", "no", "80%")
+
+CASES: dict[str, Case] = {
+    "duration": Case(lambda: rules.duration("a", "b", unit="s"), {"a": TEXT}, {"b": INTEGER}, {"a": DURATIONS}),
+    "duration with a fraction": Case(
+        lambda: rules.duration("a", unit="m", text="hub", number="number"),
+        {"a": NUMBER},
+        {"a": TEXT},
+        {},
+        {"a": DURATIONS},
+    ),
+    "duration in nanoseconds": Case(
+        lambda: rules.duration("a", unit="ns"), {"a": TEXT}, {"a": INTEGER}, {"a": DURATIONS}
+    ),
+    "quantity": Case(
+        lambda: rules.quantity("a", "b", unit="Mi"), {"a": INT_OR_STRING}, {"b": INTEGER}, {"a": QUANTITIES}
+    ),
+    "quantity in thousandths": Case(
+        lambda: rules.quantity("a", unit="m", text="hub"), {"a": INTEGER}, {"a": TEXT}, {}, {"a": QUANTITIES}
+    ),
+    "quantity as a number": Case(
+        lambda: rules.quantity("a", number="number", format="exponent"),
+        {"a": TEXT},
+        {"a": NUMBER},
+        {"a": QUANTITIES},
+    ),
+    "scale": Case(lambda: rules.scale("a", "b", factor=1024), {"a": INTEGER}, {"b": INTEGER}),
+    "scale by a fraction": Case(
+        lambda: rules.scale("a", factor="1/3", spoke_type="number", rounding="down"), {"a": NUMBER}, {"a": INTEGER}
+    ),
+    "cast to an integer": Case(
+        lambda: rules.cast("a", spoke_type="string", hub_type="integer"), {"a": TEXT}, {"a": INTEGER}, {"a": NUMERALS}
+    ),
+    "cast to a number": Case(
+        lambda: rules.cast("a", spoke_type="string", hub_type="number"), {"a": TEXT}, {"a": NUMBER}, {"a": NUMERALS}
+    ),
+    "cast to a boolean": Case(
+        lambda: rules.cast("a", "b", spoke_type="string", hub_type="boolean"),
+        {"a": TEXT},
+        {"b": BOOLEAN},
+        {"a": NUMERALS},
+    ),
+    "cast from int-or-string": Case(
+        lambda: rules.cast("a", spoke_type="int-or-string", hub_type="string"),
+        {"a": INT_OR_STRING},
+        {"a": TEXT},
+        {},
+        {"a": NUMERALS},
+    ),
+    "cast to a text": Case(
+        lambda: rules.cast("a", spoke_type="boolean", hub_type="string"),
+        {"a": BOOLEAN},
+        {"a": TEXT},
+        {},
+        {"a": NUMERALS},
+    ),
+    "cast of a boolean to a number": Case(
+        lambda: rules.cast("a", spoke_type="boolean", hub_type="integer"), {"a": BOOLEAN}, {"a": INTEGER}
+    ),
+    "enum of booleans": Case(
+        lambda: rules.enum("a", [[True, "Public"], [False, "Private"]], down={"Mesh": False}),
+        {"a": BOOLEAN},
+        {"a": {"type": "string", "enum": ["Public", "Private", "Mesh"]}},
+    ),
+    "enum of integers": Case(
+        lambda: rules.enum("a", [[0, "off"], [1, "on"], [2, "on"]]),
+        {"a": {"type": "integer", "enum": [0, 1, 2]}},
+        {"a": {"type": "string", "enum": ["off", "on"]}},
+    ),
+}

@@ -1,0 +1,191 @@
+"""Every standard rule in every place: the laws, what it shows, and what is refused when it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from restow.conversion import DefinitionError, Registry, rules
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.testing.laws import Laws
+from restow.conversion.testing.strategies import Generator, objects, partial_objects
+from tests.conversion.rules.standardkinds import (
+    BOOLEAN,
+    CASES,
+    GROUP,
+    INTEGER,
+    KIND,
+    NUMBER,
+    TEXT,
+    Case,
+    crd_of,
+    everywhere,
+    frozen,
+    obj,
+    overrides,
+    spec_of,
+)
+
+Strategy = st.SearchStrategy[Any]
+
+
+@pytest.mark.parametrize("source", ["v1", "v2"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_rule_holds_the_laws_in_every_place(name: str, source: str) -> None:
+    """A rule would lose, invent or mix up values, in some place or for some values of its fields."""
+    case, target = CASES[name], "v1" if source == "v2" else "v2"
+    kind = frozen(everywhere(case.rule), crd_of(spec_of(case.spoke), spec_of(case.hub))).kind(GROUP, KIND)
+    laws, whole, parts = Laws(kind), _objects(kind, target, case), _objects(kind, source, case, partial_objects)
+
+    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @given(thing=_objects(kind, source, case), edited=whole, parts=parts)
+    def check(thing: Any, edited: Any, parts: Any) -> None:
+        laws.round_trip(thing, target)
+        laws.determinism(thing, target)
+        laws.unchanged_input(thing, target)
+        laws.validity(thing, target)
+        laws.partial(*parts, target)
+        laws.round_trip(parts[1], target)
+        laws.edits_win(thing, edited)
+
+    check()
+
+
+def _objects(kind: KindGraph, version: str, case: Case, generate: Callable[..., Strategy] = objects) -> Strategy:
+    schema = kind.schema(version)
+    assert schema is not None
+    generator = Generator(overrides(case.spoke_values if version == "v1" else case.hub_values))
+    return generate(schema, f"{GROUP}/{version}", KIND, generator=generator)
+
+
+def convert(rule: rules.Rule, fields: Any, *, up: bool) -> tuple[Any, bool]:
+    """Return the spec that one is converted to, and whether converting it back needs the stash."""
+    graph = frozen([rules.inside("spec", [rule])], None)
+    source, target = ("v1", "v2") if up else ("v2", "v1")
+    obj = {"apiVersion": f"{GROUP}/{source}", "kind": KIND, "metadata": {"name": "a"}, "spec": {"zz": 1, **fields}}
+    there = graph.convert(obj, f"{GROUP}/{target}")
+    assert graph.convert(there, f"{GROUP}/{source}") == obj
+    return {name: value for name, value in there["spec"].items() if name != "zz"}, "annotations" in there["metadata"]
+
+
+SECONDS = rules.duration("a", "b", unit="s")
+MEBIBYTES = rules.quantity("a", "b", unit="Mi")
+SIZE = rules.scale("a", "b", factor="1.5")
+PORT = rules.cast("a", "b", spoke_type="int-or-string", hub_type="string")
+COUNT = rules.cast("a", "b", spoke_type="string", hub_type="integer")
+SWITCH = rules.enum("a", [[True, "On"], [False, "Off"], [1, "One"]], hub="b")
+
+#: rule, direction, what is there, what is shown of it (``...`` for nothing), whether it needs the stash.
+SHOWN = [
+    (SECONDS, "up", "1m30s", 90, False),
+    (SECONDS, "up", "90s", 90, True),
+    (SECONDS, "up", "1500ms", 1, True),
+    (SECONDS, "up", "soon", ..., True),
+    (SECONDS, "up", None, None, False),
+    (SECONDS, "up", ["1m"], ["1m"], False),
+    (SECONDS, "up", 5, 5, True),
+    (SECONDS, "up", "${DRAIN:-10m0s}", "${DRAIN:-10m0s}", False),
+    (SECONDS, "up", "{{ .Values.drain }}", "{{ .Values.drain }}", False),
+    (SECONDS, "up", "$(DRAIN)", "$(DRAIN)", False),
+    (SECONDS, "down", 5400, "1h30m0s", False),
+    (SECONDS, "down", 10**17, ..., True),
+    (SECONDS, "down", True, True, False),
+    (rules.duration("a", "b", unit="s", otherwise=-1), "up", "soon", -1, True),
+    (rules.duration("a", "b", unit="d", rounding="up"), "up", "25h0m0s", 2, True),
+    (rules.duration("a", "b", unit="h", number="number"), "up", "1h30m0s", 1.5, False),
+    (MEBIBYTES, "up", "1Gi", 1024, False),
+    (MEBIBYTES, "up", "1024Mi", 1024, True),
+    (MEBIBYTES, "up", "1k", 1, True),
+    (MEBIBYTES, "up", 1048576, 1, True),
+    (MEBIBYTES, "up", "much", ..., True),
+    (MEBIBYTES, "down", 1536, "1536Mi", False),
+    (rules.quantity("a", "b", unit="m"), "down", 1500, "1500m", False),
+    (rules.quantity("a", "b", unit="M", format="exponent"), "down", 2, "2e6", False),
+    (SIZE, "up", 2, 3, False),
+    (SIZE, "up", 1, 2, False),
+    (SIZE, "down", 3, 2, False),
+    (SIZE, "down", "3", "3", False),
+    (rules.scale("a", "b", factor=0.1, hub_type="number"), "up", 3, 0.3, False),
+    (PORT, "up", 80, "80", False),
+    (PORT, "up", "80%", "80%", False),
+    (PORT, "up", "80", "80", True),
+    (PORT, "down", "80", 80, False),
+    (COUNT, "up", "7", 7, False),
+    (COUNT, "up", "007", 7, True),
+    (COUNT, "up", "x", ..., True),
+    (COUNT, "up", "9" * 5000, ..., True),
+    (rules.cast("a", "b", spoke_type="number", hub_type="string"), "up", 1.5, "1.5", False),
+    (SWITCH, "up", True, "On", False),
+    (SWITCH, "up", 1, "One", False),
+    (SWITCH, "up", 1.0, 1.0, False),
+    (SWITCH, "down", "Off", False, False),
+]
+
+
+@pytest.mark.parametrize(("rule", "way", "value", "shown", "stashed"), SHOWN)
+def test_what_is_shown_and_what_needs_the_stash(
+    rule: rules.Rule, way: str, value: Any, shown: Any, stashed: bool
+) -> None:
+    """A value would be shown as another one, or the stash would be used for what comes back anyway."""
+    here, there = ("a", "b") if way == "up" else ("b", "a")
+    expected = {} if shown is ... else {there: shown}
+    converted, has_stash = convert(rule, {here: value}, up=way == "up")
+    assert repr(converted) == repr(expected)
+    assert has_stash is stashed
+
+
+def _problems(rule: rules.Rule, spoke: dict[str, Any], hub: dict[str, Any], **more: Any) -> list[str]:
+    with pytest.raises(DefinitionError) as caught:
+        frozen([rules.inside("spec", [rule])], crd_of(obj(spoke), obj(hub, **more)))
+    return [f"{each.version} {each.path} {each.problem}" for each in caught.value.diagnostics]
+
+
+#: rule, the spoke's fields, the hub's fields, which field is refused, and how.
+REFUSED = [
+    (SECONDS, {"a": INTEGER}, {"b": INTEGER}, "v1 .spec.a", "is an integer, not a string"),
+    (SECONDS, {"a": TEXT}, {"b": NUMBER}, "v2 .spec.b", "is a number, not an integer"),
+    (MEBIBYTES, {"a": BOOLEAN}, {"b": INTEGER}, "v1 .spec.a", "is a boolean, not an integer or a string"),
+    (
+        rules.duration("a", "b", unit="ns"),
+        {"a": TEXT},
+        {"b": {"type": "integer", "format": "int32"}},
+        "v2 .spec.b",
+        "is an int32, which holds no more than 2.1s in the unit ns",
+    ),
+    (rules.scale("a", factor=2, hub_type="number"), {"a": INTEGER}, {"a": INTEGER}, "v2 .spec.a", "not a number"),
+    (COUNT, {"a": TEXT}, {"b": TEXT}, "v2 .spec.b", "is a string, not an integer"),
+    (rules.duration("a", "b", unit="week"), {"a": TEXT}, {"b": INTEGER}, "v1 .spec", "has unit='week'"),  # type: ignore[arg-type]
+    (rules.scale("a", factor="1/0"), {"a": INTEGER}, {"a": INTEGER}, "v1 .spec", "has factor='1/0'"),
+    (rules.cast("a", spoke_type="string", hub_type="string"), {"a": TEXT}, {"a": TEXT}, "v1 .spec", "on both sides"),
+    (rules.enum("a", [[1, "x", 2]]), {"a": TEXT}, {"a": TEXT}, "v1 .spec", "an entry that is no pair"),
+    (rules.enum("a", {"x": 1}), {"a": TEXT}, {"a": TEXT}, "v1 .spec.a", "gives 1, which v2 does not admit"),
+]
+
+
+@pytest.mark.parametrize(("rule", "spoke", "hub", "place", "problem"), REFUSED)
+def test_what_cannot_be_right_is_refused_with_its_place(
+    rule: rules.Rule, spoke: dict[str, Any], hub: dict[str, Any], place: str, problem: str
+) -> None:
+    """A rule on fields of other types would be accepted, and show values that the server refuses."""
+    assert any(each.startswith(place) and problem in each for each in _problems(rule, spoke, hub))
+
+
+def test_a_required_number_needs_a_value_for_texts_that_are_none() -> None:
+    """A client at the hub would get objects without a field that its schema requires."""
+    found = _problems(SECONDS, {"a": TEXT}, {"b": INTEGER}, required=["b"])
+    assert any("the text that it is made of may be no duration" in each for each in found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_derived_hub_has_the_type_that_the_rule_makes(name: str) -> None:
+    """An internal hub would have another type than what it is given, and other spokes be checked against that."""
+    case = CASES[name]
+    registry = Registry()
+    kind = registry.kind(GROUP, KIND, hub="internal")
+    kind.spoke("v1")(lambda: [rules.inside("spec", [case.rule()])])
+    kind.spoke("v2")(list)
+    registry.freeze([crd_of(obj(case.spoke), obj(case.hub))])
