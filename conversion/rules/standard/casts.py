@@ -46,7 +46,7 @@ def cast(
     *,
     spoke_type: ScalarType,
     hub_type: ScalarType,
-    otherwise: str | float | bool | None = None,
+    otherwise: str | int | float | bool | None = None,  # noqa: PYI041 an integer stays one when it is read from data
 ) -> Rule:
     """A scalar of another type: ``cast("spec.port", spoke_type="string", hub_type="integer")`` turns ``"80"`` into 80.
 

@@ -62,7 +62,7 @@ def duration(
     text: Side = "spoke",
     number: NumberType = "integer",
     rounding: Rounding = "down",
-    otherwise: float | None = None,
+    otherwise: int | float | None = None,  # noqa: PYI041 an integer stays one when it is read from data
 ) -> Rule:
     """A duration as a text and as a number: ``duration("spec.timeout", "spec.timeoutSeconds", unit="s")`` turns
     ``1m30s`` into 90.
@@ -115,7 +115,7 @@ def quantity(
     number: NumberType = "integer",
     rounding: Rounding = "up",
     format: QuantityFormat | None = None,  # noqa: A002 the field's term
-    otherwise: float | None = None,
+    otherwise: int | float | None = None,  # noqa: PYI041 an integer stays one when it is read from data
 ) -> Rule:
     """A quantity as a text and as a number: ``quantity("spec.memory", "spec.memoryMiB", unit="Mi")`` turns ``1Gi``
     into 1024.
@@ -294,7 +294,7 @@ def scale(
     spoke: str,
     hub: str | None = None,
     *,
-    factor: float | str,
+    factor: int | float | str,  # noqa: PYI041 as above
     spoke_type: NumberType = "integer",
     hub_type: NumberType = "integer",
     rounding: Rounding = "nearest",
