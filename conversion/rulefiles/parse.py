@@ -94,8 +94,14 @@ class ConversionRules:
     places: Mapping[tuple[str, str], Place] = field(default_factory=dict, compare=False, repr=False)
 
     def place_of(self, diagnostic: Diagnostic) -> Place:
-        """Return where the document declares what a diagnostic is about: a rule that it names, else the spoke."""
+        """Return where the document declares what a diagnostic is about: a rule that it names, else the spoke.
+
+        A diagnostic about a field of the hub names the spoke in its text.
+        """
         found = self.places.get((diagnostic.version, ""), ("spec",))
+        if diagnostic.version == self.hub:
+            words = {word.strip(".,") for word in diagnostic.problem.split()}
+            found = next((self.places[version, ""] for version in self.spokes if version in words), found)
         for (version, label), place in self.places.items():
             if label and label in diagnostic.problem and diagnostic.version in (version, self.hub):
                 found = place  # of two rules that collide, the later one

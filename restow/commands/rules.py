@@ -15,7 +15,16 @@ from restow.conversion.rulefiles import NotData, dump, json_schema
 
 @click.group("rules")
 def command() -> None:
-    """Print conversion rules as ConversionRules documents, and the JSON Schema of such documents."""
+    """Print conversion rules as data, and their JSON Schema.
+
+    A file of ConversionRules declares conversions without Python. Every command that takes --registry takes such a file
+    as --rules.
+
+    Exit codes: 0 printed; 2 usage, or the rules cannot be printed.
+
+    \b
+    restow rules print --registry example.conversions:registry > conversions.yaml
+    """
 
 
 @command.command("print")
@@ -41,6 +50,8 @@ def print_rules(**flags: Any) -> None:
 @command.command("schema")
 def schema() -> None:
     """Print the JSON Schema of ConversionRules, by which editors complete and check a file.
+
+    Exit codes: 0 printed; 2 usage.
 
     \b
     restow rules schema > conversionrules.schema.json

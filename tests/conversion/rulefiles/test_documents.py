@@ -155,7 +155,7 @@ def test_the_schema_for_editors_knows_every_rule_and_parameter() -> None:
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(),
+        st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
         lambda each: st.lists(each) | st.dictionaries(st.text(), each),
     )
 )
