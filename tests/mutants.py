@@ -74,7 +74,12 @@ TARGETS = {
     ),
     "stash": Target(
         ["conversion/stash/annotation.py", "conversion/compile/lens.py"],
-        ["tests/conversion/test_stash.py", "tests/conversion/rules", "tests/conversion/compile/test_reads.py"],
+        [
+            "tests/conversion/test_stash.py",
+            "tests/conversion/test_stash_budget.py",
+            "tests/conversion/rules",
+            "tests/conversion/compile",
+        ],
     ),
 }
 """By the name that the command line takes; the quickest ones first."""

@@ -1,0 +1,96 @@
+"""What the stash gives up over its budget or its depth: not more than it has to, counted, and the rest can be read."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from restow.conversion.stash.annotation import Stash, parse_stash, seal
+
+KEY = "example.com/conversion-stash"
+
+COUNT_AND_SIZE = ',"dropped":' + "9" * 19
+"""What is kept free for the number of entries given up."""
+
+
+def sealed(kept: dict[str, Any], budget: int, dropped: int = 0) -> str | None:
+    """The annotation that holds these entries of v2 within a budget, None if there is none."""
+    obj: dict[str, Any] = {}
+    seal(obj, KEY, Stash({"v2": kept}, dropped), budget)
+    return obj["metadata"]["annotations"][KEY] if obj else None
+
+
+def entries(count: int) -> dict[str, Any]:
+    """Entries of one size."""
+    return {f".spec.n{number:02}": {"is": "x" * 20} for number in range(count)}
+
+
+def items(count: int) -> dict[str, Any]:
+    """One list whose items have one size."""
+    return {
+        ".spec.items": {"items": [{"item": [f"{number:02}"], "kept": {".x": {"is": 1}}} for number in range(count)]}
+    }
+
+
+ONE_ENTRY = len('".spec.n00":{"is":"' + "x" * 20 + '"},')
+ONE_ITEM = len('{"item":["00"],"kept":{".x":{"is":1}}},')
+
+
+@pytest.mark.parametrize(("made", "size"), [(entries, ONE_ENTRY), (items, ONE_ITEM)], ids=["entries", "items"])
+def test_every_budget_is_kept_to_and_used(made: Any, size: int) -> None:
+    """Over the budget all entries would be lost; with too many given up, fields are lost that had room."""
+    count = 20
+    whole = len(sealed(made(count), 10**6) or "")
+    for budget in range(whole + 5, whole - 15 * size, -1):
+        text = sealed(made(count), budget)
+        assert text is not None and len(text) <= budget
+        needed = 0 if budget >= whole else math.ceil((whole - budget + len(COUNT_AND_SIZE)) / size)
+        document = json.loads(text)
+        assert document.get("dropped", 0) == needed, budget
+        left = document["kept"]["v2"]
+        assert len(left[".spec.items"]["items"] if made is items else left) == count - needed
+
+
+def test_the_largest_of_all_versions_and_lists_goes_first() -> None:
+    """A small entry would be lost for the sake of a large one that has no room anyway."""
+    kept = {
+        ".a": {"is": "y"},
+        ".items": {"items": [{"item": ["1"], "kept": {".x": {"is": "x" * 500}}}]},
+        ".z": {"is": 1},
+    }
+    assert json.loads(sealed(kept, 200) or "") == {
+        "format": 1,
+        "dropped": 1,
+        "kept": {"v2": {".a": {"is": "y"}, ".z": {"is": 1}}},
+    }
+
+
+def test_what_was_given_up_before_is_counted_on() -> None:
+    """The number in the annotation would be that of the last conversion, and hide what the earlier ones lost."""
+    assert json.loads(sealed({".a": {"is": "y"}, ".b": {"is": "x" * 500}}, 200, dropped=3) or "")["dropped"] == 4
+
+
+def nested(depth: int) -> Any:
+    """Lists in lists."""
+    value: Any = "x"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_what_is_written_can_be_read() -> None:
+    """A stash that is too deep to be read would be lost as a whole, without being counted."""
+    kept = 0
+    for depth in range(100, 150):
+        text = sealed({".deep": {"is": nested(depth)}, ".flat": {"is": 1}}, 10**6)
+        assert text is not None
+        found = parse_stash(text)
+        assert found is not None, depth
+        stash, _was = found
+        assert stash.kept["v2"].get(".flat") == {"is": 1}
+        assert (".deep" in stash.kept["v2"]) != (stash.dropped == 1)
+        kept += ".deep" in stash.kept["v2"]
+    assert kept > 10
