@@ -69,6 +69,7 @@ REVIEW_ATTEMPTS = 4
 """Tries of a review that the webhook fails at: one of its objects may be why, and others wait for their answer."""
 
 _BACKOFF = Backoff(first=0.25, most=15.0)
+_BACKOFF_OF_CONFLICTS = Backoff(first=0.0625, most=3.75)
 
 
 class ErrorAction(StrEnum):
@@ -135,7 +136,9 @@ def of_write_error(error: KubeError, *, plural: str, name: str, attempt: int) ->
         return _fail(error, "NotFound", _UNKNOWN_404.format(message=error.message))
     if isinstance(error, Conflict):
         if attempt < ATTEMPTS:
-            return ErrorOutcome(ErrorAction.REREAD, wait=0.0 if attempt == 1 else _wait(error, attempt) / 4)
+            # The first conflict is no reason to wait: another client was quicker once.
+            failures = 0 if attempt == 1 else attempt
+            return ErrorOutcome(ErrorAction.REREAD, wait=_wait(error, failures, _BACKOFF_OF_CONFLICTS))
         return _fail(error, "Conflict", f"other clients wrote it {attempt} times in a row; run again")
     if cannot_convert(error):
         if attempt == 1:  # perhaps another client wrote it since it was read: then there is another decision
@@ -229,8 +232,8 @@ def _said_briefly(error: KubeError) -> str:
     return next((text for text in CANNOT_CONVERT if text in str(error)), "")
 
 
-def _wait(error: KubeError, attempt: int) -> float:
-    return _BACKOFF.delay(attempt, 1.0, requested_wait(error))
+def _wait(error: KubeError, failures: int, backoff: Backoff = _BACKOFF) -> float:
+    return backoff.delay(failures, 1.0, requested_wait(error))
 
 
 _TOO_LARGE_SAID = (

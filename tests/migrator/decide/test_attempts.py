@@ -64,6 +64,13 @@ def test_a_failure_counts_where_the_server_answered_others_in_between() -> None:
     assert tries == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
+def test_only_failures_after_an_answer_count_as_the_objects_own() -> None:
+    """In an outage with an answer now and then, an object would be given up after half of its tries."""
+    attempts = Attempts(patience_s=3600.0)
+    tries = [attempts.failed(BROKEN, float(now), answered=now // 3 * 3 - 0.5) for now in range(24)]
+    assert tries == [1, 2, 3, 4, 5, 6, *[7] * 15, 22, 23, 24]
+
+
 def test_an_answer_in_between_begins_the_patience_again() -> None:
     """Two short outages a minute apart would count as one that lasted for that minute."""
     attempts = Attempts(patience_s=60.0)

@@ -59,6 +59,8 @@ SAME_NAME_OTHER_KIND = answered(404, 'namespaces "b" not found', reason="NotFoun
 NOT_SERVED = answered(404, text="404 page not found\n")
 CONFLICT = answered(409, "the object has been modified", reason="Conflict", kind="widgets", name="b")
 EXISTS = answered(409, "already exists", reason="AlreadyExists", kind="widgets", name="b")
+CONFLICT_FOR_3S = answered(409, "try again", reason="Conflict", kind="widgets", name="b", retry_after="3")
+NOT_SERVED_FOR_3S = answered(404, text="404 page not found\n", retry_after="3")
 EXPIRED = answered(410, "The provided continue parameter is too old", reason="Expired")
 EXPIRED_WITH_TOKEN = answered(410, "The provided continue parameter is too old", reason="Expired", token="go-on")
 BUSY = answered(429, "too many requests", reason="TooManyRequests")
@@ -113,6 +115,7 @@ TRIES = range(1, 2 * ATTEMPTS)
     [
         ("GONE", ErrorOutcome(ErrorAction.GONE)),
         ("CONFLICT", ErrorOutcome(ErrorAction.REREAD)),
+        ("CONFLICT_FOR_3S", ErrorOutcome(ErrorAction.REREAD, wait=3.0)),
         ("EXISTS", ErrorOutcome(ErrorAction.REREAD)),
         ("BUSY", ErrorOutcome(ErrorAction.RETRY, wait=0.25, slow_down=True)),
         ("BUSY_FOR_7S", ErrorOutcome(ErrorAction.RETRY, wait=7.0, slow_down=True)),
@@ -137,6 +140,7 @@ TRIES = range(1, 2 * ATTEMPTS)
         ("CANNOT_CONVERT", ErrorOutcome(ErrorAction.REREAD)),
         ("NOT_DECLARED", ErrorOutcome(ErrorAction.REREAD)),
         ("NOT_SERVED", ErrorOutcome(ErrorAction.RETRY, wait=0.25)),
+        ("NOT_SERVED_FOR_3S", ErrorOutcome(ErrorAction.RETRY, wait=3.0)),
     ],
 )
 def test_a_first_write_that_may_yet_succeed(name: str, outcome: ErrorOutcome) -> None:

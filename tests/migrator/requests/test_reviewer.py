@@ -222,3 +222,25 @@ def test_what_an_error_on_a_review_means(
     outcome = of_review_error(found, attempt=attempt, objects=many, heard=heard)
     assert (outcome.action, outcome.wait) == (action, wait)
     assert outcome.slow_down is (action is ErrorAction.SPLIT and isinstance(found, (TimedOut, TooLarge)))
+
+
+@pytest.mark.parametrize(
+    ("found", "attempt", "many", "heard", "message"),
+    [
+        (error(Unreachable), ATTEMPTS, 9, True, "it does not answer"),
+        (error(TimedOut), 2, 9, False, "it does not answer"),
+        (error(BrokenOff), REVIEW_ATTEMPTS, 1, True, "it does not answer"),
+        (error(ServerError, 403), 1, 9, True, "no"),
+        (error(ServerError), REVIEW_ATTEMPTS, 1, True, "post a review: no (500)"),
+    ],
+    ids=str,
+)
+def test_an_end_names_its_cause(found: KubeError, attempt: int, many: int, heard: bool, message: str) -> None:
+    """The report would say that the webhook was given up, and not why."""
+    assert of_review_error(found, attempt=attempt, objects=many, heard=heard).message == message
+
+
+@pytest.mark.parametrize("kind", [ServerError, BrokenOff])
+def test_a_review_that_breaks_the_webhook_is_tried_a_few_times(kind: type) -> None:
+    """The log's "try 2 of 8" would promise tries that are never made, while the other objects wait."""
+    assert of_review_error(error(kind), attempt=1, objects=9, heard=True).attempts == REVIEW_ATTEMPTS
