@@ -372,6 +372,30 @@ def test_the_object_is_read_only_for_lists_that_may_have_been_whole(node: Node, 
     assert whole_owners(fields, Unknown(fields), under(node)) is whole
 
 
+@pytest.mark.parametrize(
+    ("fields", "whole"),
+    [
+        ({"f:a": {}, "f:set": {}}, True),
+        ({"f:gone": {}, "f:set": {}}, True),
+        ({"f:parts": {".": {}, K_READY: ITEM}, "f:a": {}}, False),
+        ({"f:parts": {".": {}, K_READY: ITEM}, "f:set": {}}, True),
+        ({"f:open": {"f:set": {}}}, False),
+    ],
+    ids=["after a scalar", "after a field that is gone", "a list with itself", "after such a list", "an open object"],
+)
+def test_every_field_is_looked_at(fields: FieldSet, whole: bool) -> None:
+    """A list that follows what needs no look would not be read, and its owner lose it; others cost a read in vain."""
+    schema = Schema(
+        b.struct(
+            a=STRING,
+            set=b.set_list(STRING),
+            parts=b.keyed_list(CONDITION, "type"),
+            open={"x-kubernetes-preserve-unknown-fields": True},
+        )
+    )
+    assert whole_owners(fields, Unknown(fields), schema) is whole
+
+
 def test_an_unknown_version_is_looked_at_path_by_path() -> None:
     """That one list was owned in parts says nothing about another list of the same version."""
     schema = Schema(b.struct(x=b.keyed_list(CONDITION, "type"), y=b.set_list(STRING)))
