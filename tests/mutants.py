@@ -62,7 +62,11 @@ TARGETS = {
     "decide": Target(["migrator/decide/decision.py"], ["tests/migrator/decide/test_decision.py"]),
     "entries": Target(
         ["migrator/ownership/entries.py", "migrator/ownership/policy.py"],
-        ["tests/migrator/ownership", "tests/migrator/decide/test_decision.py"],
+        [
+            "tests/migrator/ownership",
+            "tests/migrator/decide/test_decision.py",
+            "tests/migrator/decide/test_policies.py",
+        ],
     ),
     "translation": Target(
         ["migrator/ownership/translation.py", "migrator/ownership/reconcile.py"],

@@ -39,3 +39,11 @@ def test_the_oldest_times_go_first() -> None:
     old, new = entry("alice", "v1", time="2020-01-01T00:00:00Z"), entry("bob", "v1", time="2024-01-01T00:00:00Z")
     after = [msgspec.structs.replace(one, api_version="example.com/v1beta1") for one in (new, old)]
     assert [one.time for one in fitted([new, old], after)] == [new.time, ""]
+
+
+def test_entries_without_times_are_otherwise_the_same() -> None:
+    """An object that etcd finds too large would be sent as it was, and emptied of its owners again."""
+    before = (entry("alice", "v1"), entry("bob", "v2", operation="Update", subresource="status"))
+    after = without_times(before)
+    assert [each.time for each in after] == ["", ""] and all(each.time for each in before)
+    assert [msgspec.structs.replace(each, time=old.time) for each, old in zip(after, before, strict=True)] == [*before]
