@@ -147,9 +147,8 @@ class CollectionBuilder:
         self._write_list_end(all_lost, hidden)
 
     def _write_list_end(self, all_lost: str, hidden: str) -> None:
-        w, target, items = self._writer, self.target, self.take.value
-        stage, entry = self.frame.stage, w.fresh("entry")
-        keys, new_keys = key_names(self.rule, stage.source_side), key_names(self.rule, stage.target_side)
+        w, target, entry = self._writer, self.target, self._writer.fresh("entry")
+        new_keys = key_names(self.rule, self.frame.stage.target_side)
         with w.block(f"if {all_lost}:"):
             w(f"{entry} = LIST_ENTRY({all_lost}, {target}, {new_keys!r})")
             with w.block(f"if {entry} is not None:"):
@@ -160,11 +159,11 @@ class CollectionBuilder:
             wanted = self._schemas()[1]
             schema = w.constant("schema", wanted and wanted.items)
             if self.rule.merge is None:
-                w(f"{target} = WITH_HIDDEN({target}, {hidden}, {items}, {keys!r}, {new_keys!r}, {schema})")
+                w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema})")
                 return
             merge = w.constant("merge", self.rule.merge)
             with w.block("try:"):
-                w(f"{target} = WITH_HIDDEN({target}, {hidden}, {items}, {keys!r}, {new_keys!r}, {schema}, {merge})")
+                w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema}, {merge})")
             with w.block("except (Exception, SystemExit) as error:"):
                 w(f"raise FAILURE(error, {self.rule.label + ' merge'!r}, {pointer(self.take.path)!r})")
 
@@ -177,7 +176,7 @@ class CollectionBuilder:
             w(f"{hidden} = KEPT_ITEMS({self.frame.kept}, {self.put.address!r}, (), ())[1]")
             wanted = self._schemas()[1]
             keys, schema = key_names(self.rule, "hub"), w.constant("schema", wanted and wanted.items)
-            w(f"{self.target} = WITH_HIDDEN((), {hidden}, (), (), {keys!r}, {schema}) or A")
+            w(f"{self.target} = WITH_HIDDEN((), {hidden}, {keys!r}, {schema}) or A")
 
     def _write_hiding(self, item: str, all_lost: str) -> None:
         if self.rule.hide is None or self.frame.stage.direction == "up":

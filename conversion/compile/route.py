@@ -42,7 +42,7 @@ from restow.conversion.rules.model import (
     read_steps,
 )
 from restow.conversion.stash import entries
-from restow.conversion.stash import entries as lists
+from restow.conversion.stash import items as lists
 from restow.conversion.stash.annotation import Stash, seal, unseal
 from restow.crds import Schema
 
@@ -243,6 +243,8 @@ def join_route(legs: Sequence[CompiledLeg], api_version: str, *, stash_key: str,
                 kept = stash.take(compiled.leg.target)
                 stash.take(compiled.leg.source)
             obj, lost = compiled.with_stash(obj, kept)
+            if kept and stash is not None:
+                stash.dropped += len(lists.doubtful(kept))
             if lost:
                 stash = _put_away(stash, compiled.leg.source, lost)
         obj["apiVersion"] = api_version

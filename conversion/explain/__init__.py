@@ -9,6 +9,7 @@ Pure.
 from restow.conversion.explain.explanation import explain
 from restow.conversion.explain.model import (
     DefaultedField,
+    DoubtfulEntry,
     Explanation,
     FieldLink,
     FieldLinks,
@@ -24,6 +25,7 @@ from restow.conversion.explain.model import (
 
 __all__ = [
     "DefaultedField",
+    "DoubtfulEntry",
     "Explanation",
     "FieldLink",
     "FieldLinks",

@@ -14,6 +14,7 @@ from restow.conversion.compile.graph import Graph, KindGraph
 from restow.conversion.compile.route import Leg
 from restow.conversion.explain.model import (
     DefaultedField,
+    DoubtfulEntry,
     Explanation,
     FieldLink,
     FieldLinks,
@@ -31,6 +32,7 @@ from restow.conversion.model.errors import ObjectError
 from restow.conversion.model.values import Json, same
 from restow.conversion.rules.model import Direction
 from restow.conversion.stash.annotation import Stash, parse_stash, unseal
+from restow.conversion.stash.items import doubtful
 from restow.crds import Schema, pruned_paths
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
@@ -74,11 +76,13 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
     kind, target = graph.kind(group, obj["kind"]), api_version.rpartition("/")[2]
     route = tuple(dict.fromkeys((source, kind.hub, target)))
     found, now = Trace(), obj
+    lost: list[DoubtfulEntry] = []
     legs: list[dict[Steps, FieldLink]] = []
     for leg in _legs(kind, route):
         step = _walk(kind, leg, now)
         found = step.trace if leg.source == source else _after(found, step.trace, FieldLinks(tuple(legs)))
         legs.append(step.trace.links)
+        lost += step.doubtful
         now = step.result
     schema = kind.schema(target)
     return Explanation(
@@ -89,6 +93,7 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
         source_leaves=tuple(dict.fromkeys(found.source_leaves)),
         stash_before=_decoded(obj, kind.stash_key),
         stash_after=_decoded(result, kind.stash_key),
+        doubtful=tuple(lost),
         pruned=() if schema is None else pruned_paths(result, schema),
         defaulted=tuple({each.path: each for each in defaulted(result, schema)}.values()),
         links=FieldLinks(tuple(legs)),
@@ -106,6 +111,7 @@ def _legs(kind: KindGraph, route: tuple[str, ...]) -> Iterator[Leg]:
 class _Walked:
     trace: Trace
     result: Json
+    doubtful: tuple[DoubtfulEntry, ...]
 
 
 def _walk(kind: KindGraph, leg: Leg, obj: Json) -> _Walked:
@@ -116,7 +122,9 @@ def _walk(kind: KindGraph, leg: Leg, obj: Json) -> _Walked:
     target, after = _opened(result, key)
     plain = _opened(convert(source), key)[0]
     kept, lost = before.kept.get(leg.target), after.kept.get(leg.source)
-    return _Walked(trace(leg, source, target, plain, kept=kept, lost=lost), result)
+    traced = trace(leg, source, target, plain, kept=kept, lost=lost)
+    marked = (DoubtfulEntry(path, tuple(entries)) for path, entries in doubtful(kept))
+    return _Walked(traced, result, tuple(marked))
 
 
 def _opened(obj: Json, key: str) -> tuple[Json, Stash]:

@@ -18,6 +18,7 @@ from restow.conversion.model.values import ABSENT, Json
 
 __all__ = [
     "DefaultedField",
+    "DoubtfulEntry",
     "Explanation",
     "FieldLink",
     "FieldLinks",
@@ -121,6 +122,17 @@ class DefaultedField:
 
 
 @dataclass(frozen=True, slots=True)
+class DoubtfulEntry:
+    """What the stash keeps for an item of a list that cannot be told from others after an edit: it is lost.
+
+    ``path`` is that of the list's items, ``fields`` are those of the item.
+    """
+
+    path: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FieldLink:
     """The field of the source that a field of the result stands for; None if none does.
 
@@ -164,6 +176,7 @@ class FieldLinks:
 class Explanation:
     """One object's conversion, explained. ``route`` are the versions on the way, the first and the last included.
 
+    ``doubtful`` are the entries of the stash that a conversion could attribute to no item of their list.
     ``pruned`` and ``defaulted`` say what the API server does to the result when it is written, as paths of schemas;
     empty if the target has no schema. ``stash_before`` and ``stash_after`` are the decoded annotations, None without
     one.
@@ -176,6 +189,7 @@ class Explanation:
     source_leaves: tuple[SourceLeaf, ...]
     stash_before: Json | None
     stash_after: Json | None
+    doubtful: tuple[DoubtfulEntry, ...]
     pruned: tuple[str, ...]
     defaulted: tuple[DefaultedField, ...]
     links: FieldLinks = field(repr=False)

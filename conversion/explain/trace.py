@@ -43,7 +43,8 @@ from restow.conversion.rules.model import (
     key_names,
     read_steps,
 )
-from restow.conversion.stash.entries import Kept, kept_inside, kept_items, kept_values, with_hidden
+from restow.conversion.stash.entries import Kept, kept_inside, kept_values
+from restow.conversion.stash.items import kept_items, with_hidden
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
@@ -141,8 +142,7 @@ def _order(rule: ScopedRules, sides: ContainerPair, present: Sequence[int]) -> l
     _, hidden = kept_items(sides.kept, sides.kept_address, sides.source, keys)
     inner = None if sides.schema is None else sides.schema.items
     stand_ins = [_stand_in(sides.source[index], keys, new_keys) for index in present]
-    shown_items = [sides.source[index] for index in present]
-    merged = with_hidden(stand_ins, hidden, shown_items, keys, new_keys, inner)
+    merged = with_hidden(stand_ins, hidden, new_keys, inner)
     by_identity = {id(item): index for item, index in zip(stand_ins, present, strict=True)}
     return [by_identity.get(id(item)) for item in merged]
 

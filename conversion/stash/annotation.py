@@ -3,9 +3,10 @@
     {"format": 1, "kept": {VERSION: {PATH: entry}}, "dropped": 2, "was": …}
 
 ``VERSION`` is the version that has the field; entries of versions that a conversion does not reach are kept. ``PATH``
-is a path in that version. ``dropped`` counts entries that did not fit into the budget; ``was`` describes the metadata
-before the annotation was added, where adding it changed more than the annotation. Entries are those of
-``restow.conversion.stash.entries``.
+is a path in that version. ``dropped`` counts entries that are lost: those that did not fit into the budget, and those
+of list items without keys that an edit made impossible to find again. The count stays when no entry is left: what a
+stored object lost must leave a trace. ``was`` describes the metadata before the annotation was added, where adding it
+changed more than the annotation. Entries are those of ``restow.conversion.stash.entries``.
 
 No content of the annotation can fail a conversion. A text that is no stash is ignored, and stays until the annotation
 is needed. A stash of an unknown format belongs to a newer release and is never changed.
@@ -15,7 +16,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -39,6 +40,9 @@ FORMAT: Final = 1
 DEFAULT_BUDGET: Final = 64 * 1024
 
 _ALL_ANNOTATIONS: Final = 256 * 1024
+
+#: A count beyond is forged.
+_MOST_DROPPED: Final = 2**31
 
 #: Far below where JSON decoders give up; ``_DEPTH_OF_UNITS`` is how deep in a stash stands what can be dropped.
 _MAX_DEPTH: Final = 128
@@ -84,7 +88,7 @@ def _read_1(document: Json) -> tuple[Stash, Json] | None:
     kept, dropped, was = document.get("kept"), document.get("dropped", 0), document.get("was", {})
     if not isinstance(kept, dict) or not all(isinstance(entries, dict) for entries in kept.values()):
         return None
-    dropped = dropped if dropped.__class__ is int else 0
+    dropped = dropped if dropped.__class__ is int and 0 <= dropped < _MOST_DROPPED else 0
     return Stash(kept, dropped), was if isinstance(was, dict) else {}
 
 
@@ -122,7 +126,7 @@ def seal(obj: Json, key: str, stash: Stash, budget: int = DEFAULT_BUDGET) -> Non
     Over the budget the largest entries go first, and are counted. A metadata that cannot hold annotations, or a stash
     of a foreign format in the place, is left as it is.
     """
-    if stash.foreign or not any(stash.kept.values()):
+    if stash.foreign or not (stash.dropped or any(stash.kept.values())):
         return
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -175,34 +179,42 @@ def _degrade(document: Json, excess: int) -> None:
     All of them are counted.
     """
     excess += len(',"dropped":') + len(str(2**63))
-    doomed: set[int] = set()
+    doomed: dict[int, Any] = {}
     for size, unit in sorted(_units(document["kept"]), key=lambda sized: -sized[0]):
         if excess > 0 or depth(unit) > _MAX_DEPTH - _DEPTH_OF_UNITS:
-            doomed.add(id(unit))
+            doomed[id(unit)] = unit
             excess -= size
-    document["dropped"] = document.get("dropped", 0) + len(doomed)
+    document["dropped"] = document.get("dropped", 0) + sum(not isinstance(unit, str) for unit in doomed.values())
     kept = {
         version: {path: _without(entry, doomed) for path, entry in entries.items() if id(entry) not in doomed}
         for version, entries in document["kept"].items()
     }
     document["kept"] = {
-        version: {path: entry for path, entry in entries.items() if entry != {"items": []}}
+        version: {
+            path: entry for path, entry in entries.items() if not isinstance(entry, dict) or entry.get("items") != []
+        }
         for version, entries in kept.items()
     }
 
 
 def _units(kept: dict[str, Entries]) -> Iterator[tuple[int, Any]]:
-    """Yield what can be dropped on its own, with its size: the items of a list one by one, else the whole entry."""
+    """Yield what can be dropped on its own, with its size: the items of a list one by one, else the whole entry.
+
+    Without the order of its items, a text, a list loses nothing yet: only items that are edited are not found again.
+    """
     for _, entries in sorted(kept.items()):
         for path, entry in sorted(entries.items()):
             items = entry.get("items") if isinstance(entry, dict) else None
             if isinstance(items, list):
                 yield from ((len(canonical(item)) + 1, item) for item in items)
+                if isinstance(entry.get("order"), str):
+                    yield len(entry["order"]) + len(',"order":""'), entry["order"]
             else:
                 yield len(canonical(entry)) + len(path) + 4, entry
 
 
-def _without(entry: Any, doomed: set[int]) -> Any:
+def _without(entry: Any, doomed: Container[int]) -> Any:
     if not isinstance(entry, dict) or not isinstance(entry.get("items"), list):
         return entry
-    return {**entry, "items": [item for item in entry["items"] if id(item) not in doomed]}
+    rest = {name: value for name, value in entry.items() if name != "order" or id(value) not in doomed}
+    return {**rest, "items": [item for item in entry["items"] if id(item) not in doomed]}

@@ -129,6 +129,12 @@ def _show(
         if stash is not None:
             echo()
             echo(f"{title}: {msgspec.json.encode(stash, order='sorted').decode()}")
+    for entry in explanation.doubtful:
+        echo()
+        echo(
+            f"Lost: {', '.join(entry.fields)} of an item of {entry.path}. After an edit it is unclear which item it is "
+            "of. Set it again. With key= in the rules.each of the list, no edit can lose it."
+        )
     if explanation.pruned:
         echo()
         echo(f"The API server will drop {', '.join(explanation.pruned)}: no fields of this version.")
@@ -169,6 +175,7 @@ def _json(
     if whole:
         told |= {
             "stash": {"before": explanation.stash_before, "after": explanation.stash_after},
+            "lost": [{"path": each.path, "fields": list(each.fields)} for each in explanation.doubtful],
             "server": {
                 "drops": list(explanation.pruned),
                 "fillsIn": [{"path": each.path, "value": each.value} for each in explanation.defaulted],

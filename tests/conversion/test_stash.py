@@ -126,7 +126,12 @@ EDITS: list[Any] = [
         {"loose": [{"a": 1, "extra": 1}, {"a": 1, "extra": 2}]},
         id="keyless-equal-items",
     ),
-    pytest.param({"loose": [{"a": 1, "extra": 1}]}, {"loose": [{"a": 5}]}, {"loose": [{"a": 5}]}, id="keyless-edited"),
+    pytest.param(
+        {"loose": [{"a": 1, "extra": 1}]},
+        {"loose": [{"a": 5}]},
+        {"loose": [{"a": 5, "extra": 1}]},
+        id="keyless-edited",
+    ),
 ]
 
 
