@@ -196,8 +196,7 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
                 problem = f"{rule.label} must name one field of one side"
                 findings.add("spoke", (), problem, "Give the spoke's path, or hub=")
                 return False
-            if isinstance(rule, Private) and rule.acknowledge is not None and not rule.acknowledge.strip():
-                findings.add("spoke", (), f"{rule.label} does not say why the loss is none", "Fill in acknowledge=")
+            _check_reason(rule, findings)
             _check_json(rule, findings)
         case Default():
             _check_json(rule, findings)
@@ -205,7 +204,14 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
             _check_functions({"hide": rule.hide, "merge": rule.merge}, rule, findings)
             _check_reads(rule.reads, rule, findings, lists + (rule.container == "list"))
             check_keys(rule, findings)
+            _check_reason(rule, findings)
     return True
+
+
+def _check_reason(rule: Rule, findings: DiagnosticCollector) -> None:
+    reason = rule.acknowledge if isinstance(rule, Private | ScopedRules) else None
+    if reason is not None and not (isinstance(reason, str) and reason.strip()):
+        findings.add("spoke", (), f"{rule.label} does not say why the loss is none", "Fill in acknowledge=")
 
 
 def _check_functions(functions: Mapping[str, Any], rule: Rule, findings: DiagnosticCollector) -> None:

@@ -1,6 +1,7 @@
 """Reports what each rule of a kind may lose, and what becomes of it.
 
-The stash keeps what one version does not have, so that the way back restores it. Only a dropped field is lost.
+The stash keeps what one version does not have, so that the way back restores it. Only a dropped field is lost, and, by
+edits that come together, what items of a list without keys keep in the stash: ``keylesslists`` has that acknowledged.
 
 Pure.
 """
@@ -17,7 +18,7 @@ from restow.conversion.model.fieldpath import parse
 from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, ScopedRules, Side
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
-__all__ = ["Loss", "RuleLoss", "rule_losses"]
+__all__ = ["Loss", "RuleLoss", "judged", "rule_losses"]
 
 
 _STEPS: Final[Mapping[str, Callable[[str], str]]] = {"list": items_path, "map": values_path, "object": str}
@@ -37,7 +38,7 @@ class Loss(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RuleLoss:
     """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it; ``reason`` is why something is
-    dropped.
+    dropped, or why a list needs no keys.
 
     ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them.
     """
@@ -71,7 +72,7 @@ def rule_losses(kind: KindGraph) -> list[RuleLoss]:
 def _of_rules(rules: Sequence[Rule], kind: str, version: str, hub: str, around: tuple[str, str]) -> Iterator[RuleLoss]:
     for rule in rules:
         paths = (_places(rule, "spoke", around[0]), _places(rule, "hub", around[1]))
-        up, down, reason = _judged(rule)
+        up, down, reason = judged(rule)
         yield RuleLoss(kind, version, hub, rule.label, paths, up, down, reason)
         if isinstance(rule, ScopedRules):
             step = _STEPS[rule.container]
@@ -88,7 +89,8 @@ def _below(around: str, text: str) -> str:
     return around
 
 
-def _judged(rule: Rule) -> tuple[Loss, Loss, str]:
+def judged(rule: Rule) -> tuple[Loss, Loss, str]:
+    """Return what one rule does with information going up and going down, and the author's reason if it has one."""
     match rule:
         case Private():
             loss = Loss.STASHED if rule.acknowledge is None else Loss.DROPPED
@@ -104,7 +106,8 @@ def _judged(rule: Rule) -> tuple[Loss, Loss, str]:
             loses = ("down",)
         case Move() | _:
             loses = ()
-    return _verdict("up" in loses), _verdict("down" in loses), ""
+    reason = rule.acknowledge if isinstance(rule, ScopedRules) else None
+    return _verdict("up" in loses), _verdict("down" in loses), reason or ""
 
 
 def _verdict(loses: bool) -> Loss:

@@ -29,6 +29,7 @@ from typing import Any, Final
 from restow.conversion.compile.graph import Graph, KindGraph, Spoke
 from restow.conversion.definition.coverage import check_coverage
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
+from restow.conversion.definition.keylesslists import check_keyless_lists
 from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Standard
@@ -280,6 +281,7 @@ def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph 
         for spoke in spokes.values():
             if spoke.schema is not None:
                 check_coverage(spoke.rules, spoke.schema, hub_schema, findings[spoke.version])
+                check_keyless_lists(spoke.rules, spoke.schema, hub_schema, findings[spoke.version])
     found += dict.fromkeys(diagnostic for each in findings.values() for diagnostic in each.found)
     if found:
         return None, found

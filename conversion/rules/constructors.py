@@ -237,11 +237,18 @@ def each(
     hide: Function | None = None,
     merge: Function | None = None,
     reads: str | Sequence[str] = (),
+    acknowledge: str | None = None,
 ) -> Rule:
     """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
 
     ``key`` names the hub's fields that identify an item (a list-map's keys; taken from the CRD if omitted). The stash
-    finds an item by them, never by position. In a list without keys it finds an item by the fields that were shown.
+    finds an item by them, never by position.
+
+    In a list without keys, and for an item without all of them, the stash finds an item by the fields that were shown,
+    and an edited one by its neighbours: as many items as before between the same two are the same. Where items are
+    edited and inserted or removed next to each other, that is ambiguous, and what they hide is lost, and counted. So
+    ``freeze`` with a CRD asks for a key where ``rules`` keep something in the stash; ``acknowledge`` is the reason why
+    a list needs none.
 
     ``hide(item)`` returns whether the spoke does not show a hub item; the stash keeps it and its position. It gets the
     values of ``reads`` as further arguments, as in ``pair``. A hidden item survives the removal of the list itself: to
@@ -260,6 +267,7 @@ def each(
         hide=as_function(hide),
         merge=as_function(merge, ("item", "hidden")),
         reads=(reads,) if isinstance(reads, str) else tuple(reads),
+        acknowledge=acknowledge,
     )
 
 

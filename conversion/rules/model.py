@@ -224,7 +224,10 @@ class Private(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedRules(Rule):
-    """Rules inside of every item of a list, every value of a map, or one object."""
+    """Rules inside of every item of a list, every value of a map, or one object.
+
+    ``acknowledge`` is the reason why the items of a list need no ``keys``.
+    """
 
     container: Literal["list", "map", "object"]
     rules: tuple[Rule, ...] = field(default=())
@@ -232,6 +235,7 @@ class ScopedRules(Rule):
     hide: Function | None = None
     merge: Function | None = None
     reads: tuple[str, ...] = ()
+    acknowledge: str | None = None
 
 
 #: How a read from the root of the object, not of the scope, begins.

@@ -294,7 +294,8 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
                 {"type": "array", "items": spoke},
                 {"type": "array", "items": hub},
             )
-            scope.rules.append(rules.each(path + name, inner.rules, hub=path + target))
+            no_key = "random items have none"
+            scope.rules.append(rules.each(path + name, inner.rules, hub=path + target, acknowledge=no_key))
         case "each_value":
             scope.spoke[name] = {"type": "object", "additionalProperties": spoke}
             scope.hub[target] = {"type": "object", "additionalProperties": hub}
