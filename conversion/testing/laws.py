@@ -28,6 +28,7 @@ from restow.conversion.model.values import ABSENT, Json, canonical, same
 from restow.conversion.rules.model import Direction, Lens, Private, Rule, ScopedRules, Side
 from restow.conversion.stash.annotation import parse_stash
 from restow.conversion.testing.fieldsets import Steps, empties, fields, shown_steps
+from restow.conversion.testing.itemedits import item_edits
 from restow.crds import pruned_paths
 from restow.crds.types import violations
 
@@ -342,6 +343,28 @@ class Laws:
         for rules, side in self._droppers(version, source):
             left, right = forgiven(left, rules, side), forgiven(right, rules, side)
         _equal("edits_win", left, right, f"an edit at {version}", sent)
+
+    def edits_of_items(self, obj: Json, version: str, choice: int = 0) -> None:
+        """An edit of the items of a list without keys takes nothing away from what the items hide at that version.
+
+        ``choice`` is the number of one of the edits that are made of the object as ``version`` shows it: one or all
+        items are changed, one is inserted, copied or removed, or they change places. One of the two versions is the
+        hub. What did not fit into the stash is not expected.
+        """
+        source, hub = _version(obj), self.kind.hub
+        shown = self.convert(obj, version)
+        parsed = parse_stash(_annotation(shown, self.kind.stash_key))
+        if hub not in (source, version) or (parsed is not None and parsed[0].dropped):
+            return
+        side: Side = "hub" if version == hub else "spoke"
+        edits = list(item_edits(obj, shown, self._rules(source if side == "hub" else version), side))
+        if not edits:
+            return
+        edit = edits[choice % len(edits)]
+        expected, back = edit.expected, edit.without_added(self.convert(edit.shown, source))
+        for rules, side in self._droppers(source, version):
+            expected, back = forgiven(expected, rules, side), forgiven(back, rules, side)
+        _equal("edits_of_items", expected, back, f"{edit.name} at {version}", edit.shown)
 
     def _rules(self, version: str) -> tuple[Rule, ...]:
         spoke = self.kind.spokes.get(version)

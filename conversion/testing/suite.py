@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.values import Json
+from restow.conversion.testing.itemedits import has_keyless_lists
 from restow.conversion.testing.laws import Laws
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from restow.crds import Crd, Schema
@@ -25,6 +26,9 @@ __all__ = ["roundtrip_suite"]
 Strategy = st.SearchStrategy[Any]
 Overrides = Mapping[str, Mapping[str, Strategy]]
 Check = tuple[str, Strategy, Callable[[Any], None]]
+
+#: Which one of the edits that are made of an object.
+_CHOICES = st.integers(0, 99)
 
 
 def roundtrip_suite(
@@ -50,6 +54,10 @@ def _test(name: str, strategy: Strategy, check: Callable[[Any], None]) -> Callab
     relaxed = settings(suppress_health_check=list(HealthCheck), deadline=None, print_blob=True)
     tested: Callable[[Any], None] = relaxed(given(value=strategy)(test))
     return tested
+
+
+def _edits_of_items(laws: Laws, target: str) -> Callable[[tuple[Json, int]], None]:
+    return lambda sample: laws.edits_of_items(sample[0], target, sample[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,11 @@ class _Suite:
         for target in generated:
             both = st.tuples(full, self._full(target))
             yield f"edits_at_{target}_win_over_{source}", both, lambda pair: laws.edits_win(*pair)
+        for target in targets:
+            rules = [laws.kind.spokes[name].rules for name in (source, target) if name != laws.kind.hub]
+            if len(rules) == 1 and has_keyless_lists(rules[0]):
+                sample, check = st.tuples(full, _CHOICES), _edits_of_items(laws, target)
+                yield f"edits_of_items_at_{target}_keep_what_{source}_hides", sample, check
 
     def _schema(self, version: str) -> Schema | None:
         known = self.crd.version(version)

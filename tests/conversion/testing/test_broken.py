@@ -134,6 +134,19 @@ def test_the_suite_catches_an_ignored_edit() -> None:
     assert caught.value.law == "edits_win"
 
 
+def test_the_suite_catches_an_item_that_an_edit_takes_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An item that is found by its look alone loses what it hides when a client edits it."""
+    items = {"type": "array", "items": obj({"a": TEXT, "b": TEXT})}
+    bare = {"type": "array", "items": obj({"a": TEXT})}
+    rule = rules.each("items", [rules.stash(hub="b")], acknowledge="tried here")
+    suite = suite_of(rule, obj({"items": items}), obj({"items": bare}))
+    suite().test_edits_of_items_at_v1_keep_what_v2_hides()
+    monkeypatch.setattr("restow.conversion.stash.items._order", lambda _ids: {})
+    with pytest.raises(LawBroken) as caught:
+        suite().test_edits_of_items_at_v1_keep_what_v2_hides()
+    assert caught.value.law == "edits_of_items"
+
+
 def test_a_sound_rule_passes_everything() -> None:
     """The suite accepts what is right; else nobody would keep it."""
     suite = suite_of(same_type(lambda v: -v, lambda v: -v))

@@ -91,3 +91,16 @@ def test_edits_win(family: tuple[Graph, dict[str, Schema]], data: st.DataObject)
     before = data.draw(objects(schemas[source], f"{GROUP}/{source}", KIND))
     edited = data.draw(objects(schemas[target], f"{GROUP}/{target}", KIND))
     Laws(graph.kind(GROUP, KIND)).edits_win(before, edited)
+
+
+@RELAXED
+@given(families(), st.data())
+def test_edits_of_items(family: tuple[Graph, dict[str, Schema]], data: st.DataObject) -> None:
+    """An edit of one item of a list without keys keeps what all items hide; else a patch of a label loses a field."""
+    graph, schemas = family
+    laws = Laws(graph.kind(GROUP, KIND))
+    source = data.draw(st.sampled_from([*schemas]))
+    others = [name for name in laws.kind.versions if name != source]
+    targets = others if source == laws.kind.hub else [laws.kind.hub]
+    obj = data.draw(objects(schemas[source], f"{GROUP}/{source}", KIND))
+    laws.edits_of_items(obj, data.draw(st.sampled_from(targets)), data.draw(st.integers(0, 99)))

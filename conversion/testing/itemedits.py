@@ -1,0 +1,178 @@
+"""Edits of the items of lists without keys, as clients make them at a version that does not show all of an item.
+
+An edit changes, inserts, copies, removes or moves items of one list of the object as it is shown. With it comes what
+the way back has to give: the same edit of the object as it was, in which every item still has what it hides. So an
+edit touches only what no rule converts: a field that both versions have, or one that no schema declares. Items that
+look the same cannot be told apart, and are left alone where that matters.
+
+Lists whose rules hide whole items (``hide``) are left out, since which ones is up to a function of the author.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from restow.conversion.compile.lens import dig
+from restow.conversion.model.fieldpath import parse
+from restow.conversion.model.values import Json, canonical
+from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, key_names
+
+__all__ = ["ItemEdit", "has_keyless_lists", "item_edits"]
+
+#: The way to a list or an item: names of fields and indices.
+_Place = tuple[str | int, ...]
+
+_MARK: Final = "zzEdited"
+
+
+@dataclass(frozen=True, slots=True)
+class ItemEdit:
+    """An edit: ``name`` for messages, ``shown`` is the object that the client sends, ``expected`` what it becomes.
+
+    ``added`` is the place of an item that the edit adds, in what it becomes: nothing is expected of that.
+    """
+
+    name: str
+    shown: Json
+    expected: Json
+    added: _Place | None = None
+
+    def without_added(self, obj: Json) -> Json:
+        """Return what the edit became without the item that it added."""
+        if self.added is None:
+            return obj
+        changed: Json = _changed(obj, self.added[:-1], partial(_without, index=int(self.added[-1])))
+        return changed
+
+
+def has_keyless_lists(rules: Sequence[Rule]) -> bool:
+    """Say whether some rule converts the items of a list without keys."""
+    return any(
+        isinstance(rule, ScopedRules)
+        and ((rule.container == "list" and not rule.keys) or has_keyless_lists(rule.rules))
+        for rule in rules
+    )
+
+
+def item_edits(obj: Json, shown: Json, rules: Sequence[Rule], side: Side) -> Iterator[ItemEdit]:
+    """Yield edits of an object; ``shown`` is how the version of ``side`` shows it, ``rules`` are those between both."""
+    for rule, ours, theirs in _lists(obj, shown, rules, side, (), ()):
+        yield from _Edits(obj, shown, rule, ours, theirs).all()
+
+
+def _lists(
+    obj: Any, shown: Any, rules: Sequence[Rule], side: Side, ours: _Place, theirs: _Place
+) -> Iterator[tuple[ScopedRules, _Place, _Place]]:
+    """Yield the lists without keys that both objects have, with the place of each."""
+    other: Side = "hub" if side == "spoke" else "spoke"
+    for rule in rules:
+        if not isinstance(rule, ScopedRules) or rule.hide is not None:
+            continue
+        here, there = parse(rule.claims(other)[0]), parse(rule.claims(side)[0])
+        inner, outer = dig(obj, here), dig(shown, there)
+        if type(inner) is not type(outer) or not isinstance(inner, dict | list):
+            continue
+        at, to = ours + here, theirs + there
+        if rule.container == "object":
+            yield from _lists(inner, outer, rule.rules, side, at, to)
+            continue
+        steps = _steps(inner, outer, rule)
+        if isinstance(inner, list) and not key_names(rule, "hub") and len(steps) == len(inner):
+            yield rule, at, to
+        for step in steps:
+            yield from _lists(inner[step], outer[step], rule.rules, side, (*at, step), (*to, step))
+
+
+def _steps(inner: Any, outer: Any, rule: ScopedRules) -> list[Any]:
+    """Return the steps to the objects that two containers have in common."""
+    if (rule.container == "list") != isinstance(inner, list) or len(inner) != len(outer):
+        return []
+    steps = range(len(inner)) if isinstance(inner, list) else inner
+    return [step for step in steps if isinstance(inner[step], dict) and isinstance(outer[step], dict)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Edits:
+    """The edits of one list, which stands at ``ours`` in ``obj`` and at ``theirs`` in ``shown``."""
+
+    obj: Json
+    shown: Json
+    rule: ScopedRules
+    ours: _Place
+    theirs: _Place
+
+    def all(self) -> Iterator[ItemEdit]:
+        looks = [canonical(item) for item in self._items(self.shown, self.theirs)]
+        every = range(len(looks))
+        for index in every:
+            yield self._edit(f"an edit of item {index}", partial(self._edited, indices={index}))
+            yield self._inserted(index, "an insertion before", {_MARK: "inserted"})
+            if looks.count(looks[index]) == 1:
+                yield self._inserted(index + 1, "a copy of", self._items(self.shown, self.theirs)[index])
+                yield self._edit(f"the removal of item {index}", partial(_without, index=index))
+        if every:
+            yield self._inserted(len(looks), "an insertion before", {_MARK: "inserted"})
+            yield self._edit("an edit of all items", partial(self._edited, indices={*every}))
+        if len(every) > 1 and len(set(looks)) == len(looks):
+            yield self._edit("the items in reverse order", lambda items: items[::-1])
+            yield self._edit("the first item at the end", lambda items: [*items[1:], items[0]])
+
+    @staticmethod
+    def _items(obj: Json, place: _Place) -> list[Json]:
+        items: Any = obj
+        for step in place:
+            items = items[step]
+        return list(items)
+
+    def _edit(self, name: str, change: Callable[[list[Json]], list[Json]]) -> ItemEdit:
+        return ItemEdit(
+            self._named(name), _changed(self.shown, self.theirs, change), _changed(self.obj, self.ours, change)
+        )
+
+    def _inserted(self, index: int, name: str, item: Json) -> ItemEdit:
+        shown = _changed(self.shown, self.theirs, lambda items: [*items[:index], item, *items[index:]])
+        return ItemEdit(self._named(f"{name} item {index}"), shown, self.obj, (*self.ours, index))
+
+    def _named(self, name: str) -> str:
+        return f"{name} of /{'/'.join(map(str, self.theirs))}"
+
+    def _edited(self, items: list[Json], indices: set[int]) -> list[Json]:
+        """Change a field of some items that means the same in both versions."""
+        return [{**item, **self._new(index)} if index in indices else item for index, item in enumerate(items)]
+
+    def _new(self, index: int) -> Json:
+        """Return a new value for the first such field that an item has in both objects, else an undeclared one."""
+        ours, theirs = (self._items(*each)[index] for each in ((self.obj, self.ours), (self.shown, self.theirs)))
+        for name, value in theirs.items():
+            if isinstance(value, str) and ours.get(name) == value and name not in self._touched():
+                return {name: f"{value} {_MARK}"}
+        return {_MARK: "edited"}
+
+    def _touched(self) -> set[str]:
+        """Return the fields of an item that rules claim or read."""
+        inner = self.rule.rules
+        reads = (
+            text for each in inner if isinstance(each, Lens | ScopedRules) for text in each.reads if text[0] != "$"
+        )
+        claims = (text for each in inner for text in (*each.spoke, *each.hub))
+        return {parse(text)[0] for text in (*reads, *claims)}
+
+
+def _without(items: list[Json], index: int) -> list[Json]:
+    return items[:index] + items[index + 1 :]
+
+
+def _changed(value: Any, place: _Place, change: Callable[[list[Json]], list[Json]]) -> Any:
+    """Return a value with the list at a place changed."""
+    if not place:
+        return change(value)
+    changed = _changed(value[place[0]], place[1:], change)
+    if isinstance(value, dict):
+        return {**value, place[0]: changed}
+    index = int(place[0])
+    return [*value[:index], changed, *value[index + 1 :]]
