@@ -8,7 +8,7 @@ has names of its own (``Variables``). What does not exist is ``null`` in reads, 
 field does not exist: ``has(self.port) ? string(self.port) : absent``.
 
 The language is that of cel.dev with checked types, optional values (``self.?port.orValue(80)``), the functions of
-Kubernetes' string library and ``sort``. It has no clock and no randomness. CEL leaves the order of a map's entries
+Kubernetes' string library, ``sort``, ``lists.range`` and ``cel.bind``. It has no clock and no randomness. CEL leaves the order of a map's entries
 open, so a list that comes from a map needs ``sort``; objects in results have sorted fields.
 
 Cost is bounded. The evaluator stops after 10,000 iterations. Its memory does not follow from that, so an expression
@@ -46,6 +46,7 @@ _MOST_TEXT: Final = 1024 * 1024
 _MOST_WORK: Final = 64 * 1024 * 1024
 _MOST_ITERATIONS: Final = 10_000
 _MACRO: Final = re.compile(r"\.\s*(?:map|filter|all|exists|exists_one|existsOne)\s*\(")
+_RANGE: Final = "lists.range"
 _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 
 
@@ -73,13 +74,13 @@ class CelFunction:
         return hash((self.text, self.variables))
 
     def problem(self) -> str:
-        """Return why the expression cannot be evaluated, empty if it can."""
+        """Return why the expression cannot be evaluated, as the rest of a sentence about it; empty if it can."""
         try:
             self._program = self._compiled()
         except ImportError:
             return "needs CEL: install restow[cel]"
         except (RuntimeError, ValueError) as error:
-            return _told(str(error))
+            return f"is wrong: {_told(str(error))}"
         returned = self._program.return_type().name()
         if returned.startswith("optional"):
             return "gives an optional value: write .orValue(absent) behind it"
@@ -114,6 +115,8 @@ class CelFunction:
 
     def _check_cost(self, data: Mapping[str, Any]) -> None:
         elements, size = _measured(data)
+        if _RANGE in self.text:
+            elements = _MOST_ITERATIONS
         if min(elements**self._depth, _MOST_ITERATIONS) * size > _MOST_WORK:
             raise ObjectError(f"the CEL expression {self.text!r} would be too costly for a value of this size")
 
@@ -174,13 +177,12 @@ def _measured(data: Mapping[str, Any]) -> tuple[int, int]:
 @cache
 def _environment(variables: Variables) -> Any:
     from cel_expr_python import cel  # 50 MB, and few rules have an expression
-    from cel_expr_python.ext import ext_math, ext_optional
+    from cel_expr_python.ext import ext_bindings, ext_math, ext_optional
 
     types = cel.Type
     known = dict.fromkeys(variables, types.DYN) | {_READS: types.List(types.DYN), _ABSENT_NAME: types.DYN}
-    return cel.NewEnv(
-        variables=known, extensions=[ext_optional.ExtOptional(), ext_math.ExtMath()], functions=_library(cel)
-    )
+    extensions = [ext_bindings.ExtBindings(), ext_math.ExtMath(), ext_optional.ExtOptional()]
+    return cel.NewEnv(variables=known, extensions=extensions, functions=_library(cel))
 
 
 def _library(cel: Any) -> list[Any]:
@@ -207,7 +209,7 @@ def _library(cel: Any) -> list[Any]:
         ("upperAscii", text, [text], lambda value: _ascii(value, str.upper)),
     )
     names = dict.fromkeys(name for name, _, _, _ in table)
-    return [
+    members = [
         cel.FunctionDecl(
             name,
             [
@@ -218,6 +220,14 @@ def _library(cel: Any) -> list[Any]:
         )
         for name in names
     ]
+    counted = cel.Overload("restow_lists_range", cel.Type.List(number), [number], False, _range)
+    return [*members, cel.FunctionDecl(_RANGE, [counted])]
+
+
+def _range(count: int) -> list[int]:
+    if not 0 <= count <= _MOST_ITERATIONS:
+        raise ValueError("the range is too long")
+    return [*range(count)]
 
 
 def _place(value: str, index: int) -> int:

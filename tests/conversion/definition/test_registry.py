@@ -234,11 +234,11 @@ DEFECTS: list[Any] = [
     pytest.param([rules.stash()], spec(), spec(), "v1 .", ["one field"], id="nothing-claimed"),
     pytest.param(["spec.a"], spec(), spec(), "v1 .", ["str is no rule"], id="no-rule"),
     pytest.param(
-        [rules.pair("spec.a", "spec.a", up=str, down="s")],  # type: ignore[arg-type]
+        [rules.pair("spec.a", "spec.a", up=str, down=["s"])],  # type: ignore[arg-type]
         spec(a=TEXT),
         spec(a=TEXT),
         "v1 .",
-        ["a str for down="],
+        ["a list for down="],
         id="no-function",
     ),
     pytest.param(

@@ -125,7 +125,7 @@ RULES = {
     "an optional result": ('pair: {spoke: a, hub: b, up: "self.?x", down: self}', "write .orValue(absent) behind it"),
     "a bad expression of merge": (
         "pair: {spoke: a, hub: b, up: self, down: self, merge: self}",
-        "the CEL expression merge= of pair(a <-> b) undeclared reference to `self`",
+        "the CEL expression merge= of pair(a <-> b) is wrong: undeclared reference to `self`",
     ),
     "a bad expression of hide": ('each: {spoke: a, rules: [], hide: "x"}', "the CEL expression hide= of each(a <-> a)"),
     "claims of no side": ("pair: {spoke: [], hub: b, up: self, down: self}", "claims nothing on one side"),

@@ -44,6 +44,8 @@ def evaluated(text: str, *values: Any) -> Any:
         ("self.lastIndexOf('a')", ("aba",), 2),
         ("[self, 'x'].join('-')", ("a",), "a-x"),
         ("self.matches('(?i)^a+$')", ("AAA",), True),
+        ("cel.bind(parts, self.split(':'), parts[1] + parts[0])", ("a:b",), "ba"),
+        ("lists.range(size(self)).map(i, self[i] + string(i))", (["a", "b"],), ["a0", "b1"]),
     ],
 )
 def test_an_expression_gives_json(text: str, values: tuple[Any, ...], expected: Any) -> None:
@@ -95,6 +97,8 @@ def test_an_evaluation_that_fails_shows_no_value(text: str, value: Any, reason: 
         ("self.map(a, self.map(b, self.map(c, a)))", [*range(100)]),
         ("self.names.map(name, self.prefix + name)", {"prefix": "p" * 100_000, "names": ["n"] * 9_000}),
         ("self.replace('a', self)", "a" * 100_000),
+        ("lists.range(20000).size()", "a"),
+        ("lists.range(10000).map(i, self + 'a')", "a" * 10_000),
         ("self.split('').join(self)", "a" * 10_000),
     ],
 )
@@ -142,5 +146,7 @@ def test_freezing_refuses_an_expression_with_its_name() -> None:
     registry.kind("example.dev", "Widget", hub="v2").spoke("v1")(
         lambda: [rules.pair("spec.a", "spec.b", up="selff", down="self")]
     )
-    with pytest.raises(DefinitionError, match=r"the CEL expression up= of pair\(spec.a <-> spec.b\) undeclared"):
+    with pytest.raises(
+        DefinitionError, match=r"the CEL expression up= of pair\(spec.a <-> spec.b\) is wrong: undeclared"
+    ):
         registry.freeze()
