@@ -8,8 +8,9 @@ has names of its own (``Variables``). What does not exist is ``null`` in reads, 
 field does not exist: ``has(self.port) ? string(self.port) : absent``.
 
 The language is that of cel.dev with checked types, optional values (``self.?port.orValue(80)``), the functions of
-Kubernetes' string library, ``sort``, ``lists.range`` and ``cel.bind``. It has no clock and no randomness. CEL leaves the order of a map's entries
-open, so a list that comes from a map needs ``sort``; objects in results have sorted fields.
+Kubernetes' string library, ``sort``, ``lists.range`` and ``cel.bind``. It has no clock and no randomness. CEL leaves
+the order of a map's entries open, so a list that comes from a map needs ``sort``; objects in results have sorted
+fields.
 
 Cost is bounded. The evaluator stops after 10,000 iterations. Its memory does not follow from that, so an expression
 that iterates refuses values for which iterations times text exceed 64 MiB, and no text function returns over 1 MiB.
