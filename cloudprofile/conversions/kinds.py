@@ -92,6 +92,7 @@ def _versions(path: str, form: _Form, status: str) -> rules.Rule:
         down=fields_of_lifecycle if form.is_classified else dates_of_lifecycle,
         merge=edited_version if form.is_whole else edited_override,
         forget=is_at_wrong_version,
+        acknowledge="a lifecycle at v1beta1 stands at the wrong version: v1beta2 keeps it whole",
         loses="both",
         reads=[status],
     )

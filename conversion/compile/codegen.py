@@ -27,6 +27,7 @@ from restow.conversion.rules.model import (
     Rule,
     Side,
     claimed_paths,
+    is_constant_read,
     read_steps,
 )
 from restow.crds import Schema
@@ -190,11 +191,14 @@ class LegBuilder:
         return "hub" if self.direction == "up" else "spoke"
 
     def reads(self, texts: Sequence[str], scope: str) -> str:
-        """Return the further arguments of an author's function, as code; reads from the root are made once."""
-        if self.direction == "up":
-            return ""
+        """Return the further arguments of an author's function, as code; reads from the root are made once.
+
+        Going up there is no hub to be read, only the metadata that both versions have.
+        """
         arguments = []
         for text in texts:
+            if self.direction == "up" and not is_constant_read(text):
+                continue
             if not text.startswith(FROM_ROOT):
                 arguments.append(f"DIG({scope}, {parse(text)!r})")
                 continue
@@ -221,12 +225,14 @@ NOTHING_KEPT: Final = "None"
 class ScopeBuilder:
     """One scope: its tree of fields, its schemas, and the variables of what the stash has and what gets lost.
 
+    ``read`` is the variable of the object as it is in its version, of which functions read further fields.
     ``carried`` has, by path, the condition that the way back brings that field of the source, whatever is implied.
     ``later`` writes what goes to the stash; it is called when it is known which objects the target has.
     """
 
     stage: LegBuilder
     root: PathNode
+    read: str
     kept: str
     lost: str
     source_schema: Schema | None

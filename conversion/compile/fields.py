@@ -151,7 +151,7 @@ class LeafFields:
         w = self._writer
         name, forward = w.constant("step", step), w.constant("function", step.forward)
         with w.block("try:"):
-            reads = self.frame.stage.reads(rule.reads, self.frame.root.old)
+            reads = self.frame.stage.reads(rule.reads, self.frame.read)
             if self.frame.has_kept:
                 around = self.presence.shown_before(self.frame.parent(put))
                 w(f"{target}, {entry} = {name}({value}, {self.frame.kept}, {around}{reads})")
@@ -161,7 +161,7 @@ class LeafFields:
                     w(f"{target} = {w.constant('checked', step.checked)}({target})")
                 if step.inverse is not None:
                     inverse = w.constant("function", step.inverse)
-                    with w.block(f"if {target} is A or not SAME({inverse}({target}), {value}):"):
+                    with w.block(f"if {target} is A or not SAME({inverse}({target}{reads}), {value}):"):
                         w(f"{target}, {entry} = {name}({value}, None, (){reads})")
         with w.block("except (Exception, SystemExit) as error:"):
             w(f"raise FAILURE(error, {rule.label!r}, {pointer(place.path)!r})")
@@ -176,11 +176,14 @@ class LeafFields:
 
 @dataclass(slots=True)
 class _Put:
-    """A field to be implied: the place, the code of its value, and the variable that says that it was settled."""
+    """A field to be implied: the place, the code of its value, the condition that it was settled, and the variable
+    that is to say whether it was implied, if somewhere that counts.
+    """
 
     node: PathNode
     value: str
     is_said: str
+    is_filled: str = ""
 
 
 @dataclass(slots=True)
@@ -221,28 +224,48 @@ class ImpliedFields:
             self._puts.append(_Put(node, value, f"{entry} is not None" if entry else "False"))
 
     def write_default(self, rule: Default) -> None:
-        """Write that a value that is said goes up and down, but for the default going down."""
+        """Write that a value that is said goes both ways, but for one that is hidden from the side that may omit it."""
         (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
-        w, value, target = self.frame.writer, self.frame.writer.literal(rule.value), self.frame.writer.fresh("t")
+        target = self.frame.writer.fresh("t")
         entry = self.leaves.recalled(put) if self.frame.has_kept else None
-        if self.frame.stage.direction == "up":
-            w(f"{target} = {take.value}")
-            if entry:
-                said = self._is(f"{entry}['is']", rule.value)
-                with w.block(f"if {entry} is not None and {target} is A and 'is' in {entry} and {said}:"):
-                    w(f"{target} = {value}")
-            self.frame.carried[take.path] = f"{take.value} is not A"
-            self._puts.append(_Put(put, value, f"({target} is not A{f' or {entry} is not None' if entry else ''})"))
-            self.frame.later.append(partial(self._lose_spelled_out, rule, take))
+        if self.frame.stage.target_side == rule.filled_in:
+            self._write_filled_in(rule, take, put, target, entry)
         else:
-            w(f"{target} = A if {self._is(take.value, rule.value)} else {take.value}")
-            if entry:
-                said = f"'is' in {entry} and SAME({entry}['is'], {take.value})"
-                with w.block(f"if {entry} is not None and {said}:"):
-                    w(f"{target} = {take.value}")
-            self.frame.carried[take.path] = f"{target} is not A"
-            self._takes.append(_Take(take, rule.value, f"{target} is A"))
+            self._write_omitted(rule, take, target, entry)
         self.frame.put_present(put, target)
+
+    def _write_filled_in(self, rule: Default, take: PathNode, put: PathNode, target: str, entry: str | None) -> None:
+        w = self.frame.writer
+        w(f"{target} = {take.value}")
+        if entry:
+            said = self._is(f"{entry}['is']", rule.value)
+            with w.block(f"if {entry} is not None and {target} is A and 'is' in {entry} and {said}:"):
+                w(f"{target} = {w.literal(rule.value)}")
+        self.frame.carried[take.path] = f"{take.value} is not A"
+        self._fill_later(rule, take, put, f"({target} is not A{f' or {entry} is not None' if entry else ''})")
+
+    def _write_omitted(self, rule: Default, take: PathNode, target: str, entry: str | None) -> None:
+        w, is_default = self.frame.writer, self._is(take.value, rule.value)
+        w(f"{target} = A if {is_default} else {take.value}" if rule.hides else f"{target} = {take.value}")
+        if entry and rule.hides:
+            with w.block(f"if {entry} is not None and 'is' in {entry} and SAME({entry}['is'], {take.value}):"):
+                w(f"{target} = {take.value}")
+        elif entry:
+            with w.block(f"if {entry} is not None and 'is' not in {entry} and {is_default}:"):
+                w(f"{target} = A")
+        self.frame.carried[take.path] = f"{target} is not A"
+        self._takes.append(_Take(take, rule.value, f"{target} is A"))
+
+    def _fill_later(self, rule: Default, take: PathNode, put: PathNode, is_said: str) -> None:
+        """Write that a missing value is filled in when all else is put, and what of that the stash has to know."""
+        filling = _Put(put, self.frame.writer.literal(rule.value), is_said)
+        self._puts.append(filling)
+        if rule.hides:
+            self.frame.later.append(partial(self._lose_spelled_out, rule, take))
+            return
+        filling.is_filled = self.frame.writer.fresh("filled")
+        self.frame.writer(f"{filling.is_filled} = False")
+        self.frame.later.append(partial(self._lose_omitted, take, filling.is_filled))
 
     def write_rest(self) -> None:
         """Write the implied values of fields that have none, in the objects that exist by now."""
@@ -257,6 +280,8 @@ class ImpliedFields:
             is_there = f" and {there[parent.address]}" if parent is not self.frame.root else ""
             with w.block(f"if not {put.is_said}{is_there}:"):
                 self.frame.put(put.node, put.value)
+                if put.is_filled:
+                    w(f"{put.is_filled} = True")
 
     def lose(self) -> None:
         """Write, at the end, that what the way back would not imply as it was goes to the stash."""
@@ -288,6 +313,12 @@ class ImpliedFields:
         with self.frame.writer.block(f"if {self._is(take.value, rule.value)}:"):
             around = self.presence.shown_after(self.frame.parent(take))
             self.frame.lose(take.address, f"LEAF({take.value}, {around})")
+
+    def _lose_omitted(self, take: PathNode, is_filled: str) -> None:
+        """Write that a field that was missing goes to the stash as such: the way back shows the default."""
+        with self.frame.writer.block(f"if {is_filled} and {take.value} is A:"):
+            around = self.presence.shown_after(self.frame.parent(take))
+            self.frame.lose(take.address, f"LEAF(A, {around})")
 
     def _is(self, variable: str, value: Any) -> str:
         """Return the condition that a variable is this value, as JSON means it."""

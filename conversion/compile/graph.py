@@ -8,16 +8,21 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from types import MappingProxyType
+from typing import Final
 
 from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
 from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVersion
+from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
-from restow.conversion.rules.model import Rule
+from restow.conversion.rules.model import Move, Rule, ScopedRules, Side, Waiver
 from restow.crds import Schema
+from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.types import violations
 
 __all__ = ["Graph", "KindGraph", "Spoke"]
 
@@ -93,6 +98,51 @@ class KindGraph:
     def schema(self, version: str) -> Schema | None:
         """Return the schema of a version, None if no CRD was given."""
         return self.hub_schema if version == self.hub else self.spokes[version].schema
+
+    def missing(self, obj: Json, source: str) -> Iterator[tuple[str, str]]:
+        """Yield what of its version's schema an object violates that was converted from ``source``.
+
+        Each is a sentence with the reason of the rule that waives it, empty if none does.
+        """
+        target = str(obj["apiVersion"]).rpartition("/")[2]
+        schema = self.schema(target)
+        if schema is None:
+            return
+        waived = list(self._waived(source, target))
+        for violation in violations(obj, schema):
+            yield violation, next((reason for pattern, reason in waived if pattern.fullmatch(violation)), "")
+
+    def _waived(self, source: str, target: str) -> Iterator[tuple[re.Pattern[str], str]]:
+        """Yield the violations that rules waive. A field that the hub may lack is missing in every spoke it goes to."""
+        if source in self.spokes:
+            others = self.spokes[target].rules if target in self.spokes else ()
+            moves = (rule for rule in others if isinstance(rule, Move))
+            moved = {shown(parse(rule.hub[0])): shown(parse(rule.spoke[0])) for rule in moves}
+            for place, reason in _waivers(self.spokes[source].rules, "hub"):
+                yield _required(moved.get(place, place)), reason
+        if target in self.spokes:
+            for place, reason in _waivers(self.spokes[target].rules, "spoke"):
+                yield _required(place), reason
+
+
+_INSIDE: Final[Mapping[str, Callable[[str], str]]] = {"list": items_path, "map": values_path, "object": str}
+
+
+def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[tuple[str, str]]:
+    """Yield the places that one side requires and may lack, with the reasons."""
+    for rule in rules:
+        if isinstance(rule, Waiver):
+            for text in rule.spoke if side == "spoke" else rule.hub:
+                yield shown(parse(text), around), rule.acknowledge
+        elif isinstance(rule, ScopedRules):
+            inside = _INSIDE[rule.container](shown(parse(rule.claims(side)[0]), around))
+            yield from _waivers(rule.rules, side, inside)
+
+
+def _required(place: str) -> re.Pattern[str]:
+    """Return the pattern of the sentences that say that a field is missing (``crds.types.violations``)."""
+    any_key = r"(\.[^.\[]+|\[.*?\])"
+    return re.compile(any_key.join(map(re.escape, place.split("{}"))) + " is required")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

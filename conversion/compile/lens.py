@@ -18,9 +18,9 @@ from functools import partial
 from typing import Any
 
 from restow.conversion.model.errors import ObjectError, RuleFailed
-from restow.conversion.model.fieldpath import Path
+from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.model.values import ABSENT, Json, alike, same
-from restow.conversion.rules.model import Direction, Lens, Packing
+from restow.conversion.rules.model import Direction, Lens, Packing, is_constant_read, read_steps
 from restow.conversion.stash.entries import is_shown
 from restow.crds import Schema
 from restow.crds.schema import schema_at
@@ -30,6 +30,7 @@ __all__ = [
     "LensStep",
     "dig",
     "failure",
+    "forgets",
     "found",
     "indexed",
     "placed",
@@ -44,12 +45,14 @@ class LensStep:
     ``paths`` and ``schemas`` are those of the target's leaves, in its terms; ``back`` is where the stash keeps what the
     other direction lost. ``trusts`` the stash: the inverse depends on more than its argument, so it can check what the
     forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
+
+    All functions take the reads of this direction as further arguments: going up, those of metadata only.
     """
 
     label: str
     forward: Callable[..., Any]
     inverse: Callable[..., Any] | None
-    merge: Callable[[Any, Any, Any], Any] | None
+    merge: Callable[..., Any] | None
     takes: Packing
     gives: Packing
     leaves: tuple[str, ...]
@@ -58,7 +61,7 @@ class LensStep:
     schemas: tuple[Schema | None, ...]
     back: str
     trusts: bool
-    forget: Callable[[Any], bool] | None
+    forget: Callable[..., bool] | None
 
     @classmethod
     def of(
@@ -66,12 +69,12 @@ class LensStep:
     ) -> LensStep:
         """Compile a lens; ``paths`` and ``schema`` are those of the target side."""
         upward = direction == "up"
-        forward, inverse = (lens.up, _reading_nothing(lens)) if upward else (lens.down, lens.up)
+        forward, inverse = (lens.up, _inverse_of_up(lens)) if upward else (lens.down, _inverse_of_down(lens))
         return cls(
             label=lens.label,
             forward=forward,
             inverse=inverse if lens.is_checked(direction) else None,
-            merge=lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads) else None,
+            merge=lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads_hub) else None,
             takes=lens.packing("spoke" if upward else "hub"),
             gives=lens.packing("hub" if upward else "spoke"),
             leaves=lens.hub if upward else lens.spoke,
@@ -79,7 +82,7 @@ class LensStep:
             paths=paths,
             schemas=tuple(schema_at(schema, path) for path in paths),
             back=back,
-            trusts=upward and bool(lens.reads),
+            trusts=upward and lens.reads_hub,
             forget=lens.forget if upward else None,
         )
 
@@ -91,29 +94,29 @@ class LensStep:
         entry = self._entry(kept, value, around) if kept else None
         if entry is not None and alike(entry.get("shown", ABSENT), value):
             target = _given(entry.get("is", ABSENT), self.gives)
-            if not self._shows(target, value):
+            if not self._shows(target, value, reads):
                 target = ABSENT if value is ABSENT else self.checked(self.forward(value, *reads))
         elif value is ABSENT and (entry is None or self.merge is None or self.takes == "value"):
             target = ABSENT
         elif entry is not None and self.merge is not None:
             edited = {} if value is ABSENT else value
-            target = self.checked(self.merge(edited, entry.get("shown", ABSENT), entry.get("is", ABSENT)))
+            target = self.checked(self.merge(edited, entry.get("shown", ABSENT), entry.get("is", ABSENT), *reads))
         else:
             target = self.checked(self.forward(value, *reads))
         if self.inverse is None or (self.trusts and entry is not None):
             return target, None
-        back = ABSENT if target is ABSENT else _given(self.inverse(target), self.takes)
-        if same(back, value) or (self.forget is not None and value is not ABSENT and self.forget(value)):
+        back = ABSENT if target is ABSENT else _given(self.inverse(target, *reads), self.takes)
+        if same(back, value) or (self.forget is not None and value is not ABSENT and self.forget(value, *reads)):
             return target, None
         lost = {} if value is ABSENT else {"is": value}
         return target, lost if target is ABSENT else {**lost, "shown": target}
 
-    def _shows(self, target: Any, value: Any) -> bool:
+    def _shows(self, target: Any, value: Any, reads: tuple[Any, ...]) -> bool:
         """Say whether what the stash has is really shown as what is there: anybody may have written the stash."""
         if self.inverse is None or self.trusts or target is ABSENT:
             return True
         try:
-            return alike(_given(self.inverse(target), self.takes), value)
+            return alike(_given(self.inverse(target, *reads), self.takes), value)
         except (Exception, SystemExit):  # noqa: BLE001 an author's function, given a made-up value
             return False
 
@@ -162,13 +165,53 @@ class LensStep:
         return tuple(dig(target, path) for path in self.paths)
 
 
-def _reading_nothing(lens: Lens) -> Callable[..., Any]:
-    """Return the function of a lens going down, as it is for an object that has nothing to read."""
-    return partial(_with_nothing, lens.down, (ABSENT,) * len(lens.reads)) if lens.reads else lens.down
+def _inverse_of_up(lens: Lens) -> Callable[..., Any]:
+    """Return the function going down with the reads of going up: of an object that has nothing else to read."""
+    return partial(_with_nothing, lens) if lens.reads_hub else lens.down
 
 
-def _with_nothing(function: Callable[..., Any], nothing: tuple[Any, ...], value: Any) -> Any:
-    return function(value, *nothing)
+def _with_nothing(lens: Lens, value: Any, *metadata: Any) -> Any:
+    known = dict(zip(lens.constant_reads, metadata, strict=True))
+    return lens.down(value, *(known.get(text, ABSENT) for text in lens.reads))
+
+
+def _inverse_of_down(lens: Lens) -> Callable[..., Any]:
+    """Return the function going up with the reads of going down, of which it gets those of metadata."""
+    return partial(_with_metadata, lens) if lens.reads_hub else lens.up
+
+
+def _with_metadata(lens: Lens, value: Any, *read: Any) -> Any:
+    known = zip(lens.reads, read, strict=True)
+    return lens.up(value, *(each for text, each in known if is_constant_read(text)))
+
+
+def forgets(lens: Lens, source: Any, root: Any) -> bool:
+    """Say whether a lens lets a value of the spoke go that it would not give back.
+
+    ``source`` is the object of the spoke that the lens stands in, ``root`` the whole one.
+
+    Raises:
+        Exception: whatever the author's functions raise.
+    """
+    value = _packed(lens, source)
+    reads = [dig(root, read_steps(text)[0]) for text in lens.constant_reads]
+    if lens.forget is None or value is ABSENT or not lens.forget(value, *reads):
+        return False
+    target = lens.up(value, *reads)
+    back = ABSENT if target is ABSENT or target == {} else _inverse_of_up(lens)(target, *reads)
+    return not same(_given(back, lens.spoke_packing), value)
+
+
+def _packed(lens: Lens, source: Any) -> Any:
+    """Return what the function of a lens going up gets."""
+    paths = [parse(text) for text in lens.spoke]
+    values = [dig(source, path) for path in paths]
+    if lens.spoke_packing == "value":
+        return values[0]
+    if lens.spoke_packing == "tree":
+        return tree(paths, *values)
+    present = zip(lens.spoke, values, strict=True)
+    return {text: value for text, value in present if value is not ABSENT} or ABSENT
 
 
 def tree(paths: Sequence[Path], *values: Any) -> Any:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.collections import CollectionBuilder
 from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
+from restow.conversion.compile.layers import ImpliedLayer, filled_path, layers_of
 from restow.conversion.compile.lens import dig, failure, found, indexed, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed
@@ -72,9 +73,52 @@ def write_scope(
 
     ``kept`` is the variable of what the stash has for this object, or ``NOTHING_KEPT``.
     """
+    layers = layers_of(rules)
+    before, after = layers.around(stage.direction)
+    source, target = (layers.schema(source_schema, stage.source_side), layers.schema(target_schema, stage.target_side))
+    losses = []
+    new = old
+    for layer in before:
+        new, lost = _write_implied(stage, layer, new, kept, source_schema)
+        losses.append((layer, lost))
+    new, all_lost = _write_base(
+        stage, layers.base, old=new, read=old, kept=kept, source_schema=source, target_schema=target
+    )
+    for layer in after:
+        new, lost = _write_implied(stage, layer, new, kept, target_schema)
+        losses.append((layer, lost))
+    for layer, lost in losses:
+        with stage.writer.block(f"if {lost}:"):
+            stage.writer(f"{all_lost} = {{**({all_lost} or {{}}), {layer.address!r}: {lost}}}")
+    return new, all_lost
+
+
+def _write_implied(
+    stage: LegBuilder, layer: ImpliedLayer, old: str, kept: str, schema: Schema | None
+) -> tuple[str, str]:
+    """Write one implied field as a conversion of its own, between two states of one version."""
+    inner = NOTHING_KEPT
+    if kept != NOTHING_KEPT:
+        inner = stage.writer.fresh("kept")
+        stage.writer(f"{inner} = LAYER({kept}, {layer.address!r})")
+    return _write_base(stage, (layer.rule,), old=old, read=old, kept=inner, source_schema=schema, target_schema=schema)
+
+
+def _write_base(
+    stage: LegBuilder,
+    rules: Sequence[Rule],
+    *,
+    old: str,
+    read: str,
+    kept: str,
+    source_schema: Schema | None,
+    target_schema: Schema | None,
+) -> tuple[str, str]:
+    """Write one layer. ``read`` is the variable of the object that functions read further fields of."""
     frame = ScopeBuilder(
         stage=stage,
         root=_tree(stage, rules, old),
+        read=read,
         kept=kept,
         lost=stage.writer.fresh("lost"),
         source_schema=source_schema,
@@ -162,6 +206,7 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "KEPT_ITEMS": lists.kept_items,
     "KEPT_LEAF": entries.kept_leaf,
     "KEPT_VALUES": entries.kept_values,
+    "LAYER": entries.kept_layer,
     "LEAF": entries.leaf,
     "LEFT_INSIDE": entries.left_inside,
     "LIST_ENTRY": lists.list_entry,
@@ -286,6 +331,7 @@ def _put_away(stash: Stash | None, version: str, lost: Json) -> Stash:
 def _touched(rules: Sequence[Rule]) -> set[str]:
     """Return the top-level fields that rules of the root scope look into."""
     names = {path[0] for rule in rules for side in ("spoke", "hub") for path in claimed_paths(rule, side)}
+    names |= {filled_path(rule)[0] for rule in rules if isinstance(rule, Constant | Default)}
     return names | {read_steps(text)[0][0] for text in _root_reads(rules)} | _own_reads(rules)
 
 

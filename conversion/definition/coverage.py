@@ -16,6 +16,13 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_keys
+from restow.conversion.definition.required import (
+    check_dispensable,
+    check_implied,
+    check_made,
+    check_waivers,
+    is_guaranteed,
+)
 from restow.conversion.definition.shapes import check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
@@ -26,10 +33,8 @@ from restow.crds.types import fits
 
 __all__ = [
     "check_coverage",
-    "check_made",
     "check_mapped",
     "compare_types",
-    "is_guaranteed",
 ]
 
 
@@ -65,25 +70,6 @@ def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
             "Let both versions keep them, or stash the field as a whole",
         )
     return True
-
-
-def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
-    """Report a field that one version requires and the other may lack; the schemas are those of the objects around."""
-    sides: tuple[tuple[Side, Schema, Path, Side, Schema, Path], ...] = (
-        ("hub", hub, hub_path, "spoke", spoke, spoke_path),
-        ("spoke", spoke, spoke_path, "hub", hub, hub_path),
-    )
-    for side, schema, path, other, around, its_path in sides:
-        field, source = schema.field(path[-1]), around.field(its_path[-1])
-        if field is None or path[-1] not in schema.required or field.has_default:
-            continue
-        if its_path[-1] not in around.required and not (source is not None and source.has_default):
-            fix = (
-                "Fill it in with rules.default"
-                if side == "hub"
-                else "Make it optional there, or convert it with rules.pair"
-            )
-            findings.add(side, path, f"is required, but {findings.version(other)} may leave it out", fix)
 
 
 def _compare_enums(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
@@ -125,20 +111,22 @@ def check_mapped(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCol
         case Move():
             _check_same(rule, spoke, hub, findings, cover)
             _check_required(rule, spoke, hub, findings)
-        case Default():
+        case Default() if not rule.is_layered:
             _check_same(rule, spoke, hub, findings, cover)
-            _check_value(rule.value, "hub", rule, hub, findings)
-        case Constant():
-            side: Side = "spoke" if rule.spoke else "hub"
-            _check_value(rule.value, side, rule, spoke if rule.spoke else hub, findings)
         case Private():
-            _check_dispensable(rule, spoke, hub, findings)
+            check_dispensable(rule, spoke, hub, findings)
         case Lens() if rule.tables is not None:
             _check_table(rule, spoke, hub, findings)
+            _check_required(rule, spoke, hub, findings)
         case Lens() if rule.singleton is not None:
             _check_singleton(rule, spoke, hub, findings, cover)
+            _check_required(rule, spoke, hub, findings)
         case Lens() if rule.standard is not None:
             check_standard(rule, spoke, hub, findings)
+            if rule.packing("spoke") == rule.packing("hub") == "value":
+                _check_required(rule, spoke, hub, findings)
+        case Lens() if rule.packing("spoke") == rule.packing("hub") == "value":
+            _check_required(rule, spoke, hub, findings)
         case ScopedRules():
             _check_scope(rule, spoke, hub, findings, cover)
 
@@ -165,28 +153,6 @@ def _check_required(rule: Rule, spoke: Schema, hub: Schema, findings: Diagnostic
     from_parent, to_parent = schema_at(spoke, ours[:-1]), schema_at(hub, theirs[:-1])
     if from_schema is not None and to_schema is not None and from_parent is not None and to_parent is not None:
         is_guaranteed(from_parent, to_parent, ours, theirs, findings)
-
-
-def _check_value(value: Any, side: Side, rule: Rule, root: Schema, findings: DiagnosticCollector) -> None:
-    path = parse(rule.claims(side)[0])
-    if not fits(value, schema_at(root, path)):
-        findings.add(side, path, f"the value of {rule.label} is of another type", "Give a value that the schema admits")
-
-
-def _check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    side: Side = "spoke" if rule.spoke else "hub"
-    path = parse(rule.claims(side)[0])
-    root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
-    around, field = schema_at(root, path[:-1]), schema_at(root, path)
-    if around is None or field is None or path[-1] not in around.required or field.has_default:
-        return
-    if schema_at(other, path[:-1]) is not None:
-        findings.add(
-            side,
-            path,
-            f"is required, but objects made at {findings.version('hub' if side == 'spoke' else 'spoke')} never have it",
-            "Say what they mean with rules.constant",
-        )
 
 
 def _check_table(rule: Lens, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
@@ -297,7 +263,7 @@ def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: 
     """Report everything in two schemas that the rules do not account for; without rules they must be alike."""
     if spoke.is_root or compare_types(spoke, hub, (), (), findings):
         claims: dict[Side, _Claims] = {"spoke": _Claims.of(rules, "spoke"), "hub": _Claims.of(rules, "hub")}
-        _Coverage(claims, findings).check(rules, {"spoke": spoke, "hub": hub})
+        _Coverage(claims, findings.among(rules)).check(rules, {"spoke": spoke, "hub": hub})
 
 
 @dataclass(slots=True)
@@ -311,9 +277,12 @@ class _Coverage:
                 self._check_exists(path, rule, side, root)
         for rule in rules:
             check_mapped(rule, roots["spoke"], roots["hub"], self.findings, check_coverage)
+            if isinstance(rule, Constant | Default):
+                check_implied(rule, rules, roots["spoke"], roots["hub"], self.findings)
         check_made(rules, roots["spoke"], roots["hub"], self.findings)
         self._fields(roots["spoke"], roots["hub"], ())
         self._repeated(roots["spoke"], roots["hub"], ())
+        check_waivers(roots["spoke"], roots["hub"], self.findings)
 
     def _check_exists(self, path: Path, rule: Rule, side: Side, root: Schema) -> None:
         if schema_at(root, path) is not None:
@@ -387,42 +356,3 @@ class _Coverage:
 def _both() -> Iterator[tuple[Side, Side]]:
     yield "spoke", "hub"
     yield "hub", "spoke"
-
-
-def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report required objects that an object of the other version may not fill."""
-    sides: tuple[tuple[Side, Schema, Side, Schema], ...] = (("spoke", spoke, "hub", hub), ("hub", hub, "spoke", spoke))
-    for side, schema, other, source in sides:
-        claims = [parse(text) for rule in rules for text in rule.claims(side)]
-        for made in dict.fromkeys(path[:length] for path in claims for length in range(1, len(path))):
-            if schema_at(source, made) is None and _is_required(schema, made):
-                fillers = [rule for rule in rules if any(starts_with(parse(text), made) for text in rule.claims(side))]
-                if not any(_is_sure(rule, other, source, made[:-1]) for rule in fillers):
-                    problem = f"is required, but an object of {findings.version(other)} may have nothing to put into it"
-                    findings.add(side, made, problem, "Make it optional, or require there what is moved into it")
-
-
-def _is_required(schema: Schema, path: Path) -> bool:
-    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
-    return around is not None and field is not None and path[-1] in around.required and not field.has_default
-
-
-def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
-    """Say whether a rule has something to give whenever the object at ``around`` is there."""
-    if not isinstance(rule, Move | Lens | ScopedRules):
-        return False
-    paths = [parse(text) for text in rule.claims(side)]
-    return any(all(_is_always(schema, path[:length]) for length in _beyond(path, around)) for path in paths)
-
-
-def _beyond(path: Path, around: Path) -> range:
-    """Return the lengths of those beginnings of ``path`` that are no beginnings of ``around``."""
-    common = 0
-    while common < min(len(path) - 1, len(around)) and path[common] == around[common]:
-        common += 1
-    return range(common + 1, len(path) + 1)
-
-
-def _is_always(schema: Schema, path: Path) -> bool:
-    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
-    return around is not None and (path[-1] in around.required or (field is not None and field.has_default))

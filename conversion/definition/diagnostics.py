@@ -27,6 +27,7 @@ from restow.conversion.rules.model import (
     Rule,
     ScopedRules,
     Side,
+    Waiver,
     read_steps,
 )
 from restow.crds import Schema
@@ -43,13 +44,17 @@ __all__ = [
 
 @dataclass(slots=True)
 class DiagnosticCollector:
-    """The diagnostics of one kind's spoke, and where in its two versions one is looking."""
+    """The diagnostics of one kind's spoke, and where in its two versions one is looking.
+
+    ``answered`` has the rules that say what it means that a field is missing here.
+    """
 
     kind: str
     spoke: str
     hub: str
     places: dict[Side, str] = field(default_factory=lambda: {"spoke": ROOT, "hub": ROOT})
     found: list[Diagnostic] = field(default_factory=list)
+    answered: dict[tuple[Side, Path], Rule] = field(default_factory=dict)
 
     def version(self, side: Side) -> str:
         """Return the name of that side's version."""
@@ -69,7 +74,22 @@ class DiagnosticCollector:
 
     def below(self, spoke: str, hub: str) -> DiagnosticCollector:
         """Return findings that report to the same list, for places below these two."""
-        return replace(self, places={"spoke": spoke, "hub": hub})
+        return replace(self, places={"spoke": spoke, "hub": hub}, answered={})
+
+    def among(self, rules: Sequence[Rule]) -> DiagnosticCollector:
+        """Return findings that report to the same list, for an object that these rules convert."""
+        answered: dict[tuple[Side, Path], Rule] = {}
+        for rule in rules:
+            if isinstance(rule, Waiver):
+                side: Side = "spoke" if rule.spoke else "hub"
+                answered[side, parse(getattr(rule, side)[0])] = rule
+            elif isinstance(rule, Constant | Default) and rule.is_layered:
+                answered[rule.filled_in, parse(getattr(rule, rule.filled_in)[0])] = rule
+        return replace(self, answered=answered)
+
+    def is_answered(self, side: Side, path: Path) -> bool:
+        """Say whether a rule says what it means that a required field is missing."""
+        return (side, path) in self.answered
 
 
 def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
@@ -114,22 +134,61 @@ def _check_scope(
     rules: Sequence[Rule], findings: DiagnosticCollector, *, stash_key: str, is_root: bool, lists: int
 ) -> tuple[Rule, ...]:
     claims: dict[Side, list[tuple[Path, Rule]]] = {"spoke": [], "hub": []}
+    answers: dict[tuple[Side, Path], Rule] = {}
     usable: list[Rule] = []
-    for rule in rules:
-        if not isinstance(rule, Rule):
+    for declared in rules:
+        if not isinstance(declared, Rule):
             fix = "Use the constructors of restow.conversion.rules"
-            findings.add("spoke", (), f"a {type(rule).__name__} is no rule", fix)
+            findings.add("spoke", (), f"a {type(declared).__name__} is no rule", fix)
             continue
-        parsed = [(side, _parsed(text, side, rule, findings)) for side in _SIDES for text in rule.claims(side)]
+        rule = _layered(declared, rules)
+        parsed = [(side, _parsed(text, side, rule, findings)) for side in _SIDES for text in getattr(rule, side)]
         for side, path in parsed:
             if path is not None:
                 _check_metadata(path, side, rule, findings, stash_key=stash_key, is_root=is_root)
-                _check_overlap(path, side, rule, claims[side], findings)
-                claims[side].append((path, rule))
+                if rule.claims(side):
+                    _check_overlap(path, side, rule, claims[side], findings)
+                    claims[side].append((path, rule))
+                elif (other := answers.setdefault((side, path), rule)) is not rule:
+                    problem = f"both {other.label} and {rule.label} say what it means that the field is missing"
+                    findings.add(side, path, problem, "Remove one of them")
         if not all(path for _, path in parsed) or not _check_rule(rule, findings, lists):
             continue
         usable.append(_check_inner(rule, findings, stash_key, lists) if isinstance(rule, ScopedRules) else rule)
     return tuple(usable)
+
+
+def _layered(rule: Rule, rules: Sequence[Any]) -> Rule:
+    """Return a rule that implies a field knowing whether other rules convert the field, or something in it."""
+    if not isinstance(rule, Constant | Default) or (isinstance(rule, Constant) and rule.value != {}):
+        return rule
+    others = [other for other in rules if isinstance(other, Rule) and other is not rule]
+    return replace(rule, is_layered=True) if any(_is_around(rule, other) for other in others) else rule
+
+
+def _is_around(rule: Constant | Default, other: Rule) -> bool:
+    """Say whether a rule that implies a field may stand around another one: it fills in what that leaves.
+
+    The other one converts what is in the field, or the field itself on the side that always has it.
+    """
+    for side in _SIDES:
+        path = _path(getattr(rule, side))
+        claims = [claim for text in other.claims(side) if (claim := _path((text,))) is not None]
+        if path is None:
+            continue
+        if any(starts_with(claim, path) and claim != path for claim in claims):
+            return True
+        is_other = not isinstance(other, Constant | Default | Private) and side == rule.filled_in
+        if is_other and any(starts_with(path, claim) for claim in claims):
+            return True
+    return False
+
+
+def _path(texts: Sequence[str]) -> Path | None:
+    try:
+        return parse(texts[0]) if len(texts) == 1 else None
+    except PathError:
+        return None
 
 
 def _parsed(text: str, side: Side, rule: Rule, findings: DiagnosticCollector) -> Path | None:
@@ -187,19 +246,27 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
             if not rule.spoke or not rule.hub:
                 findings.add("spoke", (), f"{rule.label} claims nothing on one side", "Use rules.stash or rules.drop")
                 return False
-            if rule.reads and rule.loses not in ("down", "both"):
+            if rule.reads_hub and rule.loses not in ("down", "both"):
                 problem = f"{rule.label} reads other fields, so its inverse cannot check it going up"
                 findings.add("spoke", (), problem, 'Say loses="down"')
             _check_reads(rule.reads, rule, findings, lists)
-        case Private() | Constant():
+            _check_forget(rule, findings)
+        case Private() | Constant() | Waiver():
             if len(rule.spoke) + len(rule.hub) != 1:
                 problem = f"{rule.label} must name one field of one side"
                 findings.add("spoke", (), problem, "Give the spoke's path, or hub=")
                 return False
             _check_reason(rule, findings)
+            if isinstance(rule, Waiver) and not rule.acknowledge.strip():
+                problem = f"{rule.label} does not say why the field may be missing"
+                findings.add("spoke", (), problem, "Fill in acknowledge=")
             _check_json(rule, findings)
         case Default():
             _check_json(rule, findings)
+            if rule.omitted_in not in get_args(Side):
+                fix = 'Say omitted_in="spoke" or omitted_in="hub"'
+                findings.add("spoke", (), f"{rule.label} has omitted_in={rule.omitted_in!r}", fix)
+                return False
         case ScopedRules():
             _check_functions({"hide": rule.hide, "merge": rule.merge}, rule, findings)
             _check_reads(rule.reads, rule, findings, lists + (rule.container == "list"))
@@ -214,6 +281,19 @@ def _check_reason(rule: Rule, findings: DiagnosticCollector) -> None:
         findings.add("spoke", (), f"{rule.label} does not say why the loss is none", "Fill in acknowledge=")
 
 
+def _check_forget(rule: Lens, findings: DiagnosticCollector) -> None:
+    if rule.forget is None:
+        if rule.acknowledge is not None:
+            problem = f"{rule.label} acknowledges a loss, but has no forget="
+            findings.add("spoke", (), problem, "Remove acknowledge=, or give the function as forget=")
+    elif rule.acknowledge is None or not rule.acknowledge.strip():
+        problem = f"{rule.label} forgets values of {findings.spoke}, and does not say why that is no loss"
+        findings.add("spoke", (), problem, 'Add acknowledge="why"')
+    elif rule.loses == "down":
+        problem = f'{rule.label} forgets nothing: with loses="down" nothing is kept going up'
+        findings.add("spoke", (), problem, 'Say loses="both", or remove forget= and acknowledge=')
+
+
 def _check_functions(functions: Mapping[str, Any], rule: Rule, findings: DiagnosticCollector) -> None:
     for name, function in functions.items():
         if isinstance(function, CelFunction) and (problem := function.problem()):
@@ -226,9 +306,8 @@ def _check_functions(functions: Mapping[str, Any], rule: Rule, findings: Diagnos
 def _check_json(rule: Rule, findings: DiagnosticCollector) -> None:
     if isinstance(rule, Constant | Default) and not is_json(rule.value):
         side: Side = "hub" if rule.hub else "spoke"
-        findings.add(
-            side, parse(rule.claims(side)[0]), f"{rule.label} has a value that is no JSON", "Give a JSON value"
-        )
+        path = parse(getattr(rule, side)[0])
+        findings.add(side, path, f"{rule.label} has a value that is no JSON", "Give a JSON value")
 
 
 def _check_reads(reads: Sequence[str], rule: Rule, findings: DiagnosticCollector, lists: int) -> None:

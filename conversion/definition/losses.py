@@ -1,7 +1,8 @@
 """Reports what each rule of a kind may lose, and what becomes of it.
 
-The stash keeps what one version does not have, so that the way back restores it. Only a dropped field is lost, and, by
-edits that come together, what items of a list without keys keep in the stash: ``keylesslists`` has that acknowledged.
+The stash keeps what one version does not have, so that the way back restores it. Only what is dropped or forgotten is
+lost, and only what is waived is missing, each for a reason of the author's. Edits that come together can lose what
+items of a list without keys keep in the stash: ``keylesslists`` has that acknowledged.
 
 Pure.
 """
@@ -15,7 +16,18 @@ from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
-from restow.conversion.rules.model import Constant, Default, Direction, Lens, Move, Private, Rule, ScopedRules, Side
+from restow.conversion.rules.model import (
+    Constant,
+    Default,
+    Direction,
+    Lens,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    Side,
+    Waiver,
+)
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
 __all__ = ["Loss", "RuleLoss", "judged", "rule_losses"]
@@ -33,12 +45,14 @@ class Loss(StrEnum):
     """The stash keeps what the other version does not have."""
     DROPPED = "dropped"
     """It is let go, knowingly."""
+    WAIVED = "waived"
+    """Nothing is lost; the result may lack a field that its version requires, knowingly."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleLoss:
     """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it; ``reason`` is why something is
-    dropped, or why a list needs no keys.
+    dropped or missing, or why a list needs no keys.
 
     ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them.
     """
@@ -80,7 +94,7 @@ def _of_rules(rules: Sequence[Rule], kind: str, version: str, hub: str, around: 
 
 
 def _places(rule: Rule, side: Side, around: str) -> tuple[str, ...]:
-    return tuple(_below(around, text) for text in rule.claims(side))
+    return tuple(_below(around, text) for text in (rule.spoke if side == "spoke" else rule.hub))
 
 
 def _below(around: str, text: str) -> str:
@@ -100,6 +114,11 @@ def judged(rule: Rule) -> tuple[Loss, Loss, str]:
             loses: tuple[Direction, ...] = ("up",) if rule.spoke else ("down",)
         case Default():
             loses = ("up", "down")
+        case Waiver():
+            up, down = (Loss.LOSSLESS, Loss.WAIVED) if rule.spoke else (Loss.WAIVED, Loss.LOSSLESS)
+            return up, down, rule.acknowledge
+        case Lens() if rule.forget is not None:
+            return Loss.DROPPED, _verdict(rule.may_lose("down")), rule.acknowledge or ""
         case Lens():
             loses = tuple(each for each in _BOTH if rule.may_lose(each))
         case ScopedRules() if rule.hide is not None:

@@ -55,16 +55,24 @@ def derived_hub(spokes: Iterable[tuple[Sequence[Rule], Node]]) -> Node:
 
 def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
     node = copy.deepcopy(node)
-    taken = {text: _take(node, parse(text)) for rule in rules for text in rule.spoke}
     for rule in rules:
-        for index, text in enumerate(rule.hub):
-            place = rule.spoke[index] if index < len(rule.spoke) else ""
+        if isinstance(rule, Default) and rule.is_layered and rule.omitted_in == "hub":
+            _loosen(node, parse(rule.spoke[0]))
+    taken = {text: _take(node, parse(text)) for rule in rules for text in rule.claims("spoke")}
+    for rule in rules:
+        spoke = rule.claims("spoke")
+        for index, text in enumerate(rule.claims("hub")):
+            place = spoke[index] if index < len(spoke) else ""
             source, required = taken.get(place, (None, False))
             kept = required and _always_says(rule) and parse(place)[:-1] == parse(text)[:-1]
+            filled = isinstance(rule, Constant | Default) and rule.filled_in == "hub"
             image = _image(rule, source)
             if isinstance(rule, Lens) and rule.standard is not None:
                 image = _standard_image(rule.standard, index, [taken[claim][0] for claim in rule.spoke])
-            _put(node, parse(text), image, required=kept)
+            _put(node, parse(text), image, required=kept or filled)
+    for rule in rules:
+        if isinstance(rule, Constant | Default) and rule.is_layered and rule.filled_in == "hub":
+            _require(node, parse(rule.hub[0]))
     return node
 
 
@@ -75,7 +83,9 @@ def _standard_image(standard: Standard, index: int, sources: Sequence[Node | Non
 
 def _always_says(rule: Rule) -> bool:
     """Say whether a rule gives the hub a value whenever the spoke has one."""
-    return isinstance(rule, Move | Default | ScopedRules) or (
+    if isinstance(rule, Default):
+        return rule.omitted_in == "spoke"
+    return isinstance(rule, Move | ScopedRules) or (
         isinstance(rule, Lens) and (rule.tables is not None or rule.singleton == "hub")
     )
 
@@ -128,10 +138,25 @@ def _take(node: Node, path: Path) -> tuple[Node | None, bool]:
     for name in path[:-1]:
         node = (node.get("properties") or {}).get(name) or {}
     taken: Node | None = (node.get("properties") or {}).pop(path[-1], None)
-    required = node.get("required") or []
-    if path[-1] in required:
-        node["required"] = [name for name in required if name != path[-1]]
-    return taken, path[-1] in required
+    required = path[-1] in (node.get("required") or [])
+    _loosen(node, path[-1:])
+    return taken, required
+
+
+def _require(node: Node, path: Path) -> None:
+    """Let a field be always there, if it is declared."""
+    for name in path[:-1]:
+        node = (node.get("properties") or {}).get(name) or {}
+    if path[-1] in (node.get("properties") or {}):
+        node["required"] = list(dict.fromkeys([*(node.get("required") or []), path[-1]]))
+
+
+def _loosen(node: Node, path: Path) -> None:
+    """Let a field be left out."""
+    for name in path[:-1]:
+        node = (node.get("properties") or {}).get(name) or {}
+    if path[-1] in (node.get("required") or []):
+        node["required"] = [name for name in node["required"] if name != path[-1]]
 
 
 def _put(node: Node, path: Path, image: Node, *, required: bool) -> None:

@@ -19,6 +19,7 @@ from restow.conversion.explain.model import (
     ResultLeaf,
     SourceLeaf,
     Steps,
+    WaivedField,
     leaves,
     value_at,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "ResultLeaf",
     "SourceLeaf",
     "Steps",
+    "WaivedField",
     "explain",
     "leaves",
     "value_at",

@@ -24,6 +24,7 @@ from restow.conversion.explain.model import (
     ResultLeaf,
     SourceLeaf,
     Steps,
+    WaivedField,
     leaves,
     value_at,
 )
@@ -96,6 +97,7 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
         doubtful=tuple(lost),
         pruned=() if schema is None else pruned_paths(result, schema),
         defaulted=tuple({each.path: each for each in defaulted(result, schema)}.values()),
+        waived=tuple(WaivedField(problem, reason) for problem, reason in kind.missing(result, source) if reason),
         links=FieldLinks(tuple(legs)),
     )
 

@@ -28,6 +28,7 @@ __all__ = [
     "ResultLeaf",
     "SourceLeaf",
     "Steps",
+    "WaivedField",
     "leaves",
     "value_at",
 ]
@@ -133,6 +134,17 @@ class DoubtfulEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class WaivedField:
+    """A field that the result lacks though its version requires it.
+
+    ``problem`` names the field, ``reason`` is the author's.
+    """
+
+    problem: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class FieldLink:
     """The field of the source that a field of the result stands for; None if none does.
 
@@ -178,8 +190,8 @@ class Explanation:
 
     ``doubtful`` are the entries of the stash that a conversion could attribute to no item of their list.
     ``pruned`` and ``defaulted`` say what the API server does to the result when it is written, as paths of schemas;
-    empty if the target has no schema. ``stash_before`` and ``stash_after`` are the decoded annotations, None without
-    one.
+    ``waived`` what it lacks; all are empty if the target has no schema. ``stash_before`` and ``stash_after`` are the
+    decoded annotations, None without one.
     """
 
     route: tuple[str, ...]
@@ -192,6 +204,7 @@ class Explanation:
     doubtful: tuple[DoubtfulEntry, ...]
     pruned: tuple[str, ...]
     defaulted: tuple[DefaultedField, ...]
+    waived: tuple[WaivedField, ...]
     links: FieldLinks = field(repr=False)
 
 

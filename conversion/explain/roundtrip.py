@@ -100,7 +100,7 @@ class _Walk:
                 converted = self._convert(self.obj, (self.source, version))
                 if converted is not None:
                     at[version] = converted
-        fits = not any(_misfits(self.kind, self.source, self.obj))
+        fits = not any(_misfits(self.kind, self.source, self.obj, self.source))
         for version, obj in at.items():
             if fits and version != self.source:
                 self._judge_schema(version, obj)
@@ -121,7 +121,7 @@ class _Walk:
             self._differs(RoundTripLaw.ROUND_TRIP, (here, via, here), at[here], back, self._drops(at[here], via))
 
     def _judge_schema(self, version: str, obj: Json) -> None:
-        problem = next(_misfits(self.kind, version, obj), None)
+        problem = next(_misfits(self.kind, version, obj, self.source), None)
         if problem is not None:
             self.found.broken.append(BrokenLaw(RoundTripLaw.SCHEMA, (self.source, version), problem))
 
@@ -158,11 +158,12 @@ def _differing(before: Json, after: Json, forgiven: frozenset[Steps]) -> Iterato
             yield place
 
 
-def _misfits(kind: KindGraph, version: str, obj: Json) -> Iterator[str]:
+def _misfits(kind: KindGraph, version: str, obj: Json, source: str) -> Iterator[str]:
     schema = kind.schema(version)
     if schema is None:
         return
-    yield from violations(obj, schema)
+    missing = kind.missing(obj, source) if source != version else ((each, "") for each in violations(obj, schema))
+    yield from (violation for violation, waived in missing if not waived)
     for path in pruned_paths(obj, schema):
         yield f"{path} is not declared, so the API server would drop it"
 

@@ -1,7 +1,9 @@
 """Traces one leg of a conversion (spoke to hub, or hub to spoke) rule by rule, next to the real conversion.
 
 The rules say which field a value comes from. The real results, once with the stash and once without it, say whether
-the value came from the stash instead. The trace computes only one thing again: which items of a list a function hides.
+the value came from the stash instead. The trace computes only two things again: which items of a list a function
+hides, and which values a rule forgets.
+
 Items of a list, or values of a map, correspond by the rules: every item becomes one item, in order, except those that
 a rule hides from the target and those that the stash restores.
 
@@ -14,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from restow.conversion.compile.lens import dig, placed
+from restow.conversion.compile.layers import filled_path
+from restow.conversion.compile.lens import dig, forgets, placed
 from restow.conversion.compile.route import Leg
 from restow.conversion.explain.model import (
     FieldLink,
@@ -214,6 +217,27 @@ class _Scope:
         """Name a rule, and the rules that it stands in."""
         return f"{rule.label} in {self.around}" if self.around else rule.label
 
+    def filler(self, path: Path, value: Any) -> Rule | None:
+        """Return the layered rule that filled in a field of the target, if one did."""
+        return self._layered(self.target_side, path, value) if same(dig(self.plain, path), value) else None
+
+    def omitter(self, path: Path, value: Any) -> Rule | None:
+        """Return the layered rule by which a field of the source may be left out of the target."""
+        return self._layered("hub" if self.target_side == "spoke" else "spoke", path, value)
+
+    def _layered(self, side: Side, path: Path, value: Any) -> Rule | None:
+        for rule in self.rules:
+            if not isinstance(rule, Constant | Default) or not rule.is_layered or rule.filled_in != side:
+                continue
+            if filled_path(rule) == path and same(rule.value, value):
+                return rule
+        return None
+
+    @property
+    def target_side(self) -> Side:
+        """The side that is written."""
+        return "hub" if self.direction == "up" else "spoke"
+
     def is_on_the_way(self, path: Path) -> bool:
         """Say whether a rule claims something inside of ``path``."""
         return any(starts_with(claim, path) and claim != path for claim in (*self.takes, *self.puts))
@@ -227,6 +251,10 @@ class _Scope:
         return tuple(
             path for path, owner in self.takes.items() if owner is rule and dig(self.source, path) is not ABSENT
         )
+
+    def given(self, rule: Rule) -> bool:
+        """Say whether a rule gave the target something."""
+        return any(dig(self.target, path) is not ABSENT for path, owner in self.puts.items() if owner is rule)
 
     def entry(self, path: Path) -> str | None:
         """Return the address of the stash entry that the leg left for a field of the source, or for one around it."""
@@ -271,14 +299,22 @@ class _Tracer:
 
     def _unclaimed(self, scope: _Scope, path: Path, value: Any) -> None:
         source = ABSENT if scope.is_taken(path) else dig(scope.source, path)
+        filler = scope.filler(path, value)
         if source is not ABSENT and same(source, value):
             self._carried(scope.to + path, value, scope.at + path, scope.around)
+        elif filler is not None:
+            self._made(scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
         elif value == {} and isinstance(source, dict):
             self._made(scope.to + path, value, LeafOrigin(OriginKind.EMPTIED, (scope.at + path,)))
         else:
             self._made(scope.to + path, value, LeafOrigin(OriginKind.STASH))
 
     def _put(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
+        filler = scope.filler(path, value)
+        if filler is not None and not scope.taken(rule):
+            self.found.links[scope.to + path] = FieldLink(None, opaque=isinstance(rule, Lens))
+            self._made(scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
+            return
         label, sources = scope.label(rule), tuple(scope.at + each for each in scope.taken(rule))
         place, source = scope.to + path, sources[0] if sources else None
         self.found.links[place] = FieldLink(source, opaque=isinstance(rule, Lens))
@@ -379,12 +415,19 @@ class _Tracer:
         elif not same(dig(scope.target, path), value):
             around = next((owner for claim, owner in scope.puts.items() if starts_with(path, claim)), None)
             address = scope.entry(path)
-            if address is not None:
+            omitter = scope.omitter(path, value)
+            if address is None and omitter is not None and dig(scope.target, path) is ABSENT:
+                self._ends(scope.at + path, value, LeafEnding.IMPLIED, scope.label(omitter))
+            elif address is not None:
                 self._stashed(scope, path, value, "" if around is None else scope.label(around), address)
 
     def _taken(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
         label, address = scope.label(rule), shown(path)
         place = scope.at + path
+        omitter = scope.omitter(path, value)
+        if omitter is not None and address not in (scope.lost or ()) and not scope.given(rule):
+            self._ends(place, value, LeafEnding.IMPLIED, scope.label(omitter))
+            return
         match rule:
             case ScopedRules() | Move():
                 return
@@ -392,6 +435,8 @@ class _Tracer:
                 self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.acknowledge)
             case Private():
                 self._stashed(scope, path, value, label, address)
+            case Lens() if self._is_forgotten(scope, rule):
+                self._ends(place, value, LeafEnding.DROPPED, label, reason=rule.acknowledge or "")
             case Lens():
                 first = next(claim for claim, owner in scope.takes.items() if owner is rule)
                 if scope.lost and shown(first) in scope.lost:
@@ -404,6 +449,15 @@ class _Tracer:
                 (put,) = (claim for claim, owner in scope.puts.items() if owner is rule)
                 if dig(scope.target, put) is ABSENT:
                     self._ends(place, value, LeafEnding.IMPLIED, label)
+
+    def _is_forgotten(self, scope: _Scope, rule: Lens) -> bool:
+        """Say whether a rule lets a value of the spoke go; the one thing that needs the author's functions again."""
+        if rule.forget is None or scope.direction == "down":
+            return False
+        first = next(claim for claim, owner in scope.takes.items() if owner is rule)
+        if scope.lost and shown(first) in scope.lost:
+            return False
+        return forgets(rule, scope.source, self.root)
 
     def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
         where = f"{self.version} {scope.kept_at}{address}"
@@ -454,7 +508,6 @@ def _places(reads: Sequence[str], at_scope: Steps, items: Items, root: Json) -> 
 
 def _reads(scope: _Scope, rule: Lens, root: Json) -> tuple[Steps, ...]:
     """Return the further fields that the function of a lens was given."""
-    if scope.direction == "up":
-        return ()
-    places = _places(rule.reads, scope.at, scope.items, root)
+    reads = rule.reads if scope.direction == "down" else rule.constant_reads
+    places = _places(reads, scope.at, scope.items, root)
     return tuple(place for _, place in places if value_at(root, place) is not ABSENT)

@@ -8,6 +8,7 @@ field null, and never change a field that they do not claim.
     pair, functions         a group of leaves, converted by the author's functions
     constant, default       a field of one version that the other version implies
     stash, drop             a field of one version alone: kept in the stash, or dropped on purpose
+    waive                   a field that one version requires and the other may lack, on purpose
     each, each_value, inside    rules inside list items, map values, or one object
 """
 
@@ -24,6 +25,7 @@ from restow.conversion.rules.constructors import (
     rename,
     stash,
     unwrap,
+    waive,
     wrap,
 )
 from restow.conversion.rules.model import Rule
@@ -50,5 +52,6 @@ __all__ = [
     "scale",
     "stash",
     "unwrap",
+    "waive",
     "wrap",
 ]

@@ -20,6 +20,8 @@ from restow.conversion.rules.model import (
     Private,
     Rule,
     ScopedRules,
+    Side,
+    Waiver,
     declared,
 )
 
@@ -36,6 +38,7 @@ __all__ = [
     "rename",
     "stash",
     "unwrap",
+    "waive",
     "wrap",
 ]
 
@@ -100,18 +103,29 @@ def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = N
     value=1)``.
 
     It is written where the object around it is present, and removed on the way back. Any other value is stashed.
+
+    An object that one version alone has, and always has, is ``constant(hub="spec.box", value={})``, next to the rules
+    of what is inside of it.
     """
     return Constant(spoke=_side(spoke), hub=_side(hub), value=value)
 
 
 @declared
-def default(spoke: str, value: Any, *, hub: str | None = None) -> Rule:
+def default(spoke: str, value: Any, *, hub: str | None = None, omitted_in: Side = "spoke", hides: bool = True) -> Rule:
     """A field that the hub always has and the spoke may omit: ``default("spec.replicas", 1)``.
 
     Going up, a missing field becomes ``value`` where the object around it is present; going down, ``value`` becomes a
-    missing field. Where the object had the other form, the stash keeps that.
+    missing field. Where the object had the other form, the stash keeps that. With ``omitted_in="hub"`` it is the other
+    way round: the hub may omit what the spoke spells out.
+
+    With ``hides=False`` a value that is written is always shown, the default too. Then the stash keeps instead that a
+    field was missing.
+
+    Other rules may convert the field, or what is in it: ``default("spec", {})`` goes with ``rename("spec.a",
+    "spec.b")``, with ``inside("spec", …)``, and with defaults inside of ``spec``; ``default("spec.mode", "Full")`` with
+    an ``enum`` of the same field. ``value`` is what the side that always has the field says.
     """
-    return Default(spoke=(spoke,), hub=(hub or spoke,), value=value)
+    return Default(spoke=(spoke,), hub=(hub or spoke,), value=value, omitted_in=omitted_in, hides=hides)
 
 
 @declared
@@ -124,6 +138,16 @@ def stash(spoke: str | None = None, *, hub: str | None = None) -> Rule:
 def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
     """A field that is dropped on conversion; ``acknowledge`` is the reason why that is no loss."""
     return Private(spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
+
+
+@declared
+def waive(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
+    """A field that one version requires and objects of the other may lack: ``waive(hub="spec", acknowledge="why")``.
+
+    Name the side that requires it. Nothing is filled in: the converted object lacks the field, and an API server
+    refuses the next write of it at that version. ``acknowledge`` says why that is right.
+    """
+    return Waiver(spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
 
 
 def _side(path: str | None) -> tuple[str, ...]:
@@ -154,6 +178,7 @@ def pair(
     loses: Loses = "nothing",
     merge: Function | None = None,
     forget: Function | None = None,
+    acknowledge: str | None = None,
     reads: str | Sequence[str] = (),
 ) -> Rule:
     """Convert a group of leaves by two functions.
@@ -172,13 +197,19 @@ def pair(
     value of the richer side. Without ``merge`` the edit is converted as it is, and the stashed value is discarded.
 
     ``forget(value)`` returns whether a value of the spoke need not be restored, because ``up`` keeps its whole meaning:
-    for instance a form that the spoke's schema refuses, and that offline conversion corrects.
+    another spelling (``300s`` for ``5m``), or a form that the spoke's schema refuses, and that offline conversion
+    corrects. Such a value is lost for good, so ``acknowledge`` has to say why that is no loss. The laws check that what
+    comes back instead means the same to ``up``.
 
     ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object). ``down``
     gets their values as further arguments, ABSENT where missing. Inside ``each``, ``$.status.items[].x`` is that list's
     field of the item with the same keys (each ``[]`` stands for one ``each``, outermost first). ``up`` gets no such
     arguments. ``loses`` is therefore "down", or "both" if ``down`` undoes ``up`` for an object without any of these
     fields (up is then checked by such a ``down``). ``merge`` judges edits of the spoke only.
+
+    The object's own ``$.metadata.name``, ``.namespace``, ``.uid``, ``.labels`` and ``.annotations`` are the same in
+    both versions. So ``up``, ``down``, ``merge`` and ``forget`` all get their values as further arguments, in the order
+    of ``reads``, each direction is checked by the other with the same values, and ``loses`` may be "nothing".
     """
     return Lens(
         spoke=_all(spoke),
@@ -190,6 +221,7 @@ def pair(
         loses=loses,
         merge=as_function(merge, ("edited", "shown", "kept")),
         forget=as_function(forget),
+        acknowledge=acknowledge,
         reads=_all(reads),
     )
 

@@ -16,7 +16,7 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Final, Literal, ParamSpec, Protocol
 
-from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.model.fieldpath import Path, PathError, parse
 from restow.crds import Schema
 
 __all__ = [
@@ -37,8 +37,10 @@ __all__ = [
     "Shape",
     "Side",
     "Standard",
+    "Waiver",
     "claimed_paths",
     "declared",
+    "is_constant_read",
     "key_names",
     "read_steps",
 ]
@@ -172,6 +174,7 @@ class Lens(Rule):
     loses: Loses = "nothing"
     merge: Function | None = None
     forget: Function | None = None
+    acknowledge: str | None = None
     reads: tuple[str, ...] = ()
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Names] | None = None
@@ -182,6 +185,16 @@ class Lens(Rule):
     def packing(self, side: Side) -> Packing:
         """Return how the functions get and give the values of that side."""
         return self.spoke_packing if side == "spoke" else self.hub_packing
+
+    @property
+    def constant_reads(self) -> tuple[str, ...]:
+        """The reads that all functions get: those of metadata that is the same in both versions."""
+        return tuple(text for text in self.reads if is_constant_read(text))
+
+    @property
+    def reads_hub(self) -> bool:
+        """Whether ``down`` reads what ``up`` cannot: fields of the hub."""
+        return len(self.constant_reads) < len(self.reads)
 
     def may_lose(self, direction: Direction) -> bool:
         """Say whether losing something in that direction was declared."""
@@ -203,16 +216,58 @@ class Lens(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant(Rule):
-    """A field that one side alone has, with the value that objects of the other side mean."""
+    """A field that one side alone has, with the value that objects of the other side mean.
+
+    ``is_layered``: other rules convert the field, or what is in it; this one only fills it in where they leave nothing.
+    It then claims nothing (``compile.layers``).
+    """
 
     value: Any = None
+    is_layered: bool = False
+
+    @property
+    def filled_in(self) -> Side:
+        """The side that always has the field."""
+        return "hub" if self.hub else "spoke"
+
+    def claims(self, side: Side) -> tuple[str, ...]:
+        """Return the path on the side that has the field; nothing if other rules convert it."""
+        return () if self.is_layered else Rule.claims(self, side)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default(Rule):
-    """A field that the hub always has and whose absence in the spoke means ``value``."""
+    """A field that one side may omit (``omitted_in``): its absence means ``value``, which the other side spells out.
+
+    ``hides``: where the other side has this value, the field is omitted. ``is_layered`` as in ``Constant``.
+    """
 
     value: Any = None
+    omitted_in: Side = "spoke"
+    hides: bool = True
+    is_layered: bool = False
+
+    @property
+    def filled_in(self) -> Side:
+        """The side that always has the field."""
+        return "hub" if self.omitted_in == "spoke" else "spoke"
+
+    def claims(self, side: Side) -> tuple[str, ...]:
+        """Return the path on that side; nothing if other rules convert the field."""
+        return () if self.is_layered else Rule.claims(self, side)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver(Rule):
+    """A field that one side requires, and that objects of the other side may lack: ``acknowledge`` says why that is no
+    defect. It claims nothing.
+    """
+
+    acknowledge: str = ""
+
+    def claims(self, side: Side) -> tuple[str, ...]:  # noqa: ARG002 a waiver leaves all fields to other rules
+        """Return nothing."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +297,10 @@ class ScopedRules(Rule):
 FROM_ROOT: Final = "$."
 
 
+#: What of metadata is the same whatever version an object is read at; the rest is the API server's, or may change.
+_CONSTANT_METADATA: Final = frozenset({"name", "namespace", "uid", "labels", "annotations"})
+
+
 #: In such a read: the item that has the keys of the item that the rule stands in.
 _SAME_KEYS: Final = "[]"
 
@@ -259,6 +318,17 @@ def read_steps(text: str) -> tuple[Path, ...]:
     """
     first, *others = text.removeprefix(FROM_ROOT).split(_SAME_KEYS)
     return (parse(first), *(parse(other) if other else () for other in others))
+
+
+def is_constant_read(text: str) -> bool:
+    """Say whether a read is of metadata that both versions have alike; False for a text that is no path."""
+    if not text.startswith(FROM_ROOT) or _SAME_KEYS in text:
+        return False
+    try:
+        path = parse(text.removeprefix(FROM_ROOT))
+    except PathError:
+        return False
+    return len(path) > 1 and path[0] == "metadata" and path[1] in _CONSTANT_METADATA
 
 
 def key_names(scope: ScopedRules, side: Side) -> tuple[str, ...]:

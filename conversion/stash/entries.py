@@ -8,6 +8,7 @@ An entry is a dict under the path of the field that could not be said, in the te
   value is `{}`, null or nothing;
 - a list: `{"items": […]}`, see ``restow.conversion.stash.items``;
 - a map: `{"values": {key: {…}}}`;
+- a field that is implied around other rules: the entries of that layer, under its address (`hub .spec`);
 - an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if all that is
   inside came from the stash: an empty object (true) or none (false).
 
@@ -35,6 +36,7 @@ __all__ = [
     "inside",
     "is_shown",
     "kept_inside",
+    "kept_layer",
     "kept_leaf",
     "kept_values",
     "leaf",
@@ -112,6 +114,12 @@ def stays(source: Any, kept: Kept, path: str, schema: Schema | None, *, required
     if not source:
         return bare
     return isinstance(emptied(kept, path, schema, required=required), dict)
+
+
+def kept_layer(kept: Kept, address: str) -> Kept:
+    """Return what is kept for one implied field that lies around other rules."""
+    layer = kept.get(address) if kept else None
+    return layer if isinstance(layer, dict) else None
 
 
 def kept_inside(kept: Kept, path: str) -> Kept:

@@ -29,8 +29,8 @@ from restow.conversion.rules.model import Direction, Lens, Private, Rule, Scoped
 from restow.conversion.stash.annotation import parse_stash
 from restow.conversion.testing.fieldsets import Steps, empties, fields, shown_steps
 from restow.conversion.testing.itemedits import item_edits
+from restow.conversion.testing.meaning import filled_empties, remembered
 from restow.crds import pruned_paths
-from restow.crds.types import violations
 
 __all__ = [
     "LawBroken",
@@ -239,6 +239,7 @@ class Laws:
         if self.kind.hub not in (via, source) and has_hub_drops(self._rules(via)):
             lifted = forgiven(self.convert(obj, self.kind.hub), self._rules(via), "hub")
             expected = self.convert(lifted, source)
+        back = remembered(obj, back, self._rules(source))
         for rules, side in self._droppers(source, via):
             expected, back = forgiven(expected, rules, side), forgiven(back, rules, side)
         _equal("round_trip", expected, back, f"{source} -> {via} -> {source}", there)
@@ -246,6 +247,16 @@ class Laws:
             for label in undeclared_losses(self._stash(there).get(passing, {}), *route):
                 message = f"{label} lost something from {source} to {via} without declaring it (loses=…)"
                 raise LawBroken("round_trip", message)
+
+    def forget(self, obj: Json, via: str) -> None:
+        """What comes back of a value that a rule forgets means the same: it converts to the same object."""
+        source = _version(obj)
+        there = _without_stash(self.convert(obj, via), self.kind.stash_key)
+        back = self.convert(self.convert(obj, via), source)
+        again = _without_stash(self.convert(back, via), self.kind.stash_key)
+        if not same(again, there):
+            message = f"what {source} forgets on the way to {via} does not mean the same when it comes back"
+            raise LawBroken("forget", f"{message}\n  first: {there}\n  again: {again}")
 
     def path_independence(self, obj: Json, via: str, target: str) -> None:
         """A detour over a third version ends where the straight way does."""
@@ -292,7 +303,10 @@ class Laws:
         schema = self.kind.schema(target)
         some = self.convert(part, target)
         hidden = Counter({"[]": emptied_lists(some, self._rules(target), "spoke")})
-        invented = empties(some, schema) - empties(part, None) - hidden
+        filled = filled_empties(some, self._rules(target), "spoke")
+        if source != hub:
+            filled += filled_empties(self.convert(part, hub), self._rules(source), "hub")
+        invented = empties(some, schema) - empties(part, None) - hidden - filled
         if invented:
             message = f"the conversion to {target} invented {', '.join(sorted(invented.elements()))}"
             raise LawBroken("partial", message)
@@ -308,12 +322,16 @@ class Laws:
             raise LawBroken("partial", message)
 
     def validity(self, obj: Json, target: str) -> None:
-        """What is valid in one version has the other's types, required fields and enums, and no undeclared fields."""
+        """What is valid in one version has the other's types, required fields and enums, and no undeclared fields.
+
+        Only required fields that rules waive may be missing.
+        """
         schema = self.kind.schema(target)
         if schema is None:
             return
         converted = self.convert(obj, target)
-        found = next(iter(violations(converted, schema)), None)
+        missing = self.kind.missing(converted, _version(obj))
+        found = next((violation for violation, waived in missing if not waived), None)
         if found is None and (self.kind.hub != target or not self.kind.is_internal):
             pruned = next(iter(pruned_paths(converted, schema)), None)
             found = None if pruned is None else f"{pruned} is not declared there, so the server would prune it"
@@ -340,6 +358,7 @@ class Laws:
         sent = {**edited, "metadata": {**metadata, "annotations": annotations}}
         read = self.convert(self.convert(sent, source), version)
         left, right = _without_stash(sent, self.kind.stash_key), _without_stash(read, self.kind.stash_key)
+        right = remembered(left, right, self._rules(version))
         for rules, side in self._droppers(version, source):
             left, right = forgiven(left, rules, side), forgiven(right, rules, side)
         _equal("edits_win", left, right, f"an edit at {version}", sent)

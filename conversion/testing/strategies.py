@@ -75,7 +75,8 @@ Strategy = st.SearchStrategy[Any]
 
 _INT64: Final = (-(2**63), 2**63 - 1)
 _INT32: Final = (-(2**31), 2**31 - 1)
-_TEXTS: Final = ("", "a", "é", "<&>\u2028", "日本", "\U0001f6a2", '"\\/\n\t')
+#: The name of the namespace is among them: functions that compare with metadata have to meet both cases.
+_TEXTS: Final = ("", "a", "default", "é", "<&>\u2028", "日本", "\U0001f6a2", '"\\/\n\t')
 _LABELS: Final = st.dictionaries(
     st.sampled_from(["app", "example.dev/tier"]), st.sampled_from(["", "a", "web"]), max_size=2
 )

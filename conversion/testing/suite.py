@@ -18,6 +18,7 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.model.values import Json
 from restow.conversion.testing.itemedits import has_keyless_lists
 from restow.conversion.testing.laws import Laws
+from restow.conversion.testing.meaning import has_forget
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from restow.crds import Crd, Schema
 
@@ -79,6 +80,7 @@ class _Suite:
                 yield from self._from(source, targets, laws)
 
     def _from(self, source: str, targets: list[str], laws: Laws) -> Iterator[Check]:
+        kind = laws.kind
         full, unknown, partial = self._full(source), self._full(source, unknown=True), self._partial(source)
         generated = [target for target in targets if self._schema(target) is not None]
 
@@ -107,6 +109,8 @@ class _Suite:
         yield f"determinism_from_{source}", full, each(laws.determinism)
         yield f"unchanged_input_from_{source}", full, each(laws.unchanged_input)
         yield f"validity_from_{source}", full, each(laws.validity)
+        if source in kind.spokes and has_forget(kind.spokes[source].rules):
+            yield f"forgotten_values_mean_the_same_from_{source}", full, each(laws.forget)
         if len(targets) > 1:
             yield f"path_independence_from_{source}", full, detours
         for target in generated:

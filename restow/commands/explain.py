@@ -142,6 +142,9 @@ def _show(
         filled = ", ".join(f"{each.path} = {_short(each.value)}" for each in explanation.defaulted)
         echo()
         echo(f"The API server will fill in {filled}.")
+    for waived in explanation.waived:
+        echo()
+        echo(f"{waived.problem}, and missing: {waived.reason}.")
 
 
 def _leaf_row(leaf: ResultLeaf) -> tuple[str, ...]:
@@ -179,9 +182,14 @@ def _json(
             "server": {
                 "drops": list(explanation.pruned),
                 "fillsIn": [{"path": each.path, "value": each.value} for each in explanation.defaulted],
+                **({"waived": _waived_json(explanation)} if explanation.waived else {}),
             },
         }
     return told
+
+
+def _waived_json(explanation: Explanation) -> list[dict[str, str]]:
+    return [{"problem": each.problem, "reason": each.reason} for each in explanation.waived]
 
 
 def _leaf_json(leaf: ResultLeaf) -> dict[str, Any]:

@@ -30,6 +30,10 @@ LEAF_RULES = (
     "constant",
     "spoke constant",
     "default",
+    "hub default",
+    "shown default",
+    "object default",
+    "default around",
     "stash",
     "spoke stash",
     "drop",
@@ -192,6 +196,30 @@ def leaf(draw: Any, scope: Scope, kind: str, name: str, path: str, schema: dict[
             scope.spoke[a] = {"type": "integer"}
             scope.hub[b] = {"type": "integer"}
             scope.rules.append(rules.default(path + a, 1, hub=path + b))
+        case "hub default" | "shown default":
+            scope.spoke[a] = {"type": "integer"}
+            scope.hub[b] = {"type": "integer"}
+            side, hides = ("hub", draw(st.booleans())) if kind == "hub default" else ("spoke", False)
+            scope.rules.append(rules.default(path + a, 1, hub=path + b, omitted_in=side, hides=hides))
+        case "object default":
+            side, hides = draw(st.sampled_from(["spoke", "hub"])), draw(st.booleans())
+            scope.spoke[a] = obj({"old": schema, "n": {"type": "integer"}, "own": schema})
+            scope.hub[a] = obj({"new": schema, "n": {"type": "integer"}})
+            filled = scope.hub if side == "spoke" else scope.spoke
+            filled[a] |= {"required": ["n"]}
+            scope.rules += [
+                rules.default(path + a, {}, omitted_in=side, hides=hides),
+                rules.default(f"{path}{a}.n", 1, omitted_in=side, hides=draw(st.booleans())),
+                rules.rename(f"{path}{a}.old", f"{path}{a}.new"),
+                rules.stash(f"{path}{a}.own"),
+            ]
+        case "default around":
+            side, hides = draw(st.sampled_from(["spoke", "hub"])), draw(st.booleans())
+            scope.spoke[a], scope.hub[b] = letters, {"type": "string", "enum": ["A", "B"]}
+            scope.rules += [
+                rules.enum(path + a, {"a": "A", "b": "B"}, hub=path + b),
+                rules.default(path + a, "A" if side == "spoke" else "a", hub=path + b, omitted_in=side, hides=hides),
+            ]
         case "stash":
             scope.hub[a] = draw(st.sampled_from([schema, obj({"x": schema, "y": schema})]))
             scope.rules.append(rules.stash(hub=path + a))

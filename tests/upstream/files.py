@@ -25,13 +25,15 @@ from restow.controlplane.binaries.build import build_environment, find_go, run
 from restow.controlplane.binaries.cache import locked, scratch
 from restow.controlplane.binaries.search import BinarySearch
 
-__all__ = ["CLUSTER_API", "GARDENER", "cluster_api", "gardener"]
+__all__ = ["CLUSTER_API", "GARDENER", "cluster_api", "gardener", "kueue", "metallb"]
 
 _HERE: Final = Path(__file__).parent
 _PINS: Final = (_HERE / "go.mod", _HERE / "go.sum")
 
 _CLUSTER_API: Final = "sigs.k8s.io/cluster-api"
 _GARDENER: Final = "github.com/gardener/gardener"
+_KUEUE: Final = "sigs.k8s.io/kueue"
+_METALLB: Final = "go.universe.tf/metallb"
 
 _FILES: Final[Mapping[str, tuple[str, ...]]] = {
     _CLUSTER_API: (
@@ -46,6 +48,8 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
         "example/35-namespacedcloudprofile.yaml",
         "example/90-shoot.yaml",
     ),
+    _KUEUE: ("config/components/crd/bases/kueue.x-k8s.io_workloads.yaml",),
+    _METALLB: ("config/crd/bases/metallb.io_bgppeers.yaml",),
 }
 
 CLUSTER_API: Final = tuple(Path(file).name for file in _FILES[_CLUSTER_API])
@@ -63,6 +67,16 @@ def cluster_api() -> Path:
 def gardener() -> Path:
     """Return the folder with Gardener's example manifests, and nothing else."""
     return _folder() / "gardener"
+
+
+def kueue() -> Path:
+    """Return the folder with Kueue's CRD of workloads, and nothing else."""
+    return _folder() / "kueue"
+
+
+def metallb() -> Path:
+    """Return the folder with MetalLB's CRD of BGP peers, and nothing else."""
+    return _folder() / "metallb"
 
 
 @functools.cache

@@ -1,0 +1,121 @@
+"""Splits the rules of one object into layers, where what is implied lies around what other rules convert.
+
+A default for an object, or for a field that another rule converts, claims the same field as that rule. So the way
+between two versions has more stations, with a layer of rules between each two:
+
+    spoke - implied on the spoke's side - base - implied on the hub's side - hub
+
+Going up, what the spoke spells out is omitted, the base converts what is left, and what the hub always has is filled
+in; going down, the reverse. Each layer but the base has one rule, is lossless by itself, and has its own part of the
+stash. A field that is implied inside of a layered object belongs to a layer further out than the object: it is filled
+in after the object, and omitted before.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.rules.model import Constant, Default, Direction, Move, Rule, Side, Waiver
+from restow.crds import Schema
+
+__all__ = ["ImpliedLayer", "Layers", "filled_path", "layers_of"]
+
+Implied = Constant | Default
+
+
+@dataclass(frozen=True, slots=True)
+class ImpliedLayer:
+    """One implied field as a layer: ``rule`` has the same path on both sides, those of ``side``."""
+
+    side: Side
+    path: Path
+    rule: Implied
+
+    @property
+    def address(self) -> str:
+        """Where the stash keeps the entries of this layer, among those of the scope."""
+        return f"{self.side} {shown(self.path)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers on the way from the spoke to the hub. Of each side the layers are in the order of going up."""
+
+    spoke: tuple[ImpliedLayer, ...]
+    base: tuple[Rule, ...]
+    hub: tuple[ImpliedLayer, ...]
+
+    def around(self, direction: Direction) -> tuple[tuple[ImpliedLayer, ...], tuple[ImpliedLayer, ...]]:
+        """Return the layers before the base, and those after it, in the order of that direction."""
+        return (self.spoke, self.hub) if direction == "up" else (self.hub[::-1], self.spoke[::-1])
+
+    def schema(self, schema: Schema | None, side: Side) -> Schema | None:
+        """Return the schema of that side as the base meets it: what is filled in later is not required."""
+        layers = self.hub if side == "hub" else self.spoke
+        for layer in layers:
+            if schema is None:
+                return None
+            schema = Schema(_optional(schema.node, layer.path), is_root=schema.is_root, unpruned=schema.unpruned)
+        return schema
+
+
+def layers_of(rules: Sequence[Rule]) -> Layers:
+    """Return the layers of the rules of one object."""
+    rules = [rule for rule in rules if not isinstance(rule, Waiver)]
+    filled = [(rule.filled_in, filled_path(rule)) for rule in rules if isinstance(rule, Implied) and rule.is_layered]
+    if not filled:
+        return Layers((), tuple(rules), ())
+    base: list[Rule] = []
+    found: list[ImpliedLayer] = []
+    for rule in rules:
+        if isinstance(rule, Implied) and (rule.is_layered or _is_inside(rule, filled)):
+            found.append(_layer(rule))
+            if isinstance(rule, Default) and not rule.is_layered and rule.spoke != rule.hub:
+                base.append(Move(name="move", spoke=rule.spoke, hub=rule.hub))
+        else:
+            base.append(rule)
+    found.sort(key=lambda layer: len(layer.path))
+    return Layers(
+        tuple(layer for layer in reversed(found) if layer.side == "spoke"),
+        tuple(base),
+        tuple(layer for layer in found if layer.side == "hub"),
+    )
+
+
+def filled_path(rule: Implied) -> Path:
+    """Return the path of the field on the side that always has it."""
+    return parse((rule.hub if rule.filled_in == "hub" else rule.spoke)[0])
+
+
+def _is_inside(rule: Implied, filled: Sequence[tuple[Side, Path]]) -> bool:
+    path = filled_path(rule)
+    return any(side == rule.filled_in and starts_with(path, around) for side, around in filled)
+
+
+def _layer(rule: Implied) -> ImpliedLayer:
+    side = rule.filled_in
+    if isinstance(rule, Constant) and not rule.is_layered:
+        return ImpliedLayer(side, filled_path(rule), rule)
+    text = rule.hub if side == "hub" else rule.spoke
+    if isinstance(rule, Constant):
+        omitted_in: Side = "spoke" if side == "hub" else "hub"
+        alike = Default(name=rule.name, spoke=text, hub=text, value=rule.value, omitted_in=omitted_in)
+    else:
+        alike = replace(rule, spoke=text, hub=text, is_layered=False)
+    return ImpliedLayer(side, filled_path(rule), alike)
+
+
+def _optional(node: Any, path: Path) -> dict[str, Any]:
+    """Return a schema node that does not require the field at ``path``; nothing is mutated."""
+    name = path[0]
+    if len(path) == 1:
+        return {**node, "required": [each for each in node.get("required") or () if each != name]}
+    properties = node.get("properties") or {}
+    if name not in properties:
+        return dict(node)
+    return {**node, "properties": {**properties, name: _optional(properties[name], path[1:])}}

@@ -1,0 +1,210 @@
+"""Checks that no conversion leaves out a field that the target's version requires.
+
+A required field is guaranteed if the other version requires it too, or has a default for it. Otherwise a rule must say
+what its absence means (``rules.default``, ``rules.constant``), or that it may be missing (``rules.waive``). Whether the
+functions of a pair over several fields give a required one is for the laws to find out.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, Waiver
+from restow.crds import Schema
+from restow.crds.paths import ROOT
+from restow.crds.schema import schema_at
+from restow.crds.types import fits, violations
+
+__all__ = [
+    "check_dispensable",
+    "check_implied",
+    "check_made",
+    "check_waivers",
+    "is_guaranteed",
+]
+
+
+def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
+    """Report a field that one version requires and the other may lack; the schemas are those of the objects around."""
+    sides: tuple[tuple[Side, Schema, Path, Side, Schema, Path], ...] = (
+        ("hub", hub, hub_path, "spoke", spoke, spoke_path),
+        ("spoke", spoke, spoke_path, "hub", hub, hub_path),
+    )
+    for side, schema, path, other, around, its_path in sides:
+        field, source = schema.field(path[-1]), around.field(its_path[-1])
+        if field is None or path[-1] not in schema.required or field.has_default:
+            continue
+        if its_path[-1] in around.required or (source is not None and source.has_default):
+            continue
+        if not findings.is_answered(side, path):
+            paths: dict[Side, Path] = {side: path, other: its_path}
+            problem = f"is required, but {findings.version(other)} may leave it out"
+            findings.add(side, path, problem, _advice(side, paths, field, findings))
+
+
+def _advice(side: Side, paths: Mapping[Side, Path], field: Schema, findings: DiagnosticCollector) -> str:
+    """Say which rules answer it, as they are to be written."""
+    waiver = _accept(side, paths[side], findings)
+    empty = _empty(field)
+    lacking = next(violations(empty, field), None) if empty is not None else None
+    if lacking is not None:
+        return f"A{waiver[1:]}; rules.default can fill in an object only with all that is required in it"
+    hub = f", {_named('hub', paths['hub'])}" if paths["hub"] != paths["spoke"] else ""
+    omitted = ', omitted_in="hub"' if side == "spoke" else ""
+    value = "…" if empty is None else empty
+    rule = f"rules.default({_named('spoke', paths['spoke'])}, {value}{hub}{omitted})"
+    return f"Say what its absence means with {rule}, or {waiver}"
+
+
+def _accept(side: Side, path: Path, findings: DiagnosticCollector) -> str:
+    waiver = f'rules.waive({_named(side, path)}, acknowledge="why")'
+    where = "" if findings.places[side] == ROOT else ", inside of rules.each (or each_value, inside)"
+    return f"accept with {waiver} that it may be missing{where}"
+
+
+def _named(side: Side, path: Path) -> str:
+    """Write the field of one side as the argument of a rule."""
+    text = json.dumps(shown(path).removeprefix("."), ensure_ascii=False)
+    return f"hub={text}" if side == "hub" else text
+
+
+def _empty(field: Schema) -> Any:
+    """Return the value that says nothing, if the field has one; a text, number or boolean always says something."""
+    if field.kind == "map":
+        return {}
+    return [] if field.kind == "list" and not field.node.get("minItems") else None
+
+
+def check_implied(
+    rule: Constant | Default, rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector
+) -> None:
+    """Report a value that its side does not admit, and a default that takes away what its side requires."""
+    roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
+    path = parse(getattr(rule, rule.filled_in)[0])
+    field = schema_at(roots[rule.filled_in], path)
+    if not fits(rule.value, field):
+        problem = f"the value of {rule.label} is of another type"
+        findings.add(rule.filled_in, path, problem, "Give a value that the schema admits")
+    elif field is not None and (lacking := next(violations(_completed(rule, path, rules), field, ""), None)):
+        problem = f"the value of {rule.label} is not valid: {shown(path)}{lacking}"
+        findings.add(rule.filled_in, path, problem, "Give a value that the schema admits")
+    if isinstance(rule, Default) and rule.hides:
+        _check_omittable(rule, path, roots, findings)
+
+
+def _completed(rule: Constant | Default, path: Path, rules: Sequence[Rule]) -> Any:
+    """Return the value with all that is implied inside of it."""
+    inner = [
+        (parse(getattr(other, other.filled_in)[0])[len(path) :], other.value)
+        for other in rules
+        if isinstance(other, Constant | Default)
+        and other.filled_in == rule.filled_in
+        and other is not rule
+        and starts_with(parse(getattr(other, other.filled_in)[0]), path)
+    ]
+    value = rule.value
+    for below, filled in sorted(inner, key=lambda each: len(each[0])):
+        value = _filled(value, below, filled) if below else value
+    return value
+
+
+def _filled(value: Any, path: Path, filled: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if len(path) == 1:
+        return {path[0]: filled, **value}
+    return {**value, path[0]: _filled(value[path[0]], path[1:], filled)} if path[0] in value else value
+
+
+def _check_omittable(rule: Default, path: Path, roots: Mapping[Side, Schema], findings: DiagnosticCollector) -> None:
+    omitted = parse(getattr(rule, rule.omitted_in)[0])
+    if not _is_required(roots[rule.omitted_in], omitted):
+        return
+    problem = f"is required, but {rule.label} leaves it out where it is {rule.value!r}"
+    fix = f'Say omitted_in="{rule.filled_in}", since {findings.version(rule.filled_in)} is what may leave it out'
+    if _is_required(roots[rule.filled_in], path):
+        fix = "Remove the rule: both versions always have the field"
+        if rule.spoke != rule.hub:
+            fix = f'Use rules.move("{rule.spoke[0]}", "{rule.hub[0]}"): both versions always have the field'
+    findings.add(rule.omitted_in, omitted, problem, fix)
+
+
+def check_dispensable(rule: Private, spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report a field of one version alone that is required there: objects made at the other version never have it."""
+    side: Side = "spoke" if rule.spoke else "hub"
+    path = parse(rule.claims(side)[0])
+    root, other = (spoke, hub) if side == "spoke" else (hub, spoke)
+    if not _is_required(root, path) or schema_at(other, path[:-1]) is None or findings.is_answered(side, path):
+        return
+    findings.add(
+        side,
+        path,
+        f"is required, but objects made at {findings.version('hub' if side == 'spoke' else 'spoke')} never have it",
+        f"Say what they mean with rules.constant({_named(side, path)}, value=…), or {_accept(side, path, findings)}",
+    )
+
+
+def check_made(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report required objects that an object of the other version may not fill."""
+    sides: tuple[tuple[Side, Schema, Side, Schema], ...] = (("spoke", spoke, "hub", hub), ("hub", hub, "spoke", spoke))
+    for side, schema, other, source in sides:
+        claims = [parse(text) for rule in rules for text in rule.claims(side)]
+        for made in dict.fromkeys(path[:length] for path in claims for length in range(1, len(path))):
+            if schema_at(source, made) is None and _is_required(schema, made):
+                fillers = [rule for rule in rules if any(starts_with(parse(text), made) for text in rule.claims(side))]
+                if any(_is_sure(rule, other, source, made[:-1]) for rule in fillers):
+                    continue
+                if not findings.is_answered(side, made):
+                    problem = f"is required, but an object of {findings.version(other)} may have nothing to put into it"
+                    findings.add(side, made, problem, _advice_made(side, made, schema, findings))
+
+
+def _advice_made(side: Side, made: Path, schema: Schema, findings: DiagnosticCollector) -> str:
+    waiver, field = _accept(side, made, findings), schema_at(schema, made)
+    if field is None or next(violations({}, field), None) is not None:
+        return f"A{waiver[1:]}, or require there what is moved into it"
+    return f"Add rules.constant({_named(side, made)}, value={{}}), or {waiver}"
+
+
+def check_waivers(spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
+    """Report waivers of what does not exist, or is not required; called when all else has been checked."""
+    roots: dict[Side, Schema] = {"spoke": spoke, "hub": hub}
+    for (side, path), rule in findings.answered.items():
+        if schema_at(roots[side], path) is None:
+            problem = f"{rule.label} names a field that the schema does not declare"
+            findings.add(side, path, problem, "Correct the path")
+        elif isinstance(rule, Waiver) and not _is_required(roots[side], path):
+            problem = f"is not required in {findings.version(side)}, so there is nothing to waive"
+            findings.add(side, path, problem, f"Remove {rule.label}")
+
+
+def _is_required(schema: Schema, path: Path) -> bool:
+    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
+    return around is not None and field is not None and path[-1] in around.required and not field.has_default
+
+
+def _is_sure(rule: Rule, side: Side, schema: Schema, around: Path) -> bool:
+    """Say whether a rule has something to give whenever the object at ``around`` is there."""
+    if not isinstance(rule, Move | Lens | ScopedRules):
+        return False
+    paths = [parse(text) for text in rule.claims(side)]
+    return any(all(_is_always(schema, path[:length]) for length in _beyond(path, around)) for path in paths)
+
+
+def _beyond(path: Path, around: Path) -> range:
+    """Return the lengths of those beginnings of ``path`` that are no beginnings of ``around``."""
+    common = 0
+    while common < min(len(path) - 1, len(around)) and path[common] == around[common]:
+        common += 1
+    return range(common + 1, len(path) + 1)
+
+
+def _is_always(schema: Schema, path: Path) -> bool:
+    around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
+    return around is not None and (path[-1] in around.required or (field is not None and field.has_default))
