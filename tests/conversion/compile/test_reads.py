@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from restow.conversion import ABSENT, DefinitionError, Graph, Registry, rules
-from restow.conversion.explain import explain
+from restow.conversion.definition.losses import Loss, rule_losses
+from restow.conversion.explain import LeafEnding, explain
+from restow.conversion.explain.roundtrip import round_trips
+from restow.conversion.testing import LawBroken, Laws
 
 GROUP = "reads.example.dev"
 V1, V2 = f"{GROUP}/v1", f"{GROUP}/v2"
@@ -161,6 +165,176 @@ def test_a_spelling_that_is_put_right_is_not_remembered() -> None:
     assert graph.convert(thing(V1, a="WRONG"), V2) == thing(V2, a="wrong")
     other = thing(V1, a="Other")
     assert graph.convert(graph.convert(other, V2), V1) == other
+
+
+def test_what_is_forgotten_needs_a_reason() -> None:
+    """The report would call it kept, and an author would lose what a colleague thought safe."""
+    whole = rules.pair("a", "a", up=str.lower, down=identity, forget=is_wrong, loses="up")
+    with pytest.raises(DefinitionError, match="does not say why"):
+        graph_of(whole)
+    with pytest.raises(DefinitionError, match="no forget="):
+        graph_of(rules.pair("a", "a", up=identity, down=identity, acknowledge="why"))
+    with pytest.raises(DefinitionError, match="forgets nothing"):
+        graph_of(rules.pair("a", "a", up=identity, down=identity, forget=is_wrong, acknowledge="why", loses="down"))
+
+
+def seconds(text: Any) -> Any:
+    return int(text.removesuffix("s")) if isinstance(text, str) and text[:-1].isdecimal() else text
+
+
+def spelled(value: Any) -> Any:
+    return f"{value}s" if isinstance(value, int) else value
+
+
+def always(_value: Any) -> bool:
+    return True
+
+
+SPELLED: Any = {"up": seconds, "down": spelled, "forget": always, "acknowledge": "007s is 7s"}
+SPELLING = rules.pair("spec.wait", "spec.wait", **SPELLED)
+
+
+def test_a_forgotten_value_is_told_as_dropped() -> None:
+    """Nothing would say where the spelling went, nor that it does not come back."""
+    graph = graph_of(rules.each("spec.items", [rules.pair("wait", "wait", **SPELLED)], key="id"), SPELLING)
+    old = thing(V1, spec={"wait": "007s", "items": [{"id": 1, "wait": "01s"}, {"id": 2, "wait": "2s"}]})
+    found = explain(graph, old, V2)
+    ends = {leaf.pointer: (leaf.ending, leaf.reason) for leaf in found.source_leaves}
+    assert ends == {
+        "/spec/wait": (LeafEnding.DROPPED, "007s is 7s"),
+        "/spec/items/0/wait": (LeafEnding.DROPPED, "007s is 7s"),
+    }
+    assert found.stash_after is None
+    assert not round_trips(graph, old).broken
+    rows = rule_losses(graph.kind(GROUP, "Thing"))
+    assert [(row.up, row.down, row.reason) for row in rows if row.reason] == [
+        (Loss.DROPPED, Loss.LOSSLESS, "007s is 7s")
+    ] * 2
+
+
+def test_the_laws_hold_of_a_declared_forget_and_of_no_other() -> None:
+    """That two spellings mean the same could not be declared and be green; or a loss of meaning could."""
+    graph = graph_of(rules.each("spec.items", [rules.pair("wait", "wait", **SPELLED)], key="id"), SPELLING)
+    laws = Laws(graph.kind(GROUP, "Thing"))
+    old = thing(V1, spec={"wait": "007s", "items": [{"id": 1, "wait": "01s"}, {"id": 2, "wait": "2s"}]})
+    laws.round_trip(old, "v2")
+    laws.forget(old, "v2")
+    laws.edits_win(thing(V2, spec={"wait": 5}, z=1), old)
+    undeclared = Laws(graph_of(rules.pair("a", "a", up=seconds, down=spelled)).kind(GROUP, "Thing"))
+    with pytest.raises(LawBroken, match="without declaring it"):
+        undeclared.round_trip(thing(V1, a="007s"), "v2")
+    lossy = rules.pair("a", "a", up=str.lower, down=str.title, forget=always, acknowledge="cases")
+    Laws(graph_of(lossy).kind(GROUP, "Thing")).forget(thing(V1, a="WRONG"), "v2")
+    cut: Any = {"up": lambda text: text[:2], "down": lambda text: text[1:], "loses": "up"}
+    lossy = rules.pair("a", "a", **cut, forget=always, acknowledge="none")
+    with pytest.raises(LawBroken, match="does not mean the same"):
+        Laws(graph_of(lossy).kind(GROUP, "Thing")).forget(thing(V1, a="WRONG"), "v2")
+
+
+# Metadata is the same in both versions.
+
+
+def in_namespace(reference: dict[str, Any], namespace: Any) -> dict[str, Any]:
+    """Leave out a namespace that is the object's own, as Cluster API's references do since v1beta2."""
+    return {name: value for name, value in reference.items() if name != "namespace" or value != namespace}
+
+
+def with_namespace(reference: dict[str, Any], namespace: Any) -> dict[str, Any]:
+    return reference if "namespace" in reference or namespace is ABSENT else {**reference, "namespace": namespace}
+
+
+REFERENCE = rules.pair(
+    "spec.ref", "spec.ref", up=in_namespace, down=with_namespace, loses="up", reads="$.metadata.namespace"
+)
+
+
+def test_metadata_is_read_in_both_directions() -> None:
+    """A field that repeats metadata would keep a stash annotation in every object for ever."""
+    graph = graph_of(replace(REFERENCE, loses="nothing"))  # type: ignore[call-arg]
+    old = thing(V1, spec={"ref": {"name": "x", "namespace": "team"}})
+    old["metadata"]["namespace"] = "team"
+    new = graph.convert(old, V2)
+    assert new["spec"] == {"ref": {"name": "x"}}
+    assert list(new["metadata"]) == ["name", "namespace"]
+    assert graph.convert(new, V1) == old
+    Laws(graph.kind(GROUP, "Thing")).round_trip(old, "v2")
+
+
+def test_each_direction_is_checked_with_the_metadata_of_the_object() -> None:
+    """A reference that never named a namespace would be given one; a foreign one would be taken for the own one."""
+    graph = graph_of(REFERENCE)
+    for reference in ({"name": "x"}, {"name": "x", "namespace": "other"}, {"name": "x", "namespace": "team"}):
+        old = thing(V1, spec={"ref": reference})
+        old["metadata"]["namespace"] = "team"
+        assert graph.convert(graph.convert(old, V2), V1) == old
+
+
+def test_an_explanation_names_the_metadata_that_was_read() -> None:
+    """The origin of the value would be a guess."""
+    old = thing(V1, spec={"ref": {"name": "x", "namespace": "team"}})
+    old["metadata"]["namespace"] = "team"
+    (leaf,) = [each for each in explain(graph_of(REFERENCE), old, V2).leaves if each.pointer == "/spec/ref/name"]
+    assert ("metadata", "namespace") in leaf.origin.sources
+
+
+def test_merge_and_forget_read_metadata_too() -> None:
+    """An edit that names the object's own namespace could not be told from one that names another."""
+    seen: list[tuple[Any, ...]] = []
+
+    def merged(edited: Any, _shown: Any, _kept: Any, namespace: Any) -> Any:
+        seen.append(("merge", namespace))
+        return edited
+
+    def forgets_own(value: Any, namespace: Any) -> bool:
+        seen.append(("forget", namespace))
+        return bool(value == namespace)
+
+    def up(value: Any, _namespace: Any) -> Any:
+        return str(value).lower()
+
+    def down(value: Any, _namespace: Any) -> Any:
+        return value
+
+    rule = rules.pair(
+        "a",
+        "a",
+        up=up,
+        down=down,
+        merge=merged,
+        forget=forgets_own,
+        acknowledge="x",
+        loses="both",
+        reads=["$.metadata.name"],
+    )
+    graph = graph_of(rule)
+    shown = graph.convert(thing(V1, a="B"), V2)
+    graph.convert({**shown, "a": "c"}, V1)
+    assert seen == [("forget", "a"), ("merge", "a")]
+
+
+@pytest.mark.parametrize("read", ["$.metadata.generation", "$.metadata.managedFields", "$.status.now", "$.metadata"])
+def test_other_reads_are_of_the_hub_alone(read: str) -> None:
+    """The value could be another one when the object comes back, and ``up`` would be given what it cannot know."""
+    with pytest.raises(DefinitionError, match="reads"):
+        graph_of(rules.pair("a", "a", up=identity, down=phase_of, reads=[read]))
+
+
+def test_metadata_goes_with_reads_of_the_hub() -> None:
+    """Each function has its arguments in the order of the reads, those that it cannot have left out."""
+
+    def up(value: Any, name: Any) -> Any:
+        assert name == "a"
+        return value
+
+    def down(value: Any, now: Any, name: Any) -> Any:
+        assert (name, now) in (("a", "later"), ("a", ABSENT))
+        return value
+
+    graph = graph_of(
+        rules.pair("x", "x", up=up, down=down, loses="both", reads=["$.status.now", "$.metadata.name"]),
+    )
+    new = thing(V2, x="1", status={"now": "later"})
+    assert graph.convert(graph.convert(new, V1), V2) == new
 
 
 # Hidden items.

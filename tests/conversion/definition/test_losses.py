@@ -33,6 +33,10 @@ def of(rule: rules.Rule) -> list[RuleLoss]:
         (rules.stash(hub="a"), LOSSLESS, STASHED),
         (rules.drop("a", acknowledge="old"), DROPPED, LOSSLESS),
         (rules.drop(hub="a", acknowledge="old"), LOSSLESS, DROPPED),
+        (rules.waive(hub="a", acknowledge="old"), Loss.WAIVED, LOSSLESS),
+        (rules.waive("a", acknowledge="old"), LOSSLESS, Loss.WAIVED),
+        (rules.default("a", 1, omitted_in="hub", hides=False), STASHED, STASHED),
+        (rules.pair("a", "b", **AS_IT_IS, forget=bool, acknowledge="old"), DROPPED, LOSSLESS),
         (rules.pair("a", "b", **AS_IT_IS), LOSSLESS, LOSSLESS),
         (rules.pair("a", "b", **AS_IT_IS, loses="both"), STASHED, STASHED),
     ],
@@ -41,7 +45,7 @@ def test_each_kind_of_rule(rule: rules.Rule, up: Loss, down: Loss) -> None:
     """A verdict that is too good hides a loss."""
     (found,) = of(rule)
     assert (found.up, found.down) == (up, down)
-    assert found.reason == ("old" if DROPPED in (up, down) else "")
+    assert found.reason == ("old" if {DROPPED, Loss.WAIVED} & {up, down} else "")
 
 
 def test_rules_inside_of_others_have_their_whole_paths() -> None:

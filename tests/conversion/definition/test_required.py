@@ -1,0 +1,307 @@
+"""Required fields that the other version may lack: what is refused, what the advice says, and what a waiver allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from restow.conversion import DefinitionError, Graph, Registry, rules
+from restow.conversion.definition.losses import Loss, rule_losses
+from restow.conversion.explain import explain
+from restow.conversion.explain.roundtrip import round_trips
+from restow.conversion.model.errors import Diagnostic
+from restow.conversion.testing import LawBroken, Laws
+from restow.crds import Crd
+from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
+from tests.upstream.files import cluster_api, kueue, metallb
+
+TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
+LIST = {"type": "array", "items": TEXT}
+
+
+def findings(declared: list[rules.Rule], document: Crd, hub: str = "v2") -> list[Diagnostic]:
+    try:
+        freeze({each.name: declared for each in document.versions if each.name != hub}, document, hub=hub)
+    except DefinitionError as error:
+        return list(error.diagnostics)
+    return []
+
+
+def advised(diagnostic: Diagnostic, number: int, value: Any = None) -> rules.Rule:
+    """Return the rule that a diagnostic advises first or second, with a value where the author has to choose one."""
+    texts = re.findall(r"rules\.\w+\((?:[^()\"]|\"[^\"]*\")*\)", diagnostic.fix)
+    rule = eval(texts[number].replace("…", repr(value)), {"rules": rules})
+    assert isinstance(rule, rules.Rule)
+    for name in reversed(re.findall(r"\.([\w.]+)\[\]", diagnostic.path)):
+        rule = rules.each(name, [rule])
+    return rule
+
+
+def both(spoke: dict[str, Any], hub: dict[str, Any]) -> Crd:
+    return crd({"v2": hub, "v1": spoke})
+
+
+SPEC = {"spec": obj({"a": TEXT, "mode": {"type": "string", "enum": ["x", "y"]}})}
+#: the two versions, the rules that there are, the place that is found, and a value for the advice if one is asked for.
+UNANSWERED = [
+    pytest.param(obj({"spec": obj(SPEC)}), obj({"spec": obj(SPEC)}, required=["spec"]), [], "v2 .spec", None, id="hub"),
+    pytest.param(
+        obj({"spec": obj(SPEC)}, required=["spec"]), obj({"spec": obj(SPEC)}), [], "v1 .spec", None, id="spoke"
+    ),
+    pytest.param(
+        obj({"spec": obj({"a": TEXT})}),
+        obj({"spec": obj({"b": TEXT})}, required=["spec"]),
+        [rules.rename("spec.a", "spec.b")],
+        "v2 .spec",
+        None,
+        id="a-rule-inside",
+    ),
+    pytest.param(
+        obj({"spec": obj({"a": TEXT})}),
+        obj({"spec": obj({"b": TEXT})}, required=["spec"]),
+        [rules.inside("spec", [rules.rename("a", "b")])],
+        "v2 .spec",
+        None,
+        id="rules-inside",
+    ),
+    pytest.param(
+        obj({"spec": obj({"hosts": LIST}, required=["hosts"])}),
+        obj({"spec": obj({"hosts": LIST})}),
+        [],
+        "v1 .spec.hosts",
+        None,
+        id="list",
+    ),
+    pytest.param(
+        obj({"old": NUMBER}),
+        obj({"new": NUMBER}, required=["new"]),
+        [rules.rename("old", "new")],
+        "v2 .new",
+        5,
+        id="renamed",
+    ),
+    pytest.param(
+        obj({"mode": {"type": "string", "enum": ["a"]}}),
+        obj({"mode": {"type": "string", "enum": ["A"]}}, required=["mode"]),
+        [rules.enum("mode", {"a": "A"})],
+        "v2 .mode",
+        "A",
+        id="enum",
+    ),
+    pytest.param(
+        obj({"n": TEXT}, required=["n"]),
+        obj({"n": NUMBER}),
+        [rules.pair("n", "n", up=int, down=str)],
+        "v1 .n",
+        "0",
+        id="pair",
+    ),
+    pytest.param(
+        obj({"items": {"type": "array", "items": obj({"a": TEXT})}}),
+        obj({"items": {"type": "array", "items": obj({"a": TEXT}, required=["a"])}}),
+        [],
+        "v2 .items[].a",
+        "",
+        id="in-items",
+    ),
+    pytest.param(
+        obj({"image": TEXT}),
+        obj({"box": obj({"image": TEXT})}, required=["box"]),
+        [rules.move("image", "box.image")],
+        "v2 .box",
+        None,
+        id="made",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize(("spoke", "hub", "declared", "place", "value"), UNANSWERED)
+def test_the_advice_works_when_it_is_followed(
+    spoke: dict[str, Any], hub: dict[str, Any], declared: list[rules.Rule], place: str, value: Any, number: int
+) -> None:
+    """An author would follow it, and be refused with another text, or with the same one."""
+    document = both(spoke, hub)
+    (found,) = findings(declared, document)
+    assert f"{found.version} {found.path}" == place
+    assert not findings([*declared, advised(found, number, value)], document)
+
+
+def test_an_object_that_cannot_be_empty_is_waived_or_filled_in_whole() -> None:
+    """A default would be advised that its own check refuses."""
+    inner = obj({"a": TEXT}, required=["a"])
+    document = both(obj({"spec": inner}), obj({"spec": inner}, required=["spec"]))
+    (found,) = findings([], document)
+    assert not findings([advised(found, 0)], document)
+    (refused,) = findings([rules.default("spec", {})], document)
+    assert ".spec.a is required" in refused.problem
+    assert not findings([rules.default("spec", {"a": "x"})], document)
+    loose = both(obj({"spec": obj({"a": TEXT})}), obj({"spec": inner}, required=["spec"]))
+    assert not findings([rules.default("spec", {}), rules.default("spec.a", "x")], loose)
+
+
+@pytest.mark.parametrize(
+    ("rule", "hub_requires", "advice"),
+    [
+        (rules.default("asn", 0), False, 'omitted_in="hub"'),
+        (rules.default("asn", 0), True, "Remove the rule"),
+        (rules.default("asn", 0, omitted_in="hub"), True, "Remove the rule"),
+    ],
+)
+def test_a_default_takes_nothing_away_that_is_required(rule: rules.Rule, hub_requires: bool, advice: str) -> None:
+    """An object that says the default would become invalid at the version that requires it."""
+    requires = ["asn"]
+    document = both(
+        obj({"asn": NUMBER, "my": NUMBER}, required=requires),
+        obj({"asn": NUMBER, "my": NUMBER}, required=requires if hub_requires else []),
+    )
+    (found,) = findings([rule], document)
+    assert advice in found.fix
+    assert "leaves it out where it is 0" in found.problem
+    assert bool(findings([rules.default("asn", 0, omitted_in="hub")], document)) is hub_requires
+
+
+WAIVED = rules.waive(hub="spec", acknowledge="none was ever made without")
+WITHOUT_SPEC = both(obj({"spec": obj({"a": TEXT})}), obj({"spec": obj({"a": TEXT})}, required=["spec"]))
+
+
+def test_a_waiver_is_told_with_its_reason() -> None:
+    """Whoever reads the report, or wonders about one object, would not learn that it may be invalid, nor why."""
+    graph = freeze({"v1": [WAIVED]}, WITHOUT_SPEC)
+    (row,) = rule_losses(graph.kind(GROUP, KIND))
+    assert (row.up, row.down, row.reason) == (Loss.WAIVED, Loss.LOSSLESS, "none was ever made without")
+    assert row.title == "waive(.spec)"
+    bare = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}}
+    (waived,) = explain(graph, bare, f"{GROUP}/v2").waived
+    assert (waived.problem, waived.reason) == (".spec is required", "none was ever made without")
+    assert not explain(graph, {**bare, "spec": {}}, f"{GROUP}/v2").waived
+    assert not round_trips(graph, bare).broken
+
+
+def test_the_law_of_validity_respects_a_waiver_and_nothing_else() -> None:
+    """A declared exception would fail the suite, or hide another field that is missing."""
+    bare = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}}
+    Laws(freeze({"v1": [WAIVED]}, WITHOUT_SPEC).kind(GROUP, KIND)).validity(bare, "v2")
+    items = {"type": "array", "items": obj({"a": TEXT, "b": TEXT}, required=["a", "b"])}
+    loose = {"type": "array", "items": obj({"a": TEXT, "b": TEXT})}
+    document = both(obj({"items": loose}), obj({"items": items}))
+    graph = freeze(
+        {
+            "v1": [
+                rules.each(
+                    "items", [rules.waive(hub="a", acknowledge="old"), rules.pair(("b",), ("b",), up=dict, down=dict)]
+                )
+            ]
+        },
+        document,
+    )
+    laws = Laws(graph.kind(GROUP, KIND))
+    laws.validity({**bare, "items": [{"b": "1"}]}, "v2")
+    with pytest.raises(LawBroken, match=r"\.items\[\]\.b is required"):
+        laws.validity({**bare, "items": [{"a": "1"}]}, "v2")
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (rules.waive(hub="spec", acknowledge=" "), "does not say why"),
+        (rules.waive(acknowledge="x"), "must name one field"),
+        (rules.waive("spec", acknowledge="x"), "nothing to waive"),
+        (rules.waive(hub="sepc", acknowledge="x"), "does not declare"),
+        (rules.default("spec", {}, omitted_in="nowhere"), "omitted_in"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_waiver_that_waives_nothing_is_refused(rule: rules.Rule, words: str) -> None:
+    """It would stay for ever, and cover the next mistake."""
+    texts = [f"{each.problem} {each.fix}" for each in findings([rule], WITHOUT_SPEC)]
+    assert any(words in text for text in texts), texts
+
+
+def test_two_rules_do_not_say_what_one_absence_means() -> None:
+    """The order of the rules would decide."""
+    declared = [rules.default("spec", {}), rules.waive(hub="spec", acknowledge="x"), rules.rename("spec.a", "spec.a")]
+    assert any("both" in each.problem for each in findings(declared, WITHOUT_SPEC))
+
+
+# Real kinds, each with the fields that were refused
+
+SELECTORS = [
+    rules.each("spec.nodeSelectors", [rules.each("matchExpressions", [rules.default("values", [], omitted_in="hub")])])
+]
+
+
+def real(path: Path, *names: str) -> Crd:
+    """Return the CRD with two versions and these fields of its spec, all else left out."""
+    document = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    versions = [each for each in document["spec"]["versions"] if each["name"] in ("v1beta1", "v1beta2")]
+    for each in versions:
+        root = each["schema"]["openAPIV3Schema"]
+        spec = root["properties"]["spec"]
+        root["properties"] = {"spec": spec}
+        if names:
+            spec["properties"] = {name: node for name, node in spec["properties"].items() if name in names}
+            spec["required"] = [name for name in spec.get("required", ()) if name in names]
+    return Crd.from_document({**document, "spec": {**document["spec"], "versions": versions}})
+
+
+def ported(document: Crd, declared: Callable[[], list[rules.Rule]]) -> Graph:
+    registry = Registry()
+    registry.kind(document.group, document.kind, hub="v1beta2").spoke("v1beta1")(declared)
+    return registry.freeze([document])
+
+
+def of(document: Crd, version: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{document.group}/{version}", "kind": document.kind, "metadata": {"name": "a"}, **fields}
+
+
+def test_metallb_spells_out_what_the_hub_may_omit() -> None:
+    """BGPPeer v1beta1 requires peerASN and peerAddress, and its own Go conversion writes their zero values."""
+    document = real(metallb() / "metallb.io_bgppeers.yaml")
+
+    def v1beta1() -> list[rules.Rule]:
+        hub_only = (
+            "connectTime disableMP dualStackAddressFamily dynamicASN enableGracefulRestart interface passwordSecret vrf"
+        )
+        return [
+            rules.default("spec.peerASN", 0, omitted_in="hub"),
+            rules.default("spec.peerAddress", "", omitted_in="hub"),
+            *(rules.stash(hub=f"spec.{name}") for name in hub_only.split()),
+            *SELECTORS,
+        ]
+
+    graph = ported(document, v1beta1)
+    stored = of(document, "v1beta2", spec={"myASN": 64500, "dynamicASN": "internal", "interface": "eth0"})
+    shown = graph.convert(stored, "metallb.io/v1beta1")
+    assert shown["spec"] == {"myASN": 64500, "peerASN": 0, "peerAddress": ""}
+    assert graph.convert(shown, "metallb.io/v1beta2") == stored
+    laws = Laws(graph.kind(document.group, document.kind))
+    laws.validity(stored, "v1beta1")
+    laws.validity(of(document, "v1beta1", spec={"myASN": 1, "peerASN": 2, "peerAddress": "::1"}), "v1beta2")
+
+
+def test_kueue_spells_out_an_empty_list() -> None:
+    """Workload v1beta1 requires podSets; nothing but a rule over the whole of them could have said so."""
+    document = real(kueue() / "kueue.x-k8s.io_workloads.yaml", "active", "podSets")
+    graph = ported(document, lambda: [rules.default("spec.podSets", [], omitted_in="hub")])
+    bare = of(document, "v1beta2", spec={"active": True})
+    shown = graph.convert(bare, f"{document.group}/v1beta1")
+    assert shown["spec"] == {"active": True, "podSets": []}
+    assert graph.convert(shown, f"{document.group}/v1beta2") == bare
+    Laws(graph.kind(document.group, document.kind)).validity(bare, "v1beta1")
+
+
+def test_cluster_api_requires_what_the_spoke_may_omit() -> None:
+    """Machine v1beta2 requires a spec, with fields that no conversion can invent: the Go one leaves it out."""
+    document = real(cluster_api() / "cluster.x-k8s.io_machines.yaml", "clusterName", "version", "providerID")
+    (found,) = findings([], document, hub="v1beta2")
+    graph = ported(document, lambda: [advised(found, 0)])
+    laws = Laws(graph.kind(document.group, document.kind))
+    for fields in ({}, {"spec": {"clusterName": "c", "version": "v1.34.0"}}):
+        old = of(document, "v1beta1", **fields)
+        laws.validity(old, "v1beta2")
+        laws.round_trip(old, "v1beta2")
