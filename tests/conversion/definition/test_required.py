@@ -17,7 +17,7 @@ from restow.conversion.explain.roundtrip import round_trips
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.testing import LawBroken, Laws
 from restow.crds import Crd
-from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
+from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, keyed, obj
 from tests.upstream.files import cluster_api, kueue, metallb
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -102,8 +102,8 @@ UNANSWERED = [
         id="pair",
     ),
     pytest.param(
-        obj({"items": {"type": "array", "items": obj({"a": TEXT})}}),
-        obj({"items": {"type": "array", "items": obj({"a": TEXT}, required=["a"])}}),
+        obj({"items": keyed(obj({"a": TEXT, "id": TEXT}))}),
+        obj({"items": keyed(obj({"a": TEXT, "id": TEXT}, required=["a"]))}),
         [],
         "v2 .items[].a",
         "",
@@ -230,8 +230,13 @@ def test_two_rules_do_not_say_what_one_absence_means() -> None:
 
 # Real kinds, each with the fields that were refused
 
+ONE_AT_A_TIME = "no list of selectors has several that are edited together"
 SELECTORS = [
-    rules.each("spec.nodeSelectors", [rules.each("matchExpressions", [rules.default("values", [], omitted_in="hub")])])
+    rules.each(
+        "spec.nodeSelectors",
+        [rules.each("matchExpressions", [rules.default("values", [], omitted_in="hub")], acknowledge=ONE_AT_A_TIME)],
+        acknowledge=ONE_AT_A_TIME,
+    )
 ]
 
 

@@ -81,7 +81,7 @@ def everywhere(rule: Callable[[], rules.Rule]) -> list[rules.Rule]:
     inner = [
         rule(),
         rules.each("keyed", [rule()]),
-        rules.each("plain", [rule()]),
+        rules.each("plain", [rule()], acknowledge="edits of several items at once are not tried here"),
         rules.each_value("pools", [rule(), rules.inside("inner", [rule()])]),
     ]
     return [rules.inside("spec", inner)]
