@@ -87,6 +87,9 @@ class LeafFields:
             condition, line = fast
             with self._writer.block(f"elif {condition}{unless}:"):
                 self._writer(line)
+        if not step.nulls:
+            with self._writer.block(f"elif {value} is None{unless}:"):
+                self._writer(f"{target} = None")
         with self._writer.block("else:"):
             self._call(rule, step, takes[0], puts[0], value, target, entry)
         self._put_all(step, puts, target)
@@ -161,7 +164,8 @@ class LeafFields:
                     w(f"{target} = {w.constant('checked', step.checked)}({target})")
                 if step.inverse is not None:
                     inverse = w.constant("function", step.inverse)
-                    with w.block(f"if {target} is A or not SAME({inverse}({target}{reads}), {value}):"):
+                    nothing = f"{target} is A" if step.nulls else f"{target} is A or {target} is None"
+                    with w.block(f"if {nothing} or not SAME({inverse}({target}{reads}), {value}):"):
                         w(f"{target}, {entry} = {name}({value}, None, (){reads})")
         with w.block("except (Exception, SystemExit) as error:"):
             w(f"raise FAILURE(error, {rule.label!r}, {pointer(place.path)!r})")

@@ -45,6 +45,7 @@ class LensStep:
     ``paths`` and ``schemas`` are those of the target's leaves, in its terms; ``back`` is where the stash keeps what the
     other direction lost. ``trusts`` the stash: the inverse depends on more than its argument, so it can check what the
     forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
+    ``nulls``: the functions are called with null too.
 
     All functions take the reads of this direction as further arguments: going up, those of metadata only.
     """
@@ -61,6 +62,7 @@ class LensStep:
     schemas: tuple[Schema | None, ...]
     back: str
     trusts: bool
+    nulls: bool
     forget: Callable[..., bool] | None
 
     @classmethod
@@ -83,6 +85,10 @@ class LensStep:
             schemas=tuple(schema_at(schema, path) for path in paths),
             back=back,
             trusts=upward and lens.reads_hub,
+            nulls=lens.nulls
+            or lens.tables is not None
+            or lens.singleton is not None
+            or not lens.spoke_packing == lens.hub_packing == "value",
             forget=lens.forget if upward else None,
         )
 
@@ -95,21 +101,32 @@ class LensStep:
         if entry is not None and alike(entry.get("shown", ABSENT), value):
             target = _given(entry.get("is", ABSENT), self.gives)
             if not self._shows(target, value, reads):
-                target = ABSENT if value is ABSENT else self.checked(self.forward(value, *reads))
+                target = ABSENT if value is ABSENT else self._made(value, *reads)
         elif value is ABSENT and (entry is None or self.merge is None or self.takes == "value"):
             target = ABSENT
         elif entry is not None and self.merge is not None:
             edited = {} if value is ABSENT else value
             target = self.checked(self.merge(edited, entry.get("shown", ABSENT), entry.get("is", ABSENT), *reads))
         else:
-            target = self.checked(self.forward(value, *reads))
+            target = self._made(value, *reads)
         if self.inverse is None or (self.trusts and entry is not None):
             return target, None
-        back = ABSENT if target is ABSENT else _given(self.inverse(target, *reads), self.takes)
+        if target is ABSENT:
+            back: Any = ABSENT
+        elif target is None and not self.nulls:
+            back = None
+        else:
+            back = _given(self.inverse(target, *reads), self.takes)
         if same(back, value) or (self.forget is not None and value is not ABSENT and self.forget(value, *reads)):
             return target, None
         lost = {} if value is ABSENT else {"is": value}
         return target, lost if target is ABSENT else {**lost, "shown": target}
+
+    def _made(self, value: Any, *reads: Any) -> Any:
+        """Return what the function makes of a value. Null stays null: a typical function raises for it."""
+        if value is None and not self.nulls:
+            return None
+        return self.checked(self.forward(value, *reads))
 
     def _shows(self, target: Any, value: Any, reads: tuple[Any, ...]) -> bool:
         """Say whether what the stash has is really shown as what is there: anybody may have written the stash."""

@@ -180,13 +180,16 @@ def pair(
     forget: Function | None = None,
     acknowledge: str | None = None,
     reads: str | Sequence[str] = (),
+    nulls: bool = False,
 ) -> Rule:
     """Convert a group of leaves by two functions.
 
     A side named by one path: its function gets that value and the other returns one (or ``ABSENT``). A side named by a
     tuple of paths: a dict by path of those that are present, and a dict is returned. A function is called only if
-    something of its side is present. A text in the place of a function is a CEL expression over ``self``, in ``merge``
-    over ``edited``, ``shown`` and ``kept`` (``restow.conversion.rules.cel``).
+    something of its side is present. Null (``field:`` in YAML) stays null, and reaches the functions of two single
+    paths only with ``nulls``; in a dict by path it is a value like any other. A text in the place of a function is a
+    CEL expression over ``self``, in ``merge`` over ``edited``, ``shown`` and ``kept``
+    (``restow.conversion.rules.cel``).
 
     ``loses`` declares the directions in which the inverse may not restore the original value. The inverse verifies
     every conversion (except in a direction that a one-way ``loses`` leaves out), and a value that would be lost goes to
@@ -223,6 +226,7 @@ def pair(
         forget=as_function(forget),
         acknowledge=acknowledge,
         reads=_all(reads),
+        nulls=nulls,
     )
 
 

@@ -161,6 +161,8 @@ class Names(Protocol):
 class Lens(Rule):
     """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
+    ``nulls``: the functions are also called with null; else null stays null.
+
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
     that holds a list of one. Both only let the compiler leave out a check. ``standard`` is what else is known of a
     rule whose functions are restow's own, ``defects`` are its arguments that are wrong by themselves, each with the
@@ -176,6 +178,7 @@ class Lens(Rule):
     forget: Function | None = None
     acknowledge: str | None = None
     reads: tuple[str, ...] = ()
+    nulls: bool = False
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Names] | None = None
     singleton: Side | None = None
