@@ -130,7 +130,7 @@ class _Walk:
         try:
             return self.graph.convert(obj, f"{self.kind.group}/{way[-1]}")
         except ObjectError as error:
-            self.found.broken.append(BrokenLaw(RoundTripLaw.CONVERSION, way, str(error)))
+            self.found.broken.append(BrokenLaw(RoundTripLaw.CONVERSION, way, error.with_line))
             return None
 
     def _drops(self, obj: Json, version: str) -> frozenset[Steps]:

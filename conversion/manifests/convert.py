@@ -11,7 +11,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from restow.conversion.compile.graph import Graph
-from restow.conversion.explain import Explanation, FieldLinks, LeafEnding, SourceLeaf, Steps, explain
+from restow.conversion.explain import Explanation, FieldLinks, LeafEnding, OriginKind, SourceLeaf, Steps, explain
+from restow.conversion.explain.model import value_at
 from restow.conversion.manifests.document import (
     YamlDocument,
     YamlMapping,
@@ -22,7 +23,9 @@ from restow.conversion.manifests.document import (
     missing,
 )
 from restow.conversion.manifests.edit import Edit, edit, rewrite
+from restow.conversion.manifests.mentions import has_template, mentions
 from restow.conversion.manifests.reader import JsonText, read, read_json, write_json
+from restow.conversion.manifests.spare import stepped, with_spared, without
 from restow.conversion.model.errors import ConversionError, ObjectError, RuleFailed
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import ABSENT, Json, same
@@ -116,8 +119,8 @@ class Status(StrEnum):
 class ObjectOutcome:
     """One object. ``line`` is that of its document, ``pointer`` its place in it (empty for a document of its own).
 
-    ``error`` is a sentence without values, ``lost`` what a stash would have kept and nothing keeps now, ``warnings``
-    are sentences.
+    ``error`` is a sentence without values, ``lost`` what a stash would have kept and nothing keeps now, ``spared`` the
+    fields with template expressions that are left as they are, ``warnings`` are sentences.
     """
 
     status: Status
@@ -130,6 +133,7 @@ class ObjectOutcome:
     target: str = ""
     error: str = ""
     lost: tuple[SourceLeaf, ...] = ()
+    spared: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     before: Json | None = field(default=None, repr=False)
     after: Json | None = field(default=None, repr=False)
@@ -199,7 +203,8 @@ def convert_objects(work: Work, document: Any, place: Steps = (), given: Mapping
     target = work.targets.of_object(api_version, kind)
     if target is None or target == api_version:
         status = Status.OTHER if target is None else Status.CURRENT
-        work.outcomes.append(_outcome(work, status, whole, place))
+        warnings = tuple(mentions(whole, work.targets.versions)) if target is None else ()
+        work.outcomes.append(replace(_outcome(work, status, whole, place), warnings=warnings))
         return document
     converted = _convert(work, whole, place, target)
     left_out = (given or {}).keys() - document.keys()
@@ -239,12 +244,14 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
         warnings.append(f"the annotation {LAST_APPLIED} is left as it is, at the old version; kubectl apply renews it")
     try:
         work.graph.route(obj["kind"], obj["apiVersion"], target, visible=True)
-        explanation = explain(work.graph, obj, target)
+        explanation, spared = _explained(work.graph, obj, target)
+        result = with_spared(explanation.result, obj, spared)
     except ObjectError as error:
-        rule = f" ({error.rule})" if isinstance(error, RuleFailed) and error.rule not in error.reason else ""
-        work.outcomes.append(replace(_outcome(work, Status.FAILED, obj, place), target=target, error=f"{error}{rule}"))
+        failed = replace(_outcome(work, Status.FAILED, obj, place), target=target, error=error.with_line)
+        work.outcomes.append(failed)
         return obj
-    result, lost = explanation.result, [leaf for leaf in explanation.source_leaves if leaf.ending is LeafEnding.LOST]
+    warnings += [_spared(steps, rule) for steps, rule in spared.items()]
+    lost = [leaf for leaf in explanation.source_leaves if leaf.ending is LeafEnding.LOST]
     if not work.keeps_stash and explanation.stash_after is not None:
         key = work.graph.kind(target.rpartition("/")[0], obj["kind"]).stash_key
         result, _ = unseal(result, key)
@@ -257,6 +264,7 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
             _outcome(work, Status.CONVERTED, obj, place),
             target=target,
             lost=tuple(lost),
+            spared=tuple(pointer(steps) for steps in spared),
             warnings=tuple(warnings),
             before=obj,
             after=result,
@@ -264,6 +272,41 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
         )
     )
     return result
+
+
+def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[Steps, str]]:
+    """Convert an object without the fields that a rule would compute from template expressions.
+
+    Returns the explanation and these fields, each with its rule. A tool fills in the expression after the conversion,
+    so that whatever is computed from its text is wrong.
+    """
+    spared: dict[Steps, str] = {}
+    while True:
+        try:
+            explanation = explain(graph, without(obj, spared), target)
+        except RuleFailed as error:
+            steps = stepped(obj, error.pointer)
+            if steps in spared or not has_template(value_at(obj, steps)):
+                raise
+            spared[steps] = error.rule
+            continue
+        found = {
+            source: ", ".join(leaf.origin.rules)
+            for leaf in explanation.leaves
+            if leaf.origin.how is OriginKind.COMPUTED
+            and any(has_template(value_at(obj, source)) for source in leaf.origin.sources)
+            for source in leaf.origin.sources
+        }
+        if not found.keys() - spared.keys():
+            return explanation, spared
+        spared |= found
+
+
+def _spared(steps: Steps, rule: str) -> str:
+    return (
+        f"{pointer(steps)} is left as it is, since {rule} would compute from a template expression: "
+        "write what the expression has to give, and the field's new place, by hand"
+    )
 
 
 def _outcome(work: Work, status: Status, obj: Json, place: Steps) -> ObjectOutcome:

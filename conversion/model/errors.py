@@ -11,8 +11,15 @@ ConversionError
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
+from traceback import walk_tb
+from typing import Final
+
+#: Folders whose code is no author's: that of these conversions, and Python's library.
+_OWN: Final = __file__.removesuffix("model/errors.py")
+_LIBRARY: Final = f"{sysconfig.get_path('stdlib')}/"
 
 __all__ = [
     "ConversionError",
@@ -26,6 +33,7 @@ __all__ = [
     "UnknownVersion",
     "WiringError",
     "WiringRefused",
+    "raised_at",
 ]
 
 
@@ -44,6 +52,19 @@ class Diagnostic:
 
     def __str__(self) -> str:
         return f"{self.kind} {self.version} {self.path}: {self.problem}. {self.fix}."
+
+
+def raised_at(error: BaseException | None) -> str:
+    """Return ``file:line`` of the innermost frame that is an author's: neither Python's library nor restow's.
+
+    Empty if there is none.
+    """
+    frames = [] if error is None else [*walk_tb(error.__traceback__)]
+    for frame, line in reversed(frames):
+        file = frame.f_code.co_filename
+        if not file.startswith(("<", _OWN)) and (not file.startswith(_LIBRARY) or "site-packages" in file):
+            return f"{file}:{line}"
+    return ""
 
 
 class ConversionError(Exception):
@@ -80,6 +101,11 @@ class ObjectError(ConversionError):
     def __str__(self) -> str:
         return f"{self.pointer}: {self.reason}" if self.pointer else self.reason
 
+    @property
+    def with_line(self) -> str:
+        """The message as authors need it: with the rule, and the line of their function that raised."""
+        return str(self)
+
 
 class UnknownKind(ObjectError):
     """No kind of this name was registered."""
@@ -95,6 +121,13 @@ class RuleFailed(ObjectError):
     def __init__(self, reason: str, *, rule: str, version: str = "", pointer: str = "") -> None:
         self.rule = rule
         super().__init__(reason, version=version, pointer=pointer)
+
+    @property
+    def with_line(self) -> str:
+        """The message as authors need it. Never what their function said, which may hold values of an object."""
+        rule = "" if self.rule in self.reason else f" ({self.rule})"
+        line = raised_at(self.__cause__)
+        return f"{self}{rule}{f' at {line}' if line else ''}"
 
     def under(self, pointer: str) -> RuleFailed:
         """Return the same error with its place below ``pointer``; what is wrong stays as it was said."""

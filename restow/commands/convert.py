@@ -50,8 +50,12 @@ def command(**flags: Any) -> None:
     kinds. The stash annotation keeps what VERSION cannot represent, so that nothing is lost on the way back. Files that
     are not YAML, such as templates, are listed and stay unchanged.
 
-    Exit codes: 0 converted; 1 an object could not be converted, and is printed unchanged; 2 usage; 3 files would change
-    (--check).
+    A rule computes nothing from a template expression ({{…}}, ${…}, $(…)): such a field stays as it is, is reported,
+    and has to be converted by hand. Other kinds of the group, Kustomize patches and targets, and manifests in
+    ConfigMaps are named.
+
+    Exit codes: 0 converted; 1 an object or a field could not be converted, and is printed unchanged; 2 usage; 3 files
+    would change (--check).
 
     \b
     restow convert -f widget.yaml --to v1beta1 --registry example.conversions:registry
@@ -144,6 +148,12 @@ class _Conversion:
         counts = {status: sum(len(found.having(status)) for _, _, found in self.converted) for status in Status}
         said = [f"{_count(counts[Status.CONVERTED], 'object')} converted"]
         said += [f"{counts[Status.FAILED]} failed"] if counts[Status.FAILED] else []
+        spared = sum(len(outcome.spared) for _, _, found in self.converted for outcome in found.outcomes)
+        said += (
+            [f"{_count(spared, 'field')} with a template left as {'it is' if spared == 1 else 'they are'}"]
+            if spared
+            else []
+        )
         said += [f"{counts[Status.CURRENT]} there already"] if counts[Status.CURRENT] else []
         said += [f"{counts[Status.OTHER]} of other kinds"] if counts[Status.OTHER] else []
         return ", ".join(said)
@@ -197,6 +207,8 @@ class _Conversion:
     def exit(self, *, check: bool) -> Exit:
         """Return what the exit code says."""
         if self.unread or any(found.having(Status.FAILED) for _, _, found in self.converted):
+            return Exit.FAILURES
+        if any(outcome.spared for _, _, found in self.converted for outcome in found.outcomes):
             return Exit.FAILURES
         return Exit.DUE if check and self.changed else Exit.DONE
 

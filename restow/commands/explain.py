@@ -60,7 +60,7 @@ def command(**flags: Any) -> None:
         try:
             explained.append((found, explain(loaded.graph, found.value, target)))
         except ObjectError as error:
-            say(f"{found.where}: {found.title} cannot be converted to {target}: {error}", style="red")
+            say(f"{found.where}: {found.title} cannot be converted to {target}: {error.with_line}", style="red")
             code = Exit.FAILURES
     if not explained and code is Exit.DONE:
         raise InputError(f"there is nothing to convert to {flags['to']} in {', '.join(map(str, sources))}")
