@@ -208,7 +208,8 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
     wanted = "list" if rule.container == "list" else "map"
     for side, path, schema in (("spoke", ours, from_schema), ("hub", theirs, to_schema)):
         if schema.kind != wanted:
-            findings.add(side, path, f"{rule.label} needs a {wanted}", "Correct the path")  # type: ignore[arg-type]
+            fix = _other_scope(schema, shown(path).removeprefix("."), rule)
+            findings.add(side, path, f"{rule.label} needs a {wanted}", fix)  # type: ignore[arg-type]
             return
     _check_required(rule, spoke, hub, findings)
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
@@ -221,6 +222,28 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
     if below[0] is not None and below[1] is not None:
         step = items_path if wanted == "list" else values_path
         cover(rule.rules, below[0], below[1], findings.below(*(step(place) for place in places)))
+
+
+def _other_scope(schema: Schema, path: str, rule: ScopedRules) -> str:
+    """Return the rule that goes into what the schema declares at a path."""
+    if schema.kind == "list":
+        return f'It is a list: write rules.each("{path}", […])'
+    if schema.kind == "map" and rule.container == "list":
+        name = "inside" if schema.properties else "each_value"
+        return f'It is {"an object" if schema.properties else "a map"}: write rules.{name}("{path}", […])'
+    return "Correct the path"
+
+
+def _through(path: Path, root: Schema) -> str:
+    """Return the rule to write for a path that goes through a list or a map; empty if it goes through none."""
+    for size in range(1, len(path)):
+        schema = schema_at(root, path[:size])
+        field, rest = shown(path[:size]).removeprefix("."), shown(path[size:]).removeprefix(".")
+        if schema is not None and schema.kind == "list" and schema.items is not None:
+            if schema_at(schema.items, path[size:]) is not None:
+                return f'It is in a list: write rules.each("{field}", [… "{rest}" …])'
+            return ""
+    return ""
 
 
 def _check_keys(
@@ -263,15 +286,17 @@ def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: 
     """Report everything in two schemas that the rules do not account for; without rules they must be alike."""
     if spoke.is_root or compare_types(spoke, hub, (), (), findings):
         claims: dict[Side, _Claims] = {"spoke": _Claims.of(rules, "spoke"), "hub": _Claims.of(rules, "hub")}
-        _Coverage(claims, findings.among(rules)).check(rules, {"spoke": spoke, "hub": hub})
+        _Coverage(claims, findings.among(rules), {"spoke": spoke, "hub": hub}).check(rules)
 
 
 @dataclass(slots=True)
 class _Coverage:
     claims: dict[Side, _Claims]
     findings: DiagnosticCollector
+    roots: dict[Side, Schema]
 
-    def check(self, rules: Sequence[Rule], roots: dict[Side, Schema]) -> None:
+    def check(self, rules: Sequence[Rule]) -> None:
+        roots = self.roots
         for side, root in roots.items():
             for path, rule in self.claims[side].rules.items():
                 self._check_exists(path, rule, side, root)
@@ -290,7 +315,14 @@ class _Coverage:
         around = schema_at(root, path[:-1])
         near = get_close_matches(path[-1], around.properties, n=1) if around is not None else []
         fix = "Correct the path" + (f"; {self.findings.place(side, (*path[:-1], near[0]))} is near" if near else "")
+        fix = _through(path, root) or (fix if near else self._if_swapped(path, side)) or fix
         self.findings.add(side, path, f"{rule.label} names a field that the schema does not declare", fix)
+
+    def _if_swapped(self, path: Path, side: Side) -> str:
+        other: Side = "hub" if side == "spoke" else "spoke"
+        if schema_at(self.roots[other], path) is None:
+            return ""
+        return f"Swap the sides: {self.findings.version(other)} declares it, and a rule names the spoke's field first"
 
     def _fields(self, spoke: Schema, hub: Schema, path: Path) -> None:
         skipped = _IMPLICIT if spoke.is_root else frozenset[str]()

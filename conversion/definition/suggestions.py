@@ -25,6 +25,12 @@ __all__ = ["Suggestion", "suggestions"]
 #: How alike two names must be, from 0 to 1.
 _ALIKE: Final = 0.5
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+#: Names that look alike and never are the same field: an API version is no group, a reason is no domain.
+_NO_RENAMES: Final = (
+    {"apiVersion", "apiGroup"},
+    {"failureReason", "failureDomain"},
+    {"failureMessage", "failureDomain"},
+)
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -128,6 +134,8 @@ def _likeness(left: str, right: str) -> float:
     """Say how alike two names are: by their letters, or because one abbreviates the other (ttl, timeToLive)."""
     if left.lower() == right.lower():
         return 1.0
+    if {left, right} in _NO_RENAMES:
+        return 0.0
     if _initials(left) == right.lower() or _initials(right) == left.lower():
         return 0.9
     words = ({word.lower() for word in _WORDS.findall(name)} for name in (left, right))

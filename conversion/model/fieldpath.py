@@ -51,13 +51,23 @@ def parse(text: str) -> Path:
         step = _STEP.match(text, position)
         if step is None or (step[1] and names and text[position] != "."):
             message = f'{text!r} is no path: it should read like spec.timeToLive or metadata.labels["a.b/c"]'
-            raise PathError(message)
+            raise PathError(_through(text) or message)
         names.append(step[1] or json.loads(step[2]))
         position = step.end()
     if not names:
         message = "the path is empty"
         raise PathError(message)
     return tuple(names)
+
+
+def _through(text: str) -> str:
+    """Return what to write instead of a path that goes through a list or a map, as diagnostics show places."""
+    for step, what, rule in (("[]", "list", "each"), ("{}", "map", "each_value")):
+        around, found, inside = text.partition(step)
+        if found:
+            field, rest = around.lstrip("."), inside.lstrip(".") or "…"
+            return f'{text!r} goes through a {what}: write rules.{rule}("{field}", [… "{rest}" …])'
+    return ""
 
 
 def shown(path: Path, parent: str = ROOT) -> str:

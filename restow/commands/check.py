@@ -14,6 +14,7 @@ from restow.cli.printing import echo, print_data, print_table, say
 from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, run
 from restow.conversion import DefinitionError, Diagnostic, Graph
+from restow.conversion.definition.bounds import narrowed_bounds
 from restow.conversion.definition.losses import RuleLoss, rule_losses
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
@@ -69,6 +70,12 @@ class _Checked:
     places: tuple[str, ...]
     drafts: tuple[Suggestion, ...]
     crds: tuple[Crd, ...]
+
+    @property
+    def notes(self) -> list[Diagnostic]:
+        """What is no defect, and worth knowing: bounds of one version that another one narrows."""
+        kinds = () if self.graph is None else self.graph.kinds.values()
+        return [note for kind in kinds for note in narrowed_bounds(kind)]
 
 
 def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
@@ -137,12 +144,15 @@ def _show(checked: _Checked, rows: Sequence[RuleLoss]) -> None:
         judged = ((r.kind, r.version, r.title, r.up.value, r.down.value, r.reason or "-") for r in rows)
         print_table(("kind", "version", "rule", "up", "down", "why"), judged)
     assert checked.graph is not None
-    what = f"{len(checked.crds)} CRDs" if len(checked.crds) != 1 else checked.crds[0].name
-    against = (
-        f"every field of {what} is accounted for"
-        if checked.crds
-        else "the rules are sound; give --crd to check the fields"
-    )
+    for note in checked.notes:
+        say(f"note: {note}", style="yellow")
+    against = "the rules are sound; give --crd to check the fields"
+    if checked.crds:
+        what = f"{len(checked.crds)} CRDs" if len(checked.crds) != 1 else checked.crds[0].name
+        against = f"every field of {what} is accounted for"
+    elif checked.graph.kinds and all(kind.hub_schema is not None for kind in checked.graph.kinds.values()):
+        names = ", ".join(f"{kind}.{group}" for group, kind in checked.graph.kinds)
+        against = f"every field of {names} is accounted for: the Graph was frozen with their CRDs"
     say(against, style="green")
 
 
@@ -159,6 +169,10 @@ def _json(checked: _Checked, rows: Sequence[RuleLoss], *, report: bool) -> dict[
                 "fix": f.fix,
             }
             for f, place in zip(checked.findings, checked.places, strict=True)
+        ],
+        "notes": [
+            {"kind": n.kind, "version": n.version, "path": n.path, "problem": n.problem, "fix": n.fix}
+            for n in checked.notes
         ],
         "drafts": [{"kind": d.kind, "version": d.version, "rule": d.rule, "inside": d.inside} for d in checked.drafts],
     }

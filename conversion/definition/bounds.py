@@ -1,0 +1,146 @@
+"""Finds bounds that differ between versions: values that one version admits and another refuses.
+
+A conversion carries such a value, and clients can read it. But the API server validates what is written: an object with
+a value out of the bounds of a version cannot be changed there in that field, and before Kubernetes 1.30 not at all.
+These are notes, no defects: an API may tighten its bounds, and then has to correct what is stored.
+
+Only fields whose value passes unchanged are compared; what a function makes is a matter for the laws. Patterns that
+differ are named in both directions, since which one admits more cannot be told.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.model.errors import Diagnostic
+from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.rules.model import Move, Rule, ScopedRules
+from restow.crds import Schema
+from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds.schema import schema_at
+
+__all__ = ["narrowed_bounds"]
+
+#: The least value or size that a keyword admits, and the largest; each with the keyword that excludes the border.
+_LEAST: Final = ("minimum", "minLength", "minItems", "minProperties")
+_MOST: Final = ("maximum", "maxLength", "maxItems", "maxProperties")
+_EXCLUSIVE: Final = {"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}
+_EXACT: Final = ("pattern", "format", "multipleOf")
+_FIX: Final = "Correct stored objects before the version is used, make the bounds agree, or convert it with rules.pair"
+_IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def narrowed_bounds(kind: KindGraph) -> list[Diagnostic]:
+    """Return a note for each bound by which a version refuses what another one admits; none without schemas."""
+    title = f"{kind.kind}.{kind.group}"
+    found = []
+    for spoke in kind.spokes.values():
+        if spoke.schema is None or kind.hub_schema is None or kind.is_internal:
+            continue
+        for ours, theirs, places in _same(spoke.rules, spoke.schema, kind.hub_schema, (ROOT, ROOT)):
+            for side, version, other, mine, yours in (
+                (0, spoke.version, kind.hub, ours.node, theirs.node),
+                (1, kind.hub, spoke.version, theirs.node, ours.node),
+            ):
+                for keyword, bound in _refused(mine, yours):
+                    problem = f"admits values that {other} refuses: {keyword} is {bound} there"
+                    found.append(Diagnostic(title, version, places[side], problem, _FIX))
+    return list(dict.fromkeys(found))
+
+
+def _refused(mine: Mapping[str, Any], yours: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keywords by which the second node refuses something that the first admits."""
+    for keyword in (*_LEAST, *_MOST):
+        theirs, ours = yours.get(keyword), mine.get(keyword)
+        if theirs is None or (theirs == 0 and keyword.startswith("min") and keyword != "minimum"):
+            continue
+        sign = 1 if keyword in _LEAST else -1
+        border = _EXCLUSIVE.get(keyword, "")
+        stricter = bool(yours.get(border)) and not mine.get(border)
+        if ours is None or sign * theirs > sign * ours or (theirs == ours and stricter):
+            yield keyword, theirs
+    for keyword in _EXACT:
+        if keyword in yours and yours[keyword] != mine.get(keyword) and not _is_size(keyword, yours[keyword]):
+            yield keyword, yours[keyword]
+
+
+def _is_size(keyword: str, value: Any) -> bool:
+    """Say whether a format is one that the API server does not check."""
+    return keyword == "format" and value in ("int64", "double", "password")
+
+
+Pair = tuple[Schema, Schema, tuple[str, str]]
+
+
+def _same(rules: Sequence[Rule], spoke: Schema, hub: Schema, places: tuple[str, str]) -> Iterator[Pair]:
+    """Yield the pairs of fields, with their places, between which values pass unchanged."""
+    claimed = {parse(text) for rule in rules for text in (*rule.spoke, *rule.hub)}
+    for name in spoke.properties.keys() & hub.properties.keys():
+        if not (spoke.is_root and name in _IMPLICIT):
+            below = (field_path(places[0], name), field_path(places[1], name))
+            yield from _below((name,), claimed, spoke.properties[name], hub.properties[name], below)
+    for rule in rules:
+        ends = _ends(rule, spoke, hub)
+        if ends is None:
+            continue
+        ours, theirs = ends
+        inside = (_place(places[0], rule.spoke[0]), _place(places[1], rule.hub[0]))
+        if isinstance(rule, Move):
+            yield from _whole(ours, theirs, inside)
+        elif isinstance(rule, ScopedRules):
+            yield ours, theirs, inside
+            yield from _scope(rule, ours, theirs, inside)
+
+
+def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Schema, Schema] | None:
+    if not rule.spoke or not rule.hub:
+        return None
+    ours, theirs = schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, parse(rule.hub[0]))
+    return None if ours is None or theirs is None else (ours, theirs)
+
+
+def _scope(rule: ScopedRules, ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:
+    if rule.container == "object":
+        yield from _same(rule.rules, ours, theirs, places)
+        return
+    step = items_path if rule.container == "list" else values_path
+    inner = (ours.items, theirs.items) if rule.container == "list" else (ours.values, theirs.values)
+    if inner[0] is not None and inner[1] is not None:
+        yield from _same(rule.rules, inner[0], inner[1], (step(places[0]), step(places[1])))
+
+
+def _below(path: Path, claimed: set[Path], ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:
+    """Yield the fields at and below a path that no rule claims."""
+    if path in claimed:
+        return
+    if not any(claim[: len(path)] == path for claim in claimed):
+        yield from _whole(ours, theirs, places)
+        return
+    for name in ours.properties.keys() & theirs.properties.keys():
+        below = (field_path(places[0], name), field_path(places[1], name))
+        yield from _below((*path, name), claimed, ours.properties[name], theirs.properties[name], below)
+
+
+def _whole(ours: Schema, theirs: Schema, places: tuple[str, str]) -> Iterator[Pair]:
+    if ours.node == theirs.node:
+        return
+    yield ours, theirs, places
+    for name in sorted(ours.properties.keys() & theirs.properties.keys()):
+        below = (field_path(places[0], name), field_path(places[1], name))
+        yield from _whole(ours.properties[name], theirs.properties[name], below)
+    for step, mine, yours in (
+        (items_path, ours.items, theirs.items),
+        (values_path, ours.values, theirs.values),
+    ):
+        if mine is not None and yours is not None and mine.node and yours.node:
+            yield from _whole(mine, yours, (step(places[0]), step(places[1])))
+
+
+def _place(parent: str, text: str) -> str:
+    for name in parse(text):
+        parent = field_path(parent, name)
+    return parent
