@@ -1,0 +1,195 @@
+"""Conversions behind a real API server, for an author's own tests: CRDs installed, wired to a webhook in this process.
+
+The webhook and the client run in a thread with an event loop of their own, so that tests may be plain functions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+from restow.conversion import Graph
+from restow.conversion.certificates import Bundle
+from restow.conversion.certificates.ca.authority import Authority
+from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install
+from restow.conversion.server import (
+    Limits,
+    ServerPhase,
+    ServingCertificate,
+    WebhookServer,
+    bind,
+    conversions_by_crd,
+    run_alone,
+)
+from restow.crds import Crd
+from restow.kube import Cluster, PatchType, connect
+from restow.kube.errors import NotFound
+from restow.kube.resources import CRDS
+
+__all__ = ["ServedConversions", "serve_conversions"]
+
+_T = TypeVar("_T")
+_HOST: Final = "127.0.0.1"
+_DAY: Final = timedelta(days=1)
+_PATIENCE_S: Final = 60.0
+_POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ServedConversions:
+    """An API server that converts by a graph. Objects are JSON trees; ``kubeconfig`` is for any other client.
+
+    Methods raise the errors of ``restow.kube.errors``: ``Invalid``, with the API server's message, for an object that
+    its schema refuses.
+    """
+
+    kubeconfig: Path
+    _crds: Mapping[tuple[str, str], Crd]
+    _cluster: Cluster
+    _loop: asyncio.AbstractEventLoop
+
+    def create(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Create an object at the version that it says; return what the API server stored, at that version."""
+        resource, namespace = self._resource(obj["kind"], obj["apiVersion"], obj)
+        return self._json(self._cluster.create(resource, json.dumps(obj).encode(), namespace))
+
+    def get(self, obj: dict[str, Any], version: str) -> dict[str, Any]:
+        """Read an object, named by any version of it, as the API server shows it at a version (``v1beta1``)."""
+        group = obj["apiVersion"].rpartition("/")[0]
+        resource, namespace = self._resource(obj["kind"], f"{group}/{version}", obj)
+        return self._json(self._cluster.get(resource, obj["metadata"]["name"], namespace))
+
+    def replace(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Replace an object (PUT) at the version that it says, as a client does after an edit."""
+        resource, namespace = self._resource(obj["kind"], obj["apiVersion"], obj)
+        name = obj["metadata"]["name"]
+        return self._json(self._cluster.replace(resource, name, json.dumps(obj).encode(), namespace))
+
+    def apply(self, obj: dict[str, Any], manager: str = "test") -> dict[str, Any]:
+        """Apply an object by server-side apply at the version that it says."""
+        resource, namespace = self._resource(obj["kind"], obj["apiVersion"], obj)
+        patching = self._cluster.patch(
+            resource,
+            obj["metadata"]["name"],
+            json.dumps(obj).encode(),
+            namespace,
+            patch_type=PatchType.APPLY,
+            params={"fieldManager": manager},
+        )
+        return self._json(patching)
+
+    def _resource(self, kind: str, api_version: str, obj: Mapping[str, Any]) -> tuple[Any, str | None]:
+        group, _, version = api_version.rpartition("/")
+        crd = self._crds[group, kind]
+        namespace = obj.get("metadata", {}).get("namespace") or "default"
+        return crd.resource_at(version), namespace if crd.namespaced else None
+
+    def _json(self, request: Coroutine[Any, Any, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = _run(self._loop, request).json()
+        return found
+
+
+@contextmanager
+def serve_conversions(kubeconfig: Path, graph: Graph, *crds: Crd) -> Iterator[ServedConversions]:
+    """Serve a graph over TLS on this machine, and install the CRDs with it as their webhook; remove them at the end.
+
+    The API server must run on this machine too: it calls the webhook at 127.0.0.1.
+
+    Raises:
+        AlreadyExists: a CRD of that name is there already; it may hold somebody's objects.
+    """
+    loop = asyncio.new_event_loop()
+    thread = Thread(target=loop.run_forever, name="conversions", daemon=True)
+    thread.start()
+    served = _served(kubeconfig, graph, crds)
+    try:
+        cluster = _run(loop, served.__aenter__())
+        try:
+            yield ServedConversions(kubeconfig, {(crd.group, crd.kind): crd for crd in crds}, cluster, loop)
+        finally:
+            _run(loop, served.__aexit__(None, None, None))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _T]) -> _T:
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+@asynccontextmanager
+async def _served(kubeconfig: Path, graph: Graph, crds: tuple[Crd, ...]) -> AsyncIterator[Cluster]:
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = _certified(Path(folder))
+        webhook = WebhookServer(conversions_by_crd(graph, crds), limits=Limits(drain_seconds=0.0))
+        certificate = ServingCertificate(
+            Path(folder) / CERTIFICATE, Path(folder) / KEY, counts=webhook.counts, clock=webhook.clock
+        )
+        listener, probes, stop = bind(_HOST, 0), bind(_HOST, 0), asyncio.Event()
+        port = listener.getsockname()[1]
+        webhook.phase = ServerPhase.SERVING
+        serving = asyncio.create_task(run_alone(webhook, certificate, listener, probes, stop))
+        try:
+            async with connect(kubeconfig) as cluster, _installed(cluster, crds, port, bundle):
+                yield cluster
+        finally:
+            stop.set()
+            await serving
+
+
+def _certified(folder: Path) -> Bundle:
+    now = datetime.now(UTC)
+    authority = Authority.create("conversions", now=now, valid_for=2 * _DAY)
+    install(folder, authority.issue([_HOST], now=now, valid_for=_DAY))
+    return Bundle.of([authority.der])
+
+
+@asynccontextmanager
+async def _installed(cluster: Cluster, crds: tuple[Crd, ...], port: int, bundle: Bundle) -> AsyncIterator[None]:
+    created: list[str] = []
+    try:
+        for crd in crds:
+            url = f"https://{_HOST}:{port}/convert/{crd.name}"
+            conversion = {
+                "strategy": "Webhook",
+                "webhook": {
+                    "conversionReviewVersions": ["v1"],
+                    "clientConfig": {"url": url, "caBundle": bundle.base64},
+                },
+            }
+            document = {**crd.document, "spec": {**crd.document["spec"], "conversion": conversion}}
+            await cluster.create(CRDS, json.dumps(document).encode())
+            created.append(crd.name)
+        for name in created:
+            await _until_established(cluster, name)
+        yield
+    finally:
+        for name in created:
+            await _removed(cluster, name)
+
+
+async def _until_established(cluster: Cluster, name: str) -> None:
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            crd = Crd.from_document((await cluster.get(CRDS, name)).json())
+            if crd.established:
+                return
+            await asyncio.sleep(_POLL_S)
+
+
+async def _removed(cluster: Cluster, name: str) -> None:
+    with suppress(NotFound):
+        await cluster.delete(CRDS, name)
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                await cluster.get(CRDS, name)
+                await asyncio.sleep(_POLL_S)
