@@ -12,6 +12,7 @@ from restow.crds import ANY, Schema
 __all__ = [
     "Steps",
     "empties",
+    "empty_places",
     "fields",
     "shown_steps",
     "support",
@@ -20,6 +21,8 @@ __all__ = [
 
 #: The way to a field: names, and for the items of a list-map their keys, as JSON in brackets.
 Steps = tuple[str, ...]
+#: The way to a value: names, and the positions of items.
+Place = tuple[str | int, ...]
 
 
 def support(obj: Json, schema: Schema | None) -> set[str]:
@@ -42,10 +45,21 @@ def empties(obj: Json, schema: Schema | None) -> Counter[str]:
 
     An empty object does not count where it holds a place: as an item of a list or a map, or because it is required.
     """
-    counts: Counter[str] = Counter()
-    for value in _empty_values(obj, schema):
-        counts["null" if value is None else "{}" if isinstance(value, dict) else "[]"] += 1
-    return counts
+    return Counter(kind for _, kind in empty_places(obj, schema))
+
+
+def empty_places(value: Any, schema: Schema | None, steps: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Yield the places of null, {} and [] in an object, as ``empties`` counts them, with what stands there."""
+    if value is None or value in ({}, []):
+        yield steps, "null" if value is None else "{}" if isinstance(value, dict) else "[]"
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            if child != {} or schema is None or (name not in schema.required and schema.is_declared(name)):
+                yield from empty_places(child, None if schema is None else schema.field(name), (*steps, name))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            if child != {} or schema is None:
+                yield from empty_places(child, None if schema is None else schema.items, (*steps, index))
 
 
 def _fields(value: Any, schema: Schema, steps: Steps) -> Iterator[Steps]:
@@ -59,16 +73,3 @@ def _fields(value: Any, schema: Schema, steps: Steps) -> Iterator[Steps]:
             if isinstance(item, dict):
                 key = canonical([item.get(name) for name in schema.list_keys]).decode()
                 yield from _fields(item, schema.items or ANY, (*steps, f"[{key}]"))
-
-
-def _empty_values(value: Any, schema: Schema | None) -> Iterator[Any]:
-    if value is None or value in ({}, []):
-        yield value
-    elif isinstance(value, dict):
-        for name, child in value.items():
-            if child != {} or schema is None or (name not in schema.required and schema.is_declared(name)):
-                yield from _empty_values(child, None if schema is None else schema.field(name))
-    elif isinstance(value, list):
-        for child in value:
-            if child != {} or schema is None:
-                yield from _empty_values(child, None if schema is None else schema.items)

@@ -10,8 +10,10 @@ from pathlib import Path
 import msgspec
 
 from restow.conversion.compile.graph import Graph
+from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import same
 from restow.conversion.reviews.conversion import convert_review
+from restow.conversion.testing.findings import differences
 from restow.conversion.testing.laws import LawBroken
 
 __all__ = ["check_golden", "golden_reviews"]
@@ -45,19 +47,6 @@ def check_golden(graph: Graph, request: Path, *, record: bool = False) -> None:
         return
     actual, expected = msgspec.json.decode(answer), msgspec.json.decode(expected_path.read_bytes())
     if not same(actual, expected):
-        message = f"the answer to {request.name} is not {expected_path.name}: see {_difference(actual, expected)}"
+        place = pointer(next(differences(actual, expected)).steps)
+        message = f"the answer to {request.name} is not {expected_path.name}: see {place or '/'}"
         raise LawBroken("golden", message)
-
-
-def _difference(actual: object, expected: object, place: str = "") -> str:
-    if isinstance(actual, dict) and isinstance(expected, dict):
-        for name in sorted({*actual, *expected}):
-            if name not in actual or name not in expected:
-                return f"{place}/{name}"
-            if not same(actual[name], expected[name]):
-                return _difference(actual[name], expected[name], f"{place}/{name}")
-    if isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected):
-        for index, (left, right) in enumerate(zip(actual, expected, strict=True)):
-            if not same(left, right):
-                return _difference(left, right, f"{place}/{index}")
-    return place or "/"

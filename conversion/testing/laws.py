@@ -12,22 +12,31 @@ than the whole object did. Translating managedFields intersects with the live ob
 from __future__ import annotations
 
 import copy
-import gc
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.compile.lens import dig
-from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.model.errors import RuleFailed
+from restow.conversion.model.fieldpath import Path, parse, pointer, shown
 from restow.conversion.model.values import ABSENT, Json, canonical, same
 from restow.conversion.rules.model import Direction, Lens, Private, Rule, ScopedRules, Side
 from restow.conversion.stash.annotation import parse_stash
-from restow.conversion.testing.fieldsets import Steps, empties, fields, shown_steps
+from restow.conversion.testing.fieldsets import Steps, empties, empty_places, fields, shown_steps
+from restow.conversion.testing.findings import (
+    Difference,
+    RulePlace,
+    compact,
+    described,
+    differences,
+    responsible,
+    travelled,
+)
+from restow.conversion.testing.purity import impure_calls
+from restow.conversion.testing.unions import out_of_bounds
 from restow.conversion.testing.itemedits import item_edits
 from restow.conversion.testing.meaning import filled_empties, remembered
 from restow.crds import pruned_paths
@@ -40,7 +49,6 @@ __all__ = [
     "has_hub_drops",
     "has_joint",
     "has_judgement",
-    "impure_calls",
     "is_joint",
     "undeclared_losses",
 ]
@@ -133,6 +141,11 @@ def has_joint(rules: Sequence[Rule]) -> bool:
     return any(_ties(rule) or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in rules)
 
 
+def made_rule(rule: RulePlace | None) -> bool:
+    """Say whether a function of the author made the value of a field."""
+    return rule is not None and isinstance(rule.rule, Lens) and rule.rule.tables is None and rule.rule.singleton is None
+
+
 def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
     """Count the empty lists whose items may all be hidden: such a list stays (design, section 7)."""
     count = 0
@@ -167,65 +180,33 @@ def _ties(rule: Rule) -> bool:
     return isinstance(rule, Lens) and (len(rule.spoke) > 1 or len(rule.hub) > 1 or bool(rule.reads))
 
 
-_MODULES: Final = frozenset({"time", "_random", "random", "_socket", "posix", "nt", "secrets", "_uuid"})
-_CLOCKS: Final = frozenset({"now", "today", "utcnow"})
-_OPENERS: Final = frozenset({"open", "input", "print"})
-_PURE_TIME: Final = frozenset({"strptime", "gmtime", "mktime", "strftime", "fspath", "fsencode"})
-
-
-def impure_calls(function: Callable[[], Any]) -> set[str]:
-    """Call the function and return the names of what it called that depends on more than its arguments."""
-    seen: set[str] = set()
-
-    def watch(_frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call":
-            name = _impure(called)
-            if name:
-                seen.add(name)
-
-    before, collects = sys.getprofile(), gc.isenabled()
-    gc.disable()  # what finalizers and callbacks of the collector call is not the function's doing
-    sys.setprofile(watch)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-        if collects:
-            gc.enable()
-    return seen
-
-
-def _impure(called: Any) -> str | None:
-    name = getattr(called, "__name__", "")
-    module = getattr(called, "__module__", None) or ""
-    owner = getattr(called, "__self__", None)
-    if module in _MODULES and name not in _PURE_TIME:
-        return f"{module}.{name}"
-    if isinstance(owner, type) and owner.__module__ == "datetime" and name in _CLOCKS:
-        return f"datetime.{name}"
-    if type(owner).__module__ in ("_random", "random"):
-        return f"random.{name}"
-    return name if module in ("io", "_io", "builtins") and name in _OPENERS else None
-
-
 class LawBroken(AssertionError):
-    """A conversion broke a law; ``law`` is its name, as of the method of ``Laws``."""
+    """A conversion broke a law; ``law`` is its name, as of the method of ``Laws``, ``finding`` what was seen."""
 
     def __init__(self, law: str, message: str) -> None:
         self.law = law
+        self.finding = message
         super().__init__(f"{law}: {message}")
 
 
 @dataclass(frozen=True, slots=True)
 class Laws:
-    """The laws of one kind's conversions. Versions are names (``v1beta1``); objects are JSON trees."""
+    """The laws of one kind's conversions. Versions are names (``v1beta1``); objects are JSON trees.
+
+    Every law holds only if conversions are total: an author's function that raises breaks the law ``total``.
+    """
 
     kind: KindGraph
 
     def convert(self, obj: Json, target: str) -> Json:
         """Convert as the graph does."""
         source = obj["apiVersion"].rpartition("/")[2]
-        return obj if source == target else self.kind.routes[source, target].function(obj)
+        try:
+            return obj if source == target else self.kind.routes[source, target].function(obj)
+        except RuleFailed as error:
+            problem = f"the conversion from {source} to {target} fails: {error.with_line}"
+            fix = "return a value for everything that the schema admits: one object that fails hides all of a LIST"
+            raise LawBroken("total", described(problem, obj, fix=fix)) from error
 
     def round_trip(self, obj: Json, via: str) -> None:
         """Going to another version and back gives the same object, but for what rules dropped knowingly.
@@ -242,11 +223,15 @@ class Laws:
         back = remembered(obj, back, self._rules(source))
         for rules, side in self._droppers(source, via):
             expected, back = forgiven(expected, rules, side), forgiven(back, rules, side)
-        _equal("round_trip", expected, back, f"{source} -> {via} -> {source}", there)
-        for passing, route in self._lossy_legs(source, via):
-            for label in undeclared_losses(self._stash(there).get(passing, {}), *route):
-                message = f"{label} lost something from {source} to {via} without declaring it (loses=…)"
-                raise LawBroken("round_trip", message)
+        problem = f"{source} -> {via} -> {source} does not give the object back"
+        self._equal("round_trip", problem, obj, (expected, there, back), (source, via))
+        for passing, (rules, direction) in self._lossy_legs(source, via):
+            for label in undeclared_losses(self._stash(there).get(passing, {}), rules, direction):
+                problem = f"{label} loses something from {source} to {via} without declaring it"
+                bare = self.convert(_without_stash(there, self.kind.stash_key), source)
+                fields = self._travelled(differences(obj, bare), there, (source, via))
+                fix = f'let up and down be inverses of each other, or declare the loss: loses="{direction}"'
+                raise LawBroken("round_trip", described(problem, obj, fields=fields, fix=fix))
 
     def forget(self, obj: Json, via: str) -> None:
         """What comes back of a value that a rule forgets means the same: it converts to the same object."""
@@ -254,42 +239,62 @@ class Laws:
         there = _without_stash(self.convert(obj, via), self.kind.stash_key)
         back = self.convert(self.convert(obj, via), source)
         again = _without_stash(self.convert(back, via), self.kind.stash_key)
-        if not same(again, there):
-            message = f"what {source} forgets on the way to {via} does not mean the same when it comes back"
-            raise LawBroken("forget", f"{message}\n  first: {there}\n  again: {again}")
+        found = list(differences(there, again))
+        if found:
+            problem = f"what {source} forgets on the way to {via} does not mean the same when it comes back"
+            shown = [f"{pointer(each.steps)} differs at {via}" for each in found]
+            fix = "forget only values that convert to the same as what comes back for them"
+            raise LawBroken("forget", described(problem, obj, fields=shown, fix=fix))
 
     def path_independence(self, obj: Json, via: str, target: str) -> None:
         """A detour over a third version ends where the straight way does."""
         if via in self.kind.spokes and has_hub_drops(self._rules(via)):
             return
-        straight = self.convert(obj, target)
-        _equal(
-            "path_independence",
-            straight,
-            self.convert(self.convert(obj, via), target),
-            f"over {via}",
-            straight,
-        )
+        straight, there = self.convert(obj, target), self.convert(obj, via)
+        detour = self.convert(there, target)
+        source = _version(obj)
+        found = list(differences(straight, detour))
+        if found:
+            problem = f"{source} -> {via} -> {target} ends elsewhere than {source} -> {target}"
+            shown = [
+                f"{pointer(each.steps)}: straight {compact(each.left)}, over {via} {compact(each.right)}"
+                for each in found
+            ]
+            rule = responsible(self.kind, target, via, found[0].steps)
+            fix = f"declare what {via} cannot keep with loses=, so that the stash carries it to {target}"
+            raise LawBroken("path_independence", described(problem, obj, rule=rule, fields=shown, fix=fix))
 
     def determinism(self, obj: Json, target: str) -> None:
         """The same object gives the same bytes, whatever the order of its fields, and nothing but the object counts."""
         first = self.convert(obj, target)
         for again in (copy.deepcopy(obj), _reordered(obj)):
-            if canonical(self.convert(again, target)) != canonical(first):
-                message = f"converting the same object to {target} twice gave different bytes"
-                raise LawBroken("determinism", message)
+            second = self.convert(again, target)
+            if canonical(second) != canonical(first):
+                shown = [
+                    f"{pointer(each.steps)}: once {compact(each.left)}, then {compact(each.right)}"
+                    for each in differences(first, second)
+                ]
+                problem = f"converting the same object to {target} twice gives different bytes"
+                rule = self._responsible_at(first, second, target, _version(obj))
+                fix = "compute the result from the arguments alone: no counter, no set order, no state"
+                raise LawBroken("determinism", described(problem, obj, rule=rule, fields=shown, fix=fix))
         calls = impure_calls(lambda: self.convert(obj, target))
         if calls:
-            message = f"the conversion to {target} calls {', '.join(sorted(calls))}"
-            raise LawBroken("determinism", message)
+            problem = f"the conversion to {target} calls {', '.join(sorted(calls))}"
+            fix = "compute the result from the arguments alone; a controller may write what depends on the time"
+            raise LawBroken("determinism", described(problem, obj, fix=fix))
 
     def unchanged_input(self, obj: Json, target: str) -> None:
         """A conversion does not change what it is given."""
         before = copy.deepcopy(obj)
         self.convert(obj, target)
         if not same(before, obj):
-            message = f"the conversion to {target} changed its input"
-            raise LawBroken("unchanged_input", message)
+            found = next(differences(before, obj))
+            rule = responsible(self.kind, _version(before), target, found.steps)
+            shown = [f"{pointer(found.steps)}: {compact(found.left)} became {compact(found.right)}"]
+            fix = "return a new value: {**value, …} or a comprehension, never value[…] = …"
+            problem = f"the conversion to {target} changes its input"
+            raise LawBroken("unchanged_input", described(problem, before, rule=rule, fields=shown, fix=fix))
 
     def partial(self, whole: Json, part: Json, target: str) -> None:
         """Of a partial object, nothing comes out that the whole would not give, nor any new null, {} or [].
@@ -306,10 +311,18 @@ class Laws:
         filled = filled_empties(some, self._rules(target), "spoke")
         if source != hub:
             filled += filled_empties(self.convert(part, hub), self._rules(source), "hub")
-        invented = empties(some, schema) - empties(part, None) - hidden - filled
+        invented = _without_exchanged(empties(some, schema) - hidden - filled, empties(part, None))
         if invented:
-            message = f"the conversion to {target} invented {', '.join(sorted(invented.elements()))}"
-            raise LawBroken("partial", message)
+            what = min(invented)
+            places = [steps for steps, kind in empty_places(some, schema) if kind == what]
+            known = {steps for steps, kind in empty_places(part, None) if kind == what}
+            place = next((steps for steps in places if steps not in known), places[0])
+            problem = (
+                f"a part of an object converted to {target} has {what} at {pointer(place)}, which no field stands for"
+            )
+            rule = responsible(self.kind, target, source, place)
+            fix = "return ABSENT (restow.conversion.ABSENT) where there is nothing to say"
+            raise LawBroken("partial", described(problem, part, rule=rule, fix=fix))
 
     def _check_part(self, whole: Json, part: Json, target: str) -> None:
         schema, key = self.kind.schema(target), self.kind.stash_key
@@ -318,26 +331,41 @@ class Laws:
         rules = self._rules(_version(whole) if side == "hub" else target)
         extra = sorted(steps for steps in some - full if not is_joint(steps, rules, side))
         if extra:
-            message = f"a part of an object converted to {target} has {shown_steps(extra[0])}, which the whole has not"
-            raise LawBroken("partial", message)
+            problem = f"a part of an object converted to {target} has {shown_steps(extra[0])}, which the whole has not"
+            found = responsible(self.kind, target, _version(whole), extra[0])
+            fix = "write a field only if the fields that it is made of are there; a missing one is no default"
+            raise LawBroken("partial", described(problem, part, rule=found, fix=fix))
 
     def validity(self, obj: Json, target: str) -> None:
         """What is valid in one version has the other's types, required fields and enums, and no undeclared fields.
 
-        Only required fields that rules waive may be missing.
+        Only required fields that rules waive may be missing. What an author's function made keeps to bounds and patterns
+        too. A field that both versions have, with bounds that differ, passes as it is: the check of the schemas reports
+        it. CEL rules are not evaluated.
         """
         schema = self.kind.schema(target)
         if schema is None:
             return
         converted = self.convert(obj, target)
-        missing = self.kind.missing(converted, _version(obj))
-        found = next((violation for violation, waived in missing if not waived), None)
+        source = _version(obj)
+        found = next((violation for violation, waived in self.kind.missing(converted, source) if not waived), None)
         if found is None and (self.kind.hub != target or not self.kind.is_internal):
             pruned = next(iter(pruned_paths(converted, schema)), None)
             found = None if pruned is None else f"{pruned} is not declared there, so the server would prune it"
         if found is not None:
-            message = f"an object converted to {target} does not fit its schema: {found}"
-            raise LawBroken("validity", message)
+            problem = f"an object converted to {target} does not fit its schema: {found}"
+            rule = self._rule_of_path(found.partition(" ")[0], target, source)
+            fix = "return what the schema admits, or change the schema"
+            raise LawBroken("validity", described(problem, obj, rule=rule, fix=fix))
+        for place, value, keyword in out_of_bounds(converted, schema):
+            rule = responsible(self.kind, target, source, place)
+            if made_rule(rule):
+                problem = (
+                    f"an object converted to {target} does not fit its schema: {pointer(place)} violates {keyword}"
+                )
+                shown = [f"{pointer(place)}: {target} {compact(value)}"]
+                fix = f"return what the {keyword} of {target} admits, and declare the rest with loses="
+                raise LawBroken("validity", described(problem, obj, rule=rule, fields=shown, fix=fix))
 
     def edits_win(self, obj: Json, edited: Json) -> None:
         """What a client writes at a version is what it reads back there, whatever a stash remembers of before.
@@ -361,7 +389,36 @@ class Laws:
         right = remembered(left, right, self._rules(version))
         for rules, side in self._droppers(version, source):
             left, right = forgiven(left, rules, side), forgiven(right, rules, side)
-        _equal("edits_win", left, right, f"an edit at {version}", sent)
+        problem = f"an edit at {version} is not what is read back there, over {source}"
+        self._equal("edits_win", problem, sent, (left, self.convert(sent, source), right), (version, source))
+
+    def _equal(
+        self, law: str, problem: str, obj: Json, way: tuple[Json, Json, Json], versions: tuple[str, str]
+    ) -> None:
+        """Compare what went to another version with what came back; ``way`` is what went, was there, and came."""
+        expected, there, back = way
+        found = list(differences(expected, back))
+        if not found:
+            return
+        rule = responsible(self.kind, *versions, found[0].steps)
+        fields = self._travelled(found, there, versions)
+        direction = "up" if versions[0] != self.kind.hub else "down"
+        fix = "map the field with a rule, or keep it with rules.stash"
+        if rule is not None:
+            fix = f'let up and down be inverses of each other, or declare what is lost: loses="{direction}"'
+        raise LawBroken(law, described(problem, obj, rule=rule, fields=fields, fix=fix))
+
+    def _travelled(self, found: Iterable[Difference], there: Json, versions: tuple[str, str]) -> list[str]:
+        return [travelled(each, there, versions, responsible(self.kind, *versions, each.steps)) for each in found]
+
+    def _responsible_at(self, left: Json, right: Json, source: str, target: str) -> RulePlace | None:
+        found = next(differences(left, right), None)
+        return None if found is None else responsible(self.kind, source, target, found.steps)
+
+    def _rule_of_path(self, path: str, source: str, target: str) -> RulePlace | None:
+        """Return the rule for a path in the notation of ``restow.crds.paths``, up to its first list or map."""
+        names = path.split("[", 1)[0].split("{", 1)[0]
+        return responsible(self.kind, source, target, parse(names)) if names.strip(".") else None
 
     def edits_of_items(self, obj: Json, version: str, choice: int = 0) -> None:
         """An edit of the items of a list without keys takes nothing away from what the items hide at that version.
@@ -385,7 +442,8 @@ class Laws:
             expected, back = (_without_stash(each, self.kind.stash_key) for each in (expected, back))
         for rules, side in self._droppers(source, version):
             expected, back = forgiven(expected, rules, side), forgiven(back, rules, side)
-        _equal("edits_of_items", expected, back, f"{edit.name} at {version}", edit.shown)
+        problem = f"an edit of a list at {version} ({edit.name}) takes away what its items hide"
+        self._equal("edits_of_items", problem, obj, (expected, edit.shown, back), (source, version))
 
     def _rules(self, version: str) -> tuple[Rule, ...]:
         spoke = self.kind.spokes.get(version)
@@ -412,10 +470,12 @@ def _version(obj: Json) -> str:
     return str(obj["apiVersion"]).rpartition("/")[2]
 
 
-def _equal(law: str, expected: Json, actual: Json, way: str, middle: Json) -> None:
-    if not same(expected, actual):
-        message = f"{way} changed the object\n  before: {expected}\n  after:  {actual}\n  there:  {middle}"
-        raise LawBroken(law, message)
+def _without_exchanged(found: Counter[str], known: Counter[str]) -> Counter[str]:
+    """Return the empty values that nothing stands for: {} that became [], or the reverse, says the same."""
+    invented, gone = found - known, known - found
+    for new, old in (("{}", "[]"), ("[]", "{}")):
+        invented[new] -= min(invented[new], gone[old])
+    return +invented
 
 
 def _annotation(obj: Json, key: str) -> str | None:

@@ -1,9 +1,9 @@
 """Hypothesis strategies that generate objects of a version from its structural schema, whole or partial.
 
-Generated objects have the right types and required fields, respect enums, bounds, patterns and list-map keys, and
-seek the borders: empty strings, lists and objects, 0 and false, int64 limits, all of Unicode. What CEL rules, `oneOf`
-and the like demand beyond that is not known here: give a strategy of your own for such a field (`overrides`, by its
-path as restow.crds writes it: `.spec.versions[].lifecycle`).
+Generated objects have the right types and required fields, respect enums, bounds, patterns, formats, list-map keys and
+unions (`oneOf`, `anyOf`, `allOf`, `not`), and seek the borders: empty strings, lists and objects, 0 and false, int64
+limits, all of Unicode. What CEL rules demand beyond that is not known here: give a strategy of your own for such a
+field (`overrides`, by its path as restow.crds writes it: `.spec.versions[].lifecycle`).
 
 Partial objects are what a single manager owns, as the API server has them converted for managedFields: any subset of
 the fields, list-map items with at least their keys, atomic lists and maps as a whole, and no object that holds nothing
@@ -12,13 +12,16 @@ the fields, list-map items with at least their keys, atomic lists and maps as a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from restow.conversion.model.values import ABSENT, Json, canonical
+from restow.conversion.testing.scalars import TEXTS, characters, floats, integers, strings
+from restow.conversion.testing.touched import EVERYTHING, ITEMS, NOTHING, VALUES, Touched
+from restow.conversion.testing.unions import is_admitted
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 
@@ -73,82 +76,111 @@ def _item(draw: st.DrawFn, item: Any, schema: Schema) -> Any:
 
 Strategy = st.SearchStrategy[Any]
 
-_INT64: Final = (-(2**63), 2**63 - 1)
-_INT32: Final = (-(2**31), 2**31 - 1)
-#: The name of the namespace is among them: functions that compare with metadata have to meet both cases.
-_TEXTS: Final = ("", "a", "default", "é", "<&>\u2028", "日本", "\U0001f6a2", '"\\/\n\t')
 _LABELS: Final = st.dictionaries(
     st.sampled_from(["app", "example.dev/tier"]), st.sampled_from(["", "a", "web"]), max_size=2
 )
+#: How many levels of an object that no rule touches have fields beyond the required ones, and how many of them.
+_LIGHT_LEVELS: Final = 3
+_LIGHT_FIELDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Generator:
     """Builds strategies for the fields of schemas.
 
-    ``most`` bounds the items of lists and maps; a ``complete`` one leaves no declared field out.
+    ``most`` bounds the items of lists and maps; a ``complete`` one leaves no declared field out. With ``touched``, only
+    what rules touch is generated in full; of all other fields there are a few at a time, with small values.
     """
 
     overrides: Mapping[str, Strategy] = field(default_factory=dict)
     most: int = 3
     complete: bool = False
+    touched: Touched | None = None
 
-    def value(self, schema: Schema, path: str = ROOT) -> Strategy:
-        """Return a strategy for values of the schema at ``path``."""
+    def value(self, schema: Schema, path: str = ROOT, at: Touched = EVERYTHING) -> Strategy:
+        """Return a strategy for values of the schema at ``path``; ``at`` is what of it matters."""
         own = self.overrides.get(path)
-        strategy = self._plain(schema, path) if own is None else own
+        strategy = self._plain(schema, path, at) if own is None else own
         return st.one_of(strategy, st.none()) if schema.nullable else strategy
 
-    def fields(self, schema: Schema, path: str = ROOT) -> st.SearchStrategy[Json]:
+    def fields(self, schema: Schema, path: str = ROOT, at: Touched | None = None) -> st.SearchStrategy[Json]:
         """Return a strategy for the declared fields of an object: half of the time all, else the required and some."""
+        at = at or self.touched or EVERYTHING
         names = {name: each for name, each in schema.properties.items() if not _is_implicit(schema, name)}
-        known = {name: self.value(each, field_path(path, name)) for name, each in names.items()}
+        untouched = () if at.full else [each for each in names if each not in at.below and each not in schema.required]
+        others = {name: names.pop(name) for name in untouched}
+        known = {
+            name: self.value(each, field_path(path, name), EVERYTHING if at.full else at.below.get(name, NOTHING))
+            for name, each in names.items()
+        }
         required = {name: strategy for name, strategy in known.items() if name in schema.required}
         optional = {name: strategy for name, strategy in known.items() if name not in required}
         some = st.fixed_dictionaries(required, optional=optional)
-        if not optional:
+        if optional:
+            some = st.fixed_dictionaries(known) if self.complete else st.one_of(some, st.fixed_dictionaries(known))
+        if not others or (at is NOTHING and path.count(".") > _LIGHT_LEVELS):
             return some
-        return st.fixed_dictionaries(known) if self.complete else st.one_of(some, st.fixed_dictionaries(known))
+        return st.builds(lambda main, more: {**main, **more}, some, self._few(others, path))
 
-    def _plain(self, schema: Schema, path: str) -> Strategy:
+    def _few(self, others: Mapping[str, Schema], path: str) -> st.SearchStrategy[Json]:
+        """Return a strategy for a few fields out of many that no rule touches."""
+        chosen = st.lists(st.sampled_from(sorted(others)), max_size=_LIGHT_FIELDS, unique=True)
+        return chosen.flatmap(
+            lambda names: st.fixed_dictionaries(
+                {name: self.value(others[name], field_path(path, name), NOTHING) for name in names}
+            )
+        )
+
+    def _plain(self, schema: Schema, path: str, at: Touched) -> Strategy:
         node = schema.node
         if "enum" in node:
             return st.sampled_from([value for value in node["enum"] if value is not None] or [None])
         if schema.int_or_string:
-            return st.one_of(_integers({"format": "int32"}), _strings({}))
+            return st.one_of(integers({"format": "int32", **node}), strings(node))
         match node.get("type"):
             case "string":
-                return _strings(node)
+                return strings(node)
             case "boolean":
                 return st.booleans()
             case "integer":
-                return _integers(node)
+                return integers(node)
             case "number":
-                return st.one_of(_integers(node), _floats(node))
+                return floats(node)
             case "array":
-                return self._list(schema, path)
+                return self._list(schema, path, at)
             case "object":
-                return self._object(schema, path)
+                return self._branches(schema, path, at)
             case _:
                 return _anything(self.most)
 
-    def _object(self, schema: Schema, path: str) -> Strategy:
+    def _branches(self, schema: Schema, path: str, at: Touched) -> Strategy:
+        """Return a strategy for objects, of which ``oneOf``, ``anyOf``, ``allOf`` and ``not`` may demand more."""
+        node = schema.node
+        if not any(name in node for name in ("oneOf", "anyOf", "allOf", "not")):
+            return self._object(schema, path, at)
+        branches = [each for each in node.get("oneOf") or node.get("anyOf") or () if each.get("required")]
+        whole = [self._object(each, path, at) for each in _with_branch(schema, branches)] if branches else []
+        return st.one_of(*(whole or [self._object(schema, path, at)])).filter(lambda value: is_admitted(value, node))
+
+    def _object(self, schema: Schema, path: str, at: Touched) -> Strategy:
         if schema.embedded_resource:
             own = st.fixed_dictionaries({"apiVersion": st.just("v1"), "kind": st.just("ConfigMap")})
-            return st.builds(lambda head, rest: {**head, **rest}, own, self.fields(schema, path))
-        if schema.properties or schema.values is None:
-            return self.fields(schema, path)
+            return st.builds(lambda head, rest: {**head, **rest}, own, self.fields(schema, path, at))
         low = schema.node.get("minProperties", 0)
-        high = min(schema.node.get("maxProperties", self.most), max(low, self.most))
-        names = st.sampled_from(["a", "b", "c", "x.y/z", "ä"]) | st.text(_characters(), min_size=1, max_size=4)
-        return st.dictionaries(names, self.value(schema.values, values_path(path)), min_size=low, max_size=high)
+        if schema.properties or schema.values is None:
+            found = self.fields(schema, path, at)
+            return found.filter(lambda value: len(value) >= low) if low else found
+        high = min(schema.node.get("maxProperties", self.most), max(low, self.most if at is not NOTHING else 1))
+        names = st.sampled_from(["a", "b", "c", "x.y/z", "ä"]) | st.text(characters(), min_size=1, max_size=4)
+        values = self.value(schema.values, values_path(path), _below(at, VALUES))
+        return st.dictionaries(names, values, min_size=low, max_size=high)
 
-    def _list(self, schema: Schema, path: str) -> Strategy:
+    def _list(self, schema: Schema, path: str, at: Touched) -> Strategy:
         low = schema.node.get("minItems", 0)
-        high = min(schema.node.get("maxItems", self.most), max(low, self.most))
+        high = min(schema.node.get("maxItems", self.most), max(low, self.most if at is not NOTHING else 1))
         if schema.items is None:
             return st.just([])
-        items = self.value(schema.items, items_path(path))
+        items = self.value(schema.items, items_path(path), _below(at, ITEMS))
         if schema.list_type == "map":
             items = self._with_keys(schema, items, path)
             keys = schema.list_keys
@@ -167,6 +199,25 @@ class Generator:
         if not defaulted:
             return items
         return st.builds(lambda keys, item: {**keys, **item}, st.fixed_dictionaries(defaulted), items)
+
+
+def _below(at: Touched, step: str) -> Touched:
+    return at if at.full else at.below.get(step, NOTHING)
+
+
+def _with_branch(schema: Schema, branches: Sequence[Mapping[str, Any]]) -> Iterator[Schema]:
+    """Yield the schema for each branch of a union: with what it requires, without what only other branches require."""
+    node, anyhow = schema.node, schema.node.get("required") or ()
+    all_names = {name for branch in branches for name in branch["required"]}
+    for branch in branches:
+        required = {*anyhow, *branch["required"]}
+        properties = {
+            name: {**below, **(branch.get("properties") or {}).get(name, {})}
+            for name, below in (node.get("properties") or {}).items()
+            if name in required or name not in all_names
+        }
+        rest = {name: value for name, value in node.items() if name not in ("oneOf", "anyOf")}
+        yield replace(schema, node={**rest, "properties": properties, "required": sorted(required)})
 
 
 def objects(
@@ -213,41 +264,8 @@ def _metadata() -> st.SearchStrategy[Json]:
     )
 
 
-def _characters() -> st.SearchStrategy[str]:
-    return st.characters(exclude_categories=["Cs"])
-
-
-def _strings(node: Mapping[str, Any]) -> Strategy:
-    if node.get("format") in ("date-time", "date"):
-        return st.sampled_from(["2024-02-29T00:00:00Z", "1970-01-01T00:00:00Z", "2031-12-31T23:59:59Z"])
-    low, high = node.get("minLength", 0), node.get("maxLength", max(8, node.get("minLength", 0)))
-    if "pattern" in node:
-        matching = st.from_regex(node["pattern"], fullmatch=False)
-        return matching.filter(lambda text: low <= len(text) <= node.get("maxLength", len(text)))
-    texts = [text for text in _TEXTS if low <= len(text) <= high]
-    free = st.text(_characters(), min_size=low, max_size=min(high, low + 8))
-    return st.one_of(st.sampled_from(texts), free) if texts else free
-
-
-def _integers(node: Mapping[str, Any]) -> Strategy:
-    low, high = _INT32 if node.get("format") == "int32" else _INT64
-    low, high = max(low, int(node.get("minimum", low))), min(high, int(node.get("maximum", high)))
-    low, high = low + bool(node.get("exclusiveMinimum")), high - bool(node.get("exclusiveMaximum"))
-    border = [value for value in (low, high, 0, 1, -1) if low <= value <= high]
-    step = node.get("multipleOf")
-    if step:
-        return st.integers(-(-low // int(step)), high // int(step)).map(lambda value: value * int(step))
-    return st.one_of(st.sampled_from(border), st.integers(low, high))
-
-
-def _floats(node: Mapping[str, Any]) -> Strategy:
-    return st.floats(
-        min_value=node.get("minimum"), max_value=node.get("maximum"), allow_nan=False, allow_infinity=False
-    )
-
-
 def _anything(most: int) -> Strategy:
-    scalars = st.one_of(st.booleans(), st.integers(-5, 5), st.sampled_from(_TEXTS))
+    scalars = st.one_of(st.booleans(), st.integers(-5, 5), st.sampled_from(TEXTS))
     names = st.sampled_from(["a", "b", "spec"])
     return st.recursive(
         scalars,

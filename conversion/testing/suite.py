@@ -1,15 +1,19 @@
 """All laws as one test class: ``TestProfile = roundtrip_suite(graph, crd)``.
 
-Each method is a Hypothesis test under the profile that the repository has loaded (``pytest --hypothesis-profile=…``);
-how many objects each tries is that profile's ``max_examples``. A failure shows the smallest object that it was found
-for, and how to reproduce it.
+Each method is a Hypothesis test. The first law that breaks is reported once, in about ten lines, with the smallest
+object that was found for it; the other tests of the class are skipped then, since one wrong rule breaks most laws.
+
+By default each test tries few objects, and fields that no rule touches are mostly left out. ``pytest --thorough`` (or
+RESTOW_THOROUGH=1) tries as many as the loaded Hypothesis profile says (``max_examples``), generated in full.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,9 +21,10 @@ from hypothesis import strategies as st
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.values import Json
 from restow.conversion.testing.itemedits import has_keyless_lists
-from restow.conversion.testing.laws import Laws
+from restow.conversion.testing.laws import LawBroken, Laws
 from restow.conversion.testing.meaning import has_forget
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
+from restow.conversion.testing.touched import Touched, touched
 from restow.crds import Crd, Schema
 
 __all__ = ["roundtrip_suite"]
@@ -31,30 +36,79 @@ Check = tuple[str, Strategy, Callable[[Any], None]]
 #: Which one of the edits that are made of an object.
 _CHOICES = st.integers(0, 99)
 
+#: How many objects each test tries if it is not to be thorough.
+_EXAMPLES: Final = 40
+_THOROUGH: Final = "RESTOW_THOROUGH"
+
+#: What is told of a running test, if somebody listens: its name, how many objects it has tried, and how many it will.
+progress: Callable[[str, int, int], None] | None = None
+
 
 def roundtrip_suite(
-    graph: Graph, crd: Crd, *, hub_schema: Mapping[str, Any] | None = None, overrides: Overrides | None = None
+    graph: Graph,
+    crd: Crd,
+    *,
+    hub_schema: Mapping[str, Any] | None = None,
+    overrides: Overrides | None = None,
+    thorough: bool | None = None,
 ) -> type:
     """Return a class of pytest tests: every law, from every version of the CRD's kind (and a hub with a schema).
 
     ``overrides`` gives strategies for fields whose values a schema does not tell: by version, then by path
-    (``{"v1beta2": {".spec.versions[].lifecycle": lifecycles()}}``).
+    (``{"v1beta2": {".spec.versions[].lifecycle": lifecycles()}}``). ``thorough`` is what ``pytest --thorough`` says.
     """
-    suite = _Suite(graph, crd, hub_schema, overrides or {})
-    tests = {f"test_{name}": _test(name, strategy, check) for name, strategy, check in suite.checks()}
+    everything = bool(os.environ.get(_THOROUGH)) if thorough is None else thorough
+    suite = _Suite(graph, crd, hub_schema, overrides or {}, everything)
+    state = _State(settings().max_examples if everything else min(_EXAMPLES, settings().max_examples))
+    tests = {f"test_{name}": _test(name, strategy, check, state) for name, strategy, check in suite.checks()}
     return type(f"Test{crd.kind}Laws", (), {"__doc__": f"The laws of {crd.name}.", **tests})
 
 
-def _test(name: str, strategy: Strategy, check: Callable[[Any], None]) -> Callable[[Any], None]:
-    def test(_self: object, value: Any) -> None:
+@dataclass(slots=True)
+class _State:
+    """What the tests of a class share: how many objects each tries, and the test that has failed."""
+
+    examples: int
+    broken: str = field(default="")
+
+
+def _test(name: str, strategy: Strategy, check: Callable[[Any], None], state: _State) -> Callable[[Any], None]:
+    tried = 0
+
+    def attempt(value: Any) -> None:
+        nonlocal tried
+        tried += 1
+        if progress is not None:
+            progress(name, tried, state.examples)
         check(value)
+
+    # Generated objects are large and generating them is slow: no defect of a test.
+    relaxed = settings(
+        max_examples=state.examples,
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+        report_multiple_bugs=False,
+    )
+    attempt.__name__ = f"test_{name}"
+    every: Callable[[], None] = relaxed(given(value=strategy)(attempt))
+
+    def test(_self: object) -> None:
+        __tracebackhide__ = True
+        nonlocal tried
+        tried = 0
+        if state.broken not in ("", name) and (pytest := sys.modules.get("pytest")) is not None:
+            pytest.skip(f"test_{state.broken} has found a broken rule: correct it first")
+        try:
+            every()
+        except LawBroken as error:
+            state.broken = name
+            # A new one: Hypothesis has added the whole object to the notes of this one.
+            raise LawBroken(error.law, error.finding) from None
+        state.broken = ""
 
     test.__name__ = f"test_{name}"
     test.__doc__ = f"Fails when the law is broken: {name.replace('_', ' ')}."
-    # Generated objects are large and generating them is slow: no defect of a test.
-    relaxed = settings(suppress_health_check=list(HealthCheck), deadline=None, print_blob=True)
-    tested: Callable[[Any], None] = relaxed(given(value=strategy)(test))
-    return tested
+    return test
 
 
 def _edits_of_items(laws: Laws, target: str) -> Callable[[tuple[Json, int]], None]:
@@ -67,6 +121,7 @@ class _Suite:
     crd: Crd
     hub_schema: Mapping[str, Any] | None
     overrides: Overrides
+    thorough: bool
 
     def checks(self) -> Iterator[Check]:
         """Yield every check: its name, where its values come from, and what it asks of each."""
@@ -145,4 +200,8 @@ class _Suite:
         return partial_objects(schema, f"{self.crd.group}/{version}", self.crd.kind, generator=self._generator(version))
 
     def _generator(self, version: str) -> Generator:
-        return Generator(self.overrides.get(version, {}))
+        own = self.overrides.get(version, {})
+        return Generator(own, touched=None if self.thorough else self._touched(version, own))
+
+    def _touched(self, version: str, own: Mapping[str, Strategy]) -> Touched:
+        return touched(self.graph.kind(self.crd.group, self.crd.kind), version, own)

@@ -1,0 +1,146 @@
+"""One broken law in about ten lines: the object, the rule, the fields that differ, and what to write instead.
+
+Objects here are generated or given to the laws by an author's own tests, so their values may be shown.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.explain.model import value_at
+from restow.conversion.model.fieldpath import parse, pointer
+from restow.conversion.model.values import ABSENT, Json, same
+from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side
+from restow.conversion.testing.fieldsets import Place
+
+__all__ = ["Difference", "RulePlace", "compact", "described", "differences", "responsible", "travelled"]
+
+#: How many differing fields a finding shows, and how long a value may be.
+_MOST_FIELDS: Final = 3
+_MOST_TEXT: Final = 400
+_SHORT: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field in which two objects differ; ABSENT where one lacks it."""
+
+    steps: Place
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True, slots=True)
+class RulePlace:
+    """A rule that is responsible for a field, and the fields that it ties to it on the other side."""
+
+    rule: Rule
+    label: str
+    others: tuple[Place, ...]
+
+
+def differences(left: Any, right: Any, steps: Place = ()) -> Iterator[Difference]:
+    """Yield the innermost places in which two JSON values differ; lists of different lengths differ as a whole."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        for name in sorted({*left, *right}):
+            yield from differences(left.get(name, ABSENT), right.get(name, ABSENT), (*steps, name))
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for index, (ours, theirs) in enumerate(zip(left, right, strict=True)):
+            yield from differences(ours, theirs, (*steps, index))
+    elif not _alike(left, right):
+        yield Difference(steps, left, right)
+
+
+def _alike(left: Any, right: Any) -> bool:
+    return left is right if ABSENT in (left, right) else same(left, right)
+
+
+def responsible(kind: KindGraph, source: str, target: str, steps: Place) -> RulePlace | None:
+    """Return the rule on the way from a version to another that has to do with a field of the first one, if any."""
+    legs: tuple[tuple[str, Side], ...] = ((source, "spoke"), (target, "hub"))
+    for version, side in legs:
+        spoke = kind.spokes.get(version)
+        found = None if spoke is None else _in_rules(spoke.rules, side, steps, ())
+        if found is not None:
+            return found
+    return None
+
+
+def _in_rules(rules: Sequence[Rule], side: Side, steps: Place, around: Place) -> RulePlace | None:
+    other: Side = "hub" if side == "spoke" else "spoke"
+    for rule in rules:
+        for text in rule.claims(side):
+            path = parse(text)
+            if steps[: len(path)] != path and path[: len(steps)] != steps:
+                continue
+            ties = tuple((*around, *parse(each)) for each in rule.claims(other))
+            rest = steps[len(path) :]
+            if isinstance(rule, ScopedRules) and rest and ties:
+                entry, inside = ((), rest) if rule.container == "object" else (rest[:1], rest[1:])
+                found = _in_rules(rule.rules, side, inside, (*ties[0], *entry)) if inside else None
+                if found is not None:
+                    return RulePlace(found.rule, f"{found.label} in {rule.label}", found.others)
+            return RulePlace(rule, rule.label, ties)
+    return None
+
+
+def described(
+    problem: str,
+    obj: Json,
+    *,
+    rule: RulePlace | None = None,
+    fields: Sequence[str] = (),
+    fix: str = "",
+) -> str:
+    """Return the finding: the problem, the smallest object, the rule, the fields, and what to write instead."""
+    lines = [problem, f"  object:  {compact(_essence(obj), _MOST_TEXT)}"]
+    if rule is not None:
+        lines.append(f"  rule:    {rule.label}{_source(rule.rule)}")
+    shown = [f"  field:   {each}" for each in fields[:_MOST_FIELDS]]
+    if len(fields) > _MOST_FIELDS:
+        shown.append(f"           and {len(fields) - _MOST_FIELDS} more")
+    return "\n".join([*lines, *shown, *([f"  instead: {fix}"] if fix else [])])
+
+
+def compact(value: Any, most: int = _SHORT) -> str:
+    """Return a value as short JSON."""
+    if value is ABSENT:
+        return "nothing"
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
+def travelled(difference: Difference, there: Json, versions: tuple[str, str], rule: RulePlace | None) -> str:
+    """Return one field's way to another version and back: ``/spec/a: v1 1 -> v2 /spec/b 2 -> v1 0``."""
+    ties = rule.others if rule is not None and rule.others else (difference.steps,)
+    middle = ", ".join(f"{_moved(each, difference.steps)}{compact(value_at(there, each))}" for each in ties[:2])
+    source, via = versions
+    return (
+        f"{pointer(difference.steps)}: {source} {compact(difference.left)} -> {via} {middle}"
+        f" -> {source} {compact(difference.right)}"
+    )
+
+
+def _moved(steps: Place, here: Place) -> str:
+    return "" if steps == here else f"{pointer(steps)} "
+
+
+def _essence(obj: Json) -> Json:
+    """Return the object without the metadata that every generated object has."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or metadata.keys() - {"name", "uid"}:
+        return obj
+    return {name: value for name, value in obj.items() if name != "metadata"}
+
+
+def _source(rule: Rule) -> str:
+    """Return where an author's function stands, so that one need not search for it."""
+    code = getattr(rule.up, "__code__", None) if isinstance(rule, Lens) and rule.tables is None else None
+    return "" if code is None or rule.name in ("wrap", "unwrap") else f" ({code.co_filename}:{code.co_firstlineno})"

@@ -1,0 +1,103 @@
+"""Which fields of a version the rules of a kind touch, so that tests spend their time there.
+
+A field that no rule claims is copied, whatever it holds; a moved, stashed or dropped one is copied as a whole. What
+functions see, and what rules compare, counts as touched in full.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.model.fieldpath import parse
+from restow.conversion.rules.model import FROM_ROOT, Constant, Move, Private, Rule, ScopedRules, Side, read_steps
+
+__all__ = ["EVERYTHING", "ITEMS", "NOTHING", "VALUES", "Touched", "touched"]
+
+#: The steps from a list to its items, and from a map to its values.
+ITEMS: Final = "[]"
+VALUES: Final = "{}"
+
+_STEP: Final = re.compile(r'\.([^.\[{]+)|(\[\])|(\{\})|\[("(?:[^"\\]|\\.)*")\]')
+
+
+@dataclass(slots=True)
+class Touched:
+    """A field: ``full`` if all that is in it matters, else what matters in it."""
+
+    full: bool = False
+    below: dict[str, Touched] = field(default_factory=dict)
+
+    def at(self, steps: Iterable[str]) -> Touched:
+        """Return the field that steps lead to, which is touched from now on."""
+        found = self
+        for step in steps:
+            found = found.below.setdefault(step, Touched())
+        return found
+
+
+#: A field that matters in full, and one that no rule touches.
+EVERYTHING: Final = Touched(full=True)
+NOTHING: Final = Touched()
+
+
+def touched(kind: KindGraph, version: str, more: Iterable[str] = ()) -> Touched:
+    """Return what rules touch in a version; ``more`` are further paths that count in full.
+
+    A field that the version shares with the hub is touched where the rules of another spoke touch it there.
+    """
+    root = Touched()
+    for name, spoke in kind.spokes.items():
+        if name == version:
+            _add(root, root, spoke.rules, "spoke")
+        else:
+            _add(root, root, spoke.rules, "hub")
+    for path in more:
+        root.at(_steps_of(path)).full = True
+    return root
+
+
+def _steps_of(path: str) -> tuple[str, ...]:
+    """Return the steps of a path in the notation of ``restow.crds.paths``."""
+    return tuple(
+        found[1] or (ITEMS if found[2] else VALUES if found[3] else json.loads(found[4]))
+        for found in _STEP.finditer(path)
+    )
+
+
+def _add(node: Touched, root: Touched, rules: Sequence[Rule], side: Side) -> None:
+    for rule in rules:
+        for text in rule.claims(side):
+            found = node.at(parse(text))
+            if isinstance(rule, ScopedRules):
+                _add_scope(found, root, rule, side)
+            elif not isinstance(rule, Move | Private | Constant):
+                found.full = True
+        for text in getattr(rule, "reads", ()) if side == "hub" else ():
+            _add_read(node, root, text)
+
+
+def _add_scope(node: Touched, root: Touched, rule: ScopedRules, side: Side) -> None:
+    inside = {"list": (ITEMS,), "map": (VALUES,), "object": ()}[rule.container]
+    below = node.at(inside)
+    below.full = below.full or rule.hide is not None or rule.merge is not None
+    for key in rule.keys or ():
+        below.at((key,))
+    _add(below, root, rule.rules, side)
+
+
+def _add_read(node: Touched, root: Touched, text: str) -> None:
+    if not text.startswith(FROM_ROOT):
+        node.at(parse(text)).full = True
+        return
+    first, *others = read_steps(text)
+    found = root.at(first)
+    for other in others:
+        found = found.at((ITEMS, *other))
+    found.full = True
