@@ -274,6 +274,10 @@ def _convert(work: Work, obj: Json, place: Steps, target: str) -> Json:
     return result
 
 
+#: Rules that put a value into a list, or take it out, as it is: a template expression keeps its meaning.
+_WRAPPERS: Final = ("wrap(", "unwrap(")
+
+
 def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[Steps, str]]:
     """Convert an object without the fields that a rule would compute from template expressions.
 
@@ -294,6 +298,7 @@ def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[
             source: ", ".join(leaf.origin.rules)
             for leaf in explanation.leaves
             if leaf.origin.how is OriginKind.COMPUTED
+            and not all(rule.startswith(_WRAPPERS) for rule in leaf.origin.rules)
             and any(has_template(value_at(obj, source)) for source in leaf.origin.sources)
             for source in leaf.origin.sources
         }

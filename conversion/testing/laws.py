@@ -339,9 +339,9 @@ class Laws:
     def validity(self, obj: Json, target: str) -> None:
         """What is valid in one version has the other's types, required fields and enums, and no undeclared fields.
 
-        Only required fields that rules waive may be missing. What an author's function made keeps to bounds and patterns
-        too. A field that both versions have, with bounds that differ, passes as it is: the check of the schemas reports
-        it. CEL rules are not evaluated.
+        Only required fields that rules waive may be missing. What an author's function made keeps to bounds and
+        patterns too. A field that both versions have, with bounds that differ, passes as it is: the check of the
+        schemas reports it. CEL rules are not evaluated.
         """
         schema = self.kind.schema(target)
         if schema is None:

@@ -21,6 +21,7 @@ __all__ = ["TEXTS", "characters", "floats", "integers", "strings"]
 
 Strategy = st.SearchStrategy[Any]
 
+#: The name of the namespace is among them: functions that compare with metadata have to meet both cases.
 TEXTS: Final = ("", "a", "default", "é", "<&>\u2028", "日本", "\U0001f6a2", '"\\/\n\t')
 
 _INT64: Final = (-(2**63), 2**63 - 1)

@@ -16,7 +16,7 @@ from restow.conversion.model.values import same
 from restow.conversion.testing.fieldsets import Place
 from restow.conversion.testing.re2 import NotTranslatable, translate
 from restow.crds import Schema
-from restow.crds.typed import children
+from restow.crds.ownedpaths import children
 
 __all__ = ["bound_problems", "is_admitted", "out_of_bounds"]
 

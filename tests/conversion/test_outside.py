@@ -102,7 +102,7 @@ def test_a_sound_project_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "shown", "words"),
     [
-        (WRONG, 2, ["test_round_trip_from_v1", "without declaring it", "reproduce_failure"]),
+        (WRONG, 2, ["test_round_trip_from_v1", "without declaring it", "field:   /spec/dim: v1 1"]),
         (SOUND, 4, ["test_reviews[lamp.request]", "/response/convertedObjects/0/spec/brightness"]),
     ],
     ids=["wrong inverse", "another answer"],

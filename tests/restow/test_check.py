@@ -39,6 +39,7 @@ def test_all_is_well() -> None:
     assert check(*REGISTRY, *CRDS, "-o", "json").json == {
         "crds": ["caches.edge.example.dev", "gateways.edge.example.dev"],
         "findings": [],
+        "notes": [],
         "drafts": [],
     }
 

@@ -27,6 +27,8 @@ def graph_of(*more: rules.Rule) -> Graph:
             rules.pair("spec.drain", "spec.drainSeconds", up=seconds, down=lambda v: f"{v}s", loses="both"),
             rules.pair("spec.exact", "spec.exactSeconds", up=strict, down=lambda v: f"{v}s"),
             rules.rename("spec.name", "spec.title"),
+            rules.wrap("spec.host", "spec.names[]"),
+            rules.enum("spec.mode", {"full": "Full"}),
             rules.each("spec.hosts", [rules.pair("ttl", "ttlSeconds", up=strict, down=lambda v: f"{v}s")]),
             *more,
         ]
@@ -56,6 +58,15 @@ def test_a_computed_field_with_a_template_is_left_alone(field: str, text: str) -
     assert outcome.status is Status.CONVERTED
     assert outcome.spared == (f"/spec/{field}",)
     assert f"/spec/{field} is left as it is, since pair(spec.{field} <-> spec.{field}Seconds)" in outcome.warnings[0]
+
+
+def test_a_wrapped_field_is_converted_and_an_enum_is_not() -> None:
+    """A list of the expression means the same; a value that a table would have to translate does not."""
+    found = converted(node("  host: ${HOST}\n  mode: ${MODE}\n"))
+    assert found.outcomes[0].spared == ("/spec/mode",)
+    assert "host:" not in found.text
+    assert "${HOST}" in found.text
+    assert "  mode: ${MODE}\n" in found.text
 
 
 def test_in_a_list() -> None:
