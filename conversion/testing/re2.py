@@ -265,8 +265,13 @@ def _shown(ranges: Ranges) -> str:
         return r"(?!)"
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return re.escape(chr(ranges[0][0]))
-    parts = (_code(low) if low == high else f"{_code(low)}-{_code(high)}" for low, high in ranges)
-    return f"[{''.join(parts)}]"
+    # What generates strings from the pattern visits each character of a class, but not those of a negated one.
+    negated = sum(high - low + 1 for low, high in ranges) > _LAST // 2
+    listed = _others(ranges) if negated else ranges
+    if not listed:
+        return "(?s:.)"
+    parts = (_code(low) if low == high else f"{_code(low)}-{_code(high)}" for low, high in listed)
+    return f"[{'^' if negated else ''}{''.join(parts)}]"
 
 
 def _code(code: int) -> str:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.values import Json
@@ -99,7 +101,10 @@ def _test(name: str, strategy: Strategy, check: Callable[[Any], None], state: _S
         if state.broken not in ("", name) and (pytest := sys.modules.get("pytest")) is not None:
             pytest.skip(f"test_{state.broken} has found a broken rule: correct it first")
         try:
-            every()
+            with warnings.catch_warnings():
+                # Strategies of large schemas have long reprs, which nobody reads.
+                warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
+                every()
         except LawBroken as error:
             state.broken = name
             # A new one: Hypothesis has added the whole object to the notes of this one.
