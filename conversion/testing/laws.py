@@ -36,9 +36,9 @@ from restow.conversion.testing.findings import (
     travelled,
 )
 from restow.conversion.testing.itemedits import item_edits
+from restow.conversion.testing.meaning import filled_empties, remembered
 from restow.conversion.testing.purity import impure_calls
 from restow.conversion.testing.unions import out_of_bounds
-from restow.conversion.testing.meaning import filled_empties, remembered
 from restow.crds import pruned_paths
 
 __all__ = [
