@@ -45,7 +45,8 @@ class LensStep:
     ``paths`` and ``schemas`` are those of the target's leaves, in its terms; ``back`` is where the stash keeps what the
     other direction lost. ``trusts`` the stash: the inverse depends on more than its argument, so it can check what the
     forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
-    ``nulls``: the functions are called with null too.
+    ``nulls``: the functions are called with null too. ``is_standard``: what a merge makes has to be shown as the edit,
+    or the edit is converted as it is.
 
     All functions take the reads of this direction as further arguments: going up, those of metadata only.
     """
@@ -64,6 +65,7 @@ class LensStep:
     trusts: bool
     nulls: bool
     forget: Callable[..., bool] | None
+    is_standard: bool
 
     @classmethod
     def of(
@@ -76,7 +78,7 @@ class LensStep:
             label=lens.label,
             forward=forward,
             inverse=inverse if lens.is_checked(direction) else None,
-            merge=lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads_hub) else None,
+            merge=_merge(lens, direction),
             takes=lens.packing("spoke" if upward else "hub"),
             gives=lens.packing("hub" if upward else "spoke"),
             leaves=lens.hub if upward else lens.spoke,
@@ -90,6 +92,7 @@ class LensStep:
             or lens.singleton is not None
             or not lens.spoke_packing == lens.hub_packing == "value",
             forget=lens.forget if upward else None,
+            is_standard=lens.standard is not None,
         )
 
     def __call__(self, value: Any, kept: Json | None, around: tuple[bool, ...], *reads: Any) -> tuple[Any, Json | None]:
@@ -107,6 +110,8 @@ class LensStep:
         elif entry is not None and self.merge is not None:
             edited = {} if value is ABSENT else value
             target = self.checked(self.merge(edited, entry.get("shown", ABSENT), entry.get("is", ABSENT), *reads))
+            if self.is_standard and not self._shows(target, value, reads):
+                target = ABSENT if value is ABSENT else self.forward(value)
         else:
             target = self._made(value, *reads)
         if self.inverse is None or (self.trusts and entry is not None):
@@ -180,6 +185,14 @@ class LensStep:
         if self.gives == "leaves":
             return tuple(target.get(leaf, ABSENT) for leaf in self.leaves)
         return tuple(dig(target, path) for path in self.paths)
+
+
+def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
+    """Return what decides of edits of the source side, None if they are converted as they are."""
+    if lens.standard is not None:
+        return lens.standard.merge.get(direction)
+    upward = direction == "up"
+    return lens.merge if lens.may_lose("down" if upward else "up") and (upward or not lens.reads_hub) else None
 
 
 def _inverse_of_up(lens: Lens) -> Callable[..., Any]:

@@ -31,7 +31,9 @@ from restow.conversion.rules.constructors import (
 from restow.conversion.rules.model import Rule
 from restow.conversion.rules.standard.casts import cast
 from restow.conversion.rules.standard.enums import enum
+from restow.conversion.rules.standard.maps import fields, keyed, keys
 from restow.conversion.rules.standard.numbers import duration, quantity, scale
+from restow.conversion.rules.standard.texts import join, split, template
 
 __all__ = [
     "Rule",
@@ -43,14 +45,20 @@ __all__ = [
     "each",
     "each_value",
     "enum",
+    "fields",
     "functions",
     "inside",
+    "join",
+    "keyed",
+    "keys",
     "move",
     "pair",
     "quantity",
     "rename",
     "scale",
+    "split",
     "stash",
+    "template",
     "unwrap",
     "waive",
     "wrap",

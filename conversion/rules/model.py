@@ -136,11 +136,13 @@ class Standard:
     ``image`` gives the hub's nodes where they depend on the spoke's. ``check`` yields what else does not fit.
 
     ``quick`` has, per direction, a function that returns the target if the inverse gives its argument back, and ABSENT
-    where that is not known. The compiler calls it first, and then needs no inverse.
+    where that is not known. The compiler calls it first, and then needs no inverse. ``merge`` has, per direction, what
+    ``merge`` of ``rules.pair`` is: an edit of the source side keeps what the stash has of the target, where it can.
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
     quick: Mapping[Direction, Function] = field(default_factory=dict)
+    merge: Mapping[Direction, Function] = field(default_factory=dict)
     check: Callable[[Ends], Iterator[Misfit]] | None = None
     image: Callable[[Sequence[Shape | None]], Sequence[Shape]] | None = None
 

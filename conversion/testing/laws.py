@@ -50,6 +50,7 @@ __all__ = [
     "has_joint",
     "has_judgement",
     "is_joint",
+    "made_empties",
     "undeclared_losses",
 ]
 
@@ -157,6 +158,23 @@ def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
             for each in (found,) if rule.container == "object" else inner:
                 count += emptied_lists(each, rule.rules, side)
     return count
+
+
+def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
+    """Count the empty lists and objects that standard rules made of what is as empty in another form: of an empty text,
+    for instance.
+    """
+    counts: Counter[str] = Counter()
+    for rule in rules:
+        found = [dig(value, parse(text)) for text in rule.claims(side)]
+        if isinstance(rule, Lens) and rule.standard is not None:
+            counts.update("{}" if each == {} else "[]" for each in found if each in ({}, []))
+        elif isinstance(rule, ScopedRules):
+            (place,) = found
+            inner = place if isinstance(place, list) else place.values() if isinstance(place, dict) else ()
+            for each in (place,) if rule.container == "object" else inner:
+                counts += made_empties(each, rule.rules, side)
+    return counts
 
 
 def _is_made(steps: Steps, rule: Rule, side: Side) -> bool:
@@ -311,7 +329,9 @@ class Laws:
         filled = filled_empties(some, self._rules(target), "spoke")
         if source != hub:
             filled += filled_empties(self.convert(part, hub), self._rules(source), "hub")
-        invented = _without_exchanged(empties(some, schema) - hidden - filled, empties(part, None))
+        side: Side = "hub" if target == hub else "spoke"
+        made = made_empties(some, self._rules(source if side == "hub" else target), side)
+        invented = _without_exchanged(empties(some, schema) - hidden - filled - made, empties(part, None))
         if invented:
             what = min(invented)
             places = [steps for steps, kind in empty_places(some, schema) if kind == what]

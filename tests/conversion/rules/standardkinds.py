@@ -109,6 +109,20 @@ DURATIONS = texts("1m30s", "90s", "0s", "1h0m0s", "1500ms", "1.5h", "-5s", "1d",
 QUANTITIES = texts("1Gi", "500m", "0.5", "1024Mi", "1e3", "100M", "0", "-2Ki", "1x")
 NUMERALS = texts("80", "080", "-1", "0", "+5", "1.5", "1e3", "true", "True", "false", "no", "80%")
 
+LISTS = st.lists(texts("a", "b,c", "", "x::y", ":"), max_size=3)
+JOINED = texts("a,b", ",", "a", "a::b", ":::", "1,2", "01,x", "-3")
+ADDRESS = "(?P<host>[^:]+)(?::(?P<port>[0-9]+))?"
+ADDRESSES = texts("db:5432", "db", "db:05", "db:", ":1", "a:b:1")
+IMAGE = "(?P<repo>.*):(?P<tag>[^:]*)"
+BY_NAME: Node = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+NAMES = st.sampled_from(["a", "b", "c"])
+NAMED = st.lists(st.fixed_dictionaries({}, optional={"name": NAMES, "port": st.integers(0, 3)}), max_size=4)
+ENVIRONMENTS = st.lists(
+    st.fixed_dictionaries({"name": NAMES}, optional={"value": st.sampled_from(["", "x"])}), max_size=4
+)
+LIMITS = st.dictionaries(st.sampled_from(["cpu", "memory", "disk"]), st.sampled_from(["1", "2"]), max_size=3)
+SELECTORS = st.dictionaries(st.sampled_from(["app", "application", "b", "c", "x"]), st.just("v"), max_size=5)
+
 CASES: dict[str, Case] = {
     "duration": Case(lambda: rules.duration("a", "b", unit="s"), {"a": TEXT}, {"b": INTEGER}, {"a": DURATIONS}),
     "duration with a fraction": Case(
@@ -175,5 +189,63 @@ CASES: dict[str, Case] = {
         lambda: rules.enum("a", [[0, "off"], [1, "on"], [2, "on"]]),
         {"a": {"type": "integer", "enum": [0, 1, 2]}},
         {"a": {"type": "string", "enum": ["off", "on"]}},
+    ),
+    "join": Case(lambda: rules.join("a", "b"), {"a": listed(TEXT)}, {"b": TEXT}, {"a": LISTS}, {"b": JOINED}),
+    "split with a long separator": Case(
+        lambda: rules.split("a", separator="::"), {"a": TEXT}, {"a": listed(TEXT)}, {"a": JOINED}, {"a": LISTS}
+    ),
+    "join of numbers": Case(
+        lambda: rules.join("a", item_type="integer"), {"a": listed(INTEGER)}, {"a": TEXT}, {}, {"a": JOINED}
+    ),
+    "template": Case(
+        lambda: rules.template("a", {"host": "host", "port": "port"}, pattern=ADDRESS, types={"port": "integer"}),
+        {"a": TEXT},
+        {"host": TEXT, "port": INTEGER},
+        {"a": ADDRESSES},
+    ),
+    "template of texts": Case(
+        lambda: rules.template({"repo": "repo", "tag": "tag"}, "image", pattern=IMAGE),
+        {"repo": TEXT, "tag": TEXT},
+        {"image": TEXT},
+        {},
+        {"image": texts("nginx:1", "a:b:c", ":", "x:")},
+    ),
+    "keyed": Case(
+        lambda: rules.keyed("a", key="name"),
+        {"a": listed(obj({"name": TEXT, "port": INTEGER}))},
+        {"a": mapped(obj({"port": INTEGER}))},
+        {"a": NAMED},
+    ),
+    "keyed by a map's key": Case(
+        lambda: rules.keyed("a", "b", key="name", items="hub"),
+        {"a": mapped(obj({"port": INTEGER}))},
+        {"b": {**listed(obj({"name": TEXT, "port": INTEGER}, required=["name"])), **BY_NAME}},
+    ),
+    "keyed values": Case(
+        lambda: rules.keyed("a", key="name", value="value"),
+        {"a": listed(obj({"name": TEXT, "value": TEXT}))},
+        {"a": mapped(TEXT)},
+        {"a": ENVIRONMENTS},
+    ),
+    "fields": Case(
+        lambda: rules.fields({"cpu": "cpu", "memory": "mem"}, "limits"),
+        {"cpu": TEXT, "mem": TEXT},
+        {"limits": mapped(TEXT)},
+        {},
+        {"limits": LIMITS},
+    ),
+    "fields of a map with a rest": Case(
+        lambda: rules.fields("limits", {"cpu": "cpu", "memory": "mem"}, rest="more"),
+        {"limits": mapped(TEXT)},
+        {"cpu": TEXT, "mem": TEXT, "more": mapped(TEXT)},
+        {"limits": LIMITS},
+        {"more": LIMITS},
+    ),
+    "keys": Case(
+        lambda: rules.keys("a", {"app": "application", "b": "c"}),
+        {"a": mapped(TEXT)},
+        {"a": mapped(TEXT)},
+        {"a": SELECTORS},
+        {"a": SELECTORS},
     ),
 }

@@ -25,6 +25,7 @@ from tests.conversion.rules.standardkinds import (
     crd_of,
     everywhere,
     frozen,
+    mapped,
     obj,
     overrides,
     spec_of,
@@ -41,7 +42,7 @@ def test_every_rule_holds_the_laws_in_every_place(name: str, source: str) -> Non
     kind = frozen(everywhere(case.rule), crd_of(spec_of(case.spoke), spec_of(case.hub))).kind(GROUP, KIND)
     laws, whole, parts = Laws(kind), _objects(kind, target, case), _objects(kind, source, case, partial_objects)
 
-    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(thing=_objects(kind, source, case), edited=whole, parts=parts)
     def check(thing: Any, edited: Any, parts: Any) -> None:
         laws.round_trip(thing, target)
@@ -144,6 +145,9 @@ def _problems(rule: rules.Rule, spoke: dict[str, Any], hub: dict[str, Any], **mo
     return [f"{each.version} {each.path} {each.problem}" for each in caught.value.diagnostics]
 
 
+texts = {"type": "array", "items": TEXT}
+ports = {"type": "array", "items": obj({"name": TEXT, "port": INTEGER})}
+
 #: rule, the spoke's fields, the hub's fields, which field is refused, and how.
 REFUSED = [
     (SECONDS, {"a": INTEGER}, {"b": INTEGER}, "v1 .spec.a", "is an integer, not a string"),
@@ -162,6 +166,14 @@ REFUSED = [
     (rules.scale("a", factor="1/0"), {"a": INTEGER}, {"a": INTEGER}, "v1 .spec", "has factor='1/0'"),
     (rules.cast("a", spoke_type="string", hub_type="string"), {"a": TEXT}, {"a": TEXT}, "v1 .spec", "on both sides"),
     (rules.enum("a", [[1, "x", 2]]), {"a": TEXT}, {"a": TEXT}, "v1 .spec", "an entry that is no pair"),
+    (rules.join("a", separator=""), {"a": texts}, {"a": TEXT}, "v1 .spec", "has separator=''"),
+    (rules.join("a"), {"a": {**texts, "x-kubernetes-list-type": "set"}}, {"a": TEXT}, "v1 .spec.a", "is a set"),
+    (rules.split("a"), {"a": TEXT}, {"a": {"type": "array", "items": INTEGER}}, "v2 .spec.a", "each is an integer"),
+    (rules.keyed("a", key="id"), {"a": ports}, {"a": mapped(obj({"port": INTEGER}))}, "v1 .spec.a", "no field id"),
+    (rules.keyed("a", key="name"), {"a": ports}, {"a": mapped(obj({"port": TEXT}))}, "v1 .spec.a", "field port inside"),
+    (rules.fields({"x": "x"}, "m"), {"x": INTEGER}, {"m": mapped(TEXT)}, "v1 .spec.x", "is of another type"),
+    (rules.fields("x", "m"), {"x": INTEGER}, {"m": mapped(TEXT)}, "v1 .spec", "has no map or no fields"),
+    (rules.keys("a", {"x": "z", "y": "z"}), {"a": mapped(TEXT)}, {"a": mapped(TEXT)}, "v1 .spec", "with one new name"),
     (rules.enum("a", {"x": 1}), {"a": TEXT}, {"a": TEXT}, "v1 .spec.a", "gives 1, which v2 does not admit"),
 ]
 
@@ -189,3 +201,129 @@ def test_a_derived_hub_has_the_type_that_the_rule_makes(name: str) -> None:
     kind.spoke("v1")(lambda: [rules.inside("spec", [case.rule()])])
     kind.spoke("v2")(list)
     registry.freeze([crd_of(obj(case.spoke), obj(case.hub))])
+
+
+PLACE = rules.template(
+    "a", {"host": "h", "port": "p"}, pattern="(?P<host>[^:]+)(?::(?P<port>[0-9]+))?", types={"port": "integer"}
+)
+PORTS = rules.keyed("a", key="name")
+ENVIRONMENT = rules.keyed("a", key="name", value="value")
+LIMITS = rules.fields({"cpu": "c", "memory": "m"}, "limits")
+APP = rules.keys("a", {"app": "application"})
+
+#: rule, the spoke's fields, the hub's fields: each is shown as the other one, and needs no stash.
+FORMS = [
+    (rules.join("a", "b"), {"a": ["x", "y"]}, {"b": "x,y"}),
+    (rules.join("a", "b"), {"a": []}, {"b": ""}),
+    (rules.join("a", "b"), {"a": None}, {"b": None}),
+    (rules.split("a", separator=" "), {"a": "1 2"}, {"a": ["1", "2"]}),
+    (rules.split("a", item_type="integer"), {"a": "1,2"}, {"a": [1, 2]}),
+    (PLACE, {"a": "db:5432"}, {"h": "db", "p": 5432}),
+    (PLACE, {"a": "db"}, {"h": "db"}),
+    (PORTS, {"a": [{"name": "x", "port": 1}, {"name": "y"}]}, {"a": {"x": {"port": 1}, "y": {}}}),
+    (PORTS, {"a": []}, {"a": {}}),
+    (PORTS, {"a": None}, {"a": None}),
+    (ENVIRONMENT, {"a": [{"name": "A", "value": "1"}]}, {"a": {"A": "1"}}),
+    (LIMITS, {"c": "1", "m": "2"}, {"limits": {"cpu": "1", "memory": "2"}}),
+    (rules.fields("a", {"x": "x"}, rest="more"), {"a": {"x": 1, "y": 2}}, {"x": 1, "more": {"y": 2}}),
+    (APP, {"a": {"app": "1", "x": "2"}}, {"a": {"application": "1", "x": "2"}}),
+]
+
+
+@pytest.mark.parametrize(("rule", "spoke", "hub"), FORMS)
+def test_forms_of_the_same_value(rule: rules.Rule, spoke: dict[str, Any], hub: dict[str, Any]) -> None:
+    """A rule would show other values, or use the stash for what comes back anyway."""
+    assert convert(rule, spoke, up=True) == (hub, False)
+    assert convert(rule, hub, up=False) == (spoke, False)
+
+
+#: rule, direction, what is there, what is shown; the stash keeps what it does not say.
+LOST = [
+    (rules.join("a"), "up", {"a": ["x,y"]}, {"a": "x,y"}),
+    (rules.join("a"), "up", {"a": ["x", "{{ .y }}"]}, {"a": ["x", "{{ .y }}"]}),
+    (rules.split("a", item_type="integer"), "up", {"a": "1,x"}, {"a": [1]}),
+    (PLACE, "up", {"a": "db:x:1"}, {}),
+    (PLACE, "up", {"a": "db:05"}, {"h": "db", "p": 5}),
+    (PLACE, "up", {"a": "$(DB)"}, {}),
+    (PLACE, "down", {"p": 1}, {}),
+    (PORTS, "up", {"a": [{"name": "y"}, {"name": "x"}, {"name": "y", "port": 1}, {}]}, {"a": {"x": {}, "y": {}}}),
+    (ENVIRONMENT, "up", {"a": [{"name": "A", "valueFrom": {}}]}, {}),
+    (LIMITS, "down", {"limits": {"cpu": "1", "disk": "3"}}, {"c": "1"}),
+    (APP, "up", {"a": {"app": "1", "application": "2"}}, {"a": {"application": "1"}}),
+]
+
+
+@pytest.mark.parametrize(("rule", "way", "fields", "shown"), LOST)
+def test_what_cannot_be_said_stays_in_the_stash(
+    rule: rules.Rule, way: str, fields: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    """A value would be lost, or be shown as if all of it could be said."""
+    if shown == fields:
+        assert convert(rule, fields, up=way == "up")[0] == shown
+    else:
+        assert convert(rule, fields, up=way == "up") == (shown, True)
+
+
+BOTH = {"a": {"app": "1", "application": "2"}}
+
+#: rule, what is stored at the spoke, what a client at the hub makes of what it is shown, what is stored then.
+EDITED = [
+    (
+        PORTS,
+        {"a": [{"name": "y", "port": 1}, {"name": "x"}, {"port": 9}]},
+        {"a": {"x": {}, "y": {"port": 2}, "z": {}, "b": {}}},
+        {"a": [{"name": "y", "port": 2}, {"name": "x"}, {"port": 9}, {"name": "b"}, {"name": "z"}]},
+    ),
+    (
+        PORTS,
+        {"a": [{"name": "y"}, {"name": "y", "port": 1}, {"name": "x"}]},
+        {"a": {"x": {}}},
+        {"a": [{"name": "x"}]},
+    ),
+    (
+        APP,
+        {"a": {"app": "1", "application": "2"}},
+        {"a": {"application": "3"}},
+        {"a": {"app": "3", "application": "2"}},
+    ),
+    (APP, {"a": {"app": "1", "application": "2"}}, {"a": {"x": "3"}}, {"a": {"x": "3"}}),
+    (
+        rules.fields("limits", {"cpu": "c"}),
+        {"limits": {"cpu": "1", "disk": "2"}},
+        {"c": "3"},
+        {"limits": {"cpu": "3", "disk": "2"}},
+    ),
+    (rules.fields("limits", {"cpu": "c"}), {"limits": {"cpu": "1", "disk": "2"}}, {}, {"limits": {"disk": "2"}}),
+]
+
+
+@pytest.mark.parametrize(("rule", "stored", "edit", "expected"), EDITED)
+def test_an_edit_changes_only_what_it_is_about(
+    rule: rules.Rule, stored: dict[str, Any], edit: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """An edit of one entry would take away the order of a list, or what the other version does not show."""
+    graph = frozen([rules.inside("spec", [rule])], None)
+    source = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}, "spec": {"zz": 1, **stored}}
+    shown = graph.convert(source, f"{GROUP}/v2")
+    back = graph.convert({**shown, "spec": {"zz": 1, **edit}}, f"{GROUP}/v1")
+    assert {name: value for name, value in back["spec"].items() if name != "zz"} == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("", "is no text"),
+        ("(?P<a>x", "more than characters"),
+        ("(?P<a>(x|y)+)", "more than characters"),
+        ("(?P<a>x)(?P<a>y)", "twice"),
+        ("x.*", "outside of its groups"),
+        ("(?:x)?(?P<a>y)", "has no group"),
+        ("(?P<a>.*)(?P<b>.*)(?P<c>.*)(?P<d>.*)", "very long"),
+        ("(?P<a>a*a*a*a*)b", "very long"),
+        ("(?P<a>[z-a])", "no regular expression"),
+    ],
+)
+def test_patterns_that_cannot_be_written_or_take_long_are_refused(pattern: str, problem: str) -> None:
+    """A text could stop the server, or could be read but not be made again."""
+    rule = rules.template("a", {"a": "a"}, pattern=pattern)
+    assert any(problem in each for each in _problems(rule, {"a": TEXT}, {"a": TEXT}))
