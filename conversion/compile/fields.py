@@ -72,9 +72,8 @@ class LeafFields:
         takes, puts = self.frame.takes(rule), self.frame.puts(rule)
         value, target, entry = self._packed(rule, takes), self._writer.fresh("t"), self._writer.fresh("entry")
         direction = self.frame.stage.direction
-        step = LensStep.of(
-            rule, direction, tuple(node.path for node in puts), self.frame.target_schema, puts[0].address
-        )
+        schemas = (self.frame.source_schema, self.frame.target_schema)
+        step = LensStep.of(rule, direction, tuple(node.path for node in puts), schemas, puts[0].address)
         self.frame.carried |= {
             node.path: f"{node.value if step.inverse is not None else target} is not A" for node in takes
         }

@@ -20,11 +20,11 @@ from typing import Any
 from restow.conversion.model.errors import ObjectError, RuleFailed
 from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.model.values import ABSENT, Json, alike, same
-from restow.conversion.rules.model import Direction, Lens, Packing, is_constant_read, read_steps
+from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read, read_steps
 from restow.conversion.stash.entries import is_shown
-from restow.crds import Schema
+from restow.crds import Schema, pruned_paths
 from restow.crds.schema import schema_at
-from restow.crds.types import fits
+from restow.crds.types import fits, violations
 
 __all__ = [
     "LensStep",
@@ -69,11 +69,22 @@ class LensStep:
 
     @classmethod
     def of(
-        cls, lens: Lens, direction: Direction, paths: tuple[Path, ...], schema: Schema | None, back: str
+        cls,
+        lens: Lens,
+        direction: Direction,
+        paths: tuple[Path, ...],
+        schemas: tuple[Schema | None, Schema | None],
+        back: str,
     ) -> LensStep:
-        """Compile a lens; ``paths`` and ``schema`` are those of the target side."""
+        """Compile a lens; ``paths`` are those of the target side, ``schemas`` those of the source and the target."""
+        source_schema, schema = schemas
         upward = direction == "up"
         forward, inverse = (lens.up, _inverse_of_up(lens)) if upward else (lens.down, _inverse_of_down(lens))
+        if lens.standard is not None and lens.standard.must_fit == ("hub" if upward else "spoke"):
+            forward = partial(_fitting, forward, schema_at(schema, paths[0]))
+        elif lens.standard is not None and lens.standard.must_fit is not None:
+            place = claimed_paths(lens, lens.standard.must_fit)[0]
+            inverse = partial(_fitting, inverse, schema_at(source_schema, place))
         return cls(
             label=lens.label,
             forward=forward,
@@ -198,6 +209,15 @@ def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
 def _inverse_of_up(lens: Lens) -> Callable[..., Any]:
     """Return the function going down with the reads of going up: of an object that has nothing else to read."""
     return partial(_with_nothing, lens) if lens.reads_hub else lens.down
+
+
+def _fitting(function: Callable[..., Any], schema: Schema | None, value: Any) -> Any:
+    """Return what a function gives, ABSENT if the schema cannot hold all of it."""
+    target = function(value)
+    if target is value or target is ABSENT or schema is None:
+        return target
+    is_held = next(violations(target, schema), None) is None and not pruned_paths(target, schema)
+    return target if is_held else ABSENT
 
 
 def _with_nothing(lens: Lens, value: Any, *metadata: Any) -> Any:

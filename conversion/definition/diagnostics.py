@@ -28,6 +28,7 @@ from restow.conversion.rules.model import (
     ScopedRules,
     Side,
     Waiver,
+    flattened,
     read_steps,
 )
 from restow.crds import Schema
@@ -136,7 +137,7 @@ def _check_scope(
     claims: dict[Side, list[tuple[Path, Rule]]] = {"spoke": [], "hub": []}
     answers: dict[tuple[Side, Path], Rule] = {}
     usable: list[Rule] = []
-    for declared in rules:
+    for declared in flattened(rules):
         if not isinstance(declared, Rule):
             fix = "Use the constructors of restow.conversion.rules"
             findings.add("spoke", (), f"a {type(declared).__name__} is no rule", fix)

@@ -31,13 +31,16 @@ from restow.conversion.rules.constructors import (
 from restow.conversion.rules.model import Rule
 from restow.conversion.rules.standard.casts import cast
 from restow.conversion.rules.standard.enums import enum
+from restow.conversion.rules.standard.lists import conditions, select
 from restow.conversion.rules.standard.maps import fields, keyed, keys
 from restow.conversion.rules.standard.numbers import duration, quantity, scale
+from restow.conversion.rules.standard.objects import gather, json, spread
 from restow.conversion.rules.standard.texts import join, split, template
 
 __all__ = [
     "Rule",
     "cast",
+    "conditions",
     "constant",
     "default",
     "drop",
@@ -47,8 +50,10 @@ __all__ = [
     "enum",
     "fields",
     "functions",
+    "gather",
     "inside",
     "join",
+    "json",
     "keyed",
     "keys",
     "move",
@@ -56,7 +61,9 @@ __all__ = [
     "quantity",
     "rename",
     "scale",
+    "select",
     "split",
+    "spread",
     "stash",
     "template",
     "unwrap",

@@ -33,6 +33,7 @@ __all__ = [
     "Packing",
     "Private",
     "Rule",
+    "RuleGroup",
     "ScopedRules",
     "Shape",
     "Side",
@@ -40,6 +41,7 @@ __all__ = [
     "Waiver",
     "claimed_paths",
     "declared",
+    "flattened",
     "is_constant_read",
     "key_names",
     "read_steps",
@@ -138,11 +140,13 @@ class Standard:
     ``quick`` has, per direction, a function that returns the target if the inverse gives its argument back, and ABSENT
     where that is not known. The compiler calls it first, and then needs no inverse. ``merge`` has, per direction, what
     ``merge`` of ``rules.pair`` is: an edit of the source side keeps what the stash has of the target, where it can.
+    ``must_fit`` is a side that shows only values that its schema can hold as a whole.
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
     quick: Mapping[Direction, Function] = field(default_factory=dict)
     merge: Mapping[Direction, Function] = field(default_factory=dict)
+    must_fit: Side | None = None
     check: Callable[[Ends], Iterator[Misfit]] | None = None
     image: Callable[[Sequence[Shape | None]], Sequence[Shape]] | None = None
 
@@ -296,6 +300,22 @@ class ScopedRules(Rule):
     merge: Function | None = None
     reads: tuple[str, ...] = ()
     acknowledge: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleGroup(Rule):
+    """Several rules that an author declares as one; freezing puts them in its place."""
+
+    rules: tuple[Rule, ...]
+
+
+def flattened(rules: Sequence[Any]) -> Iterator[Any]:
+    """Yield the rules of a scope, with those of groups in their places."""
+    for rule in rules:
+        if isinstance(rule, RuleGroup):
+            yield from rule.rules
+        else:
+            yield rule
 
 
 #: How a read from the root of the object, not of the scope, begins.

@@ -123,6 +123,17 @@ ENVIRONMENTS = st.lists(
 LIMITS = st.dictionaries(st.sampled_from(["cpu", "memory", "disk"]), st.sampled_from(["1", "2"]), max_size=3)
 SELECTORS = st.dictionaries(st.sampled_from(["app", "application", "b", "c", "x"]), st.just("v"), max_size=5)
 
+CONDITIONS = st.lists(
+    st.fixed_dictionaries(
+        {"type": st.sampled_from(["Ready", "Other"])},
+        optional={"status": st.sampled_from(["True", "False"]), "reason": st.just("why")},
+    ),
+    max_size=3,
+)
+BY_TYPE: Node = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+CONDITION: Node = {"type": TEXT, "status": {"type": "string", "enum": ["yes", "no"]}}
+CONDITION_NOW: Node = {"type": TEXT, "status": {"type": "string", "enum": ["True", "False"]}, "reason": TEXT}
+
 CASES: dict[str, Case] = {
     "duration": Case(lambda: rules.duration("a", "b", unit="s"), {"a": TEXT}, {"b": INTEGER}, {"a": DURATIONS}),
     "duration with a fraction": Case(
@@ -247,5 +258,54 @@ CASES: dict[str, Case] = {
         {"a": mapped(TEXT)},
         {"a": SELECTORS},
         {"a": SELECTORS},
+    ),
+    "spread": Case(
+        lambda: rules.spread("a", {"x": ["p"], "y": {"q": "r"}}),
+        {"a": obj({"p": TEXT, "q": INTEGER})},
+        {"x": obj({"p": TEXT}), "y": obj({"r": INTEGER})},
+    ),
+    "gather": Case(
+        lambda: rules.gather({"x": ["p"], "y": {"q": "r"}}, "a"),
+        {"x": obj({"p": TEXT, "s": TEXT}), "y": obj({"q": INTEGER})},
+        {"x": obj({"s": TEXT}), "a": obj({"p": TEXT, "r": INTEGER})},
+    ),
+    "json": Case(
+        lambda: rules.json("a"),
+        {"a": TEXT},
+        {"a": obj({"x": INTEGER, "y": listed(TEXT)})},
+        {"a": texts('{"x":1}', "{}", '{"x": 1}', '{"z":1}', '{"x":"1"}', "[]", "null", '{"y":["a"]}', "{")},
+    ),
+    "json of anything": Case(
+        lambda: rules.json("a", text="hub", type="any"),
+        {"a": {"x-kubernetes-preserve-unknown-fields": True}},
+        {"a": TEXT},
+        {},
+        {"a": texts('{"x":1}', "1", "1.0", '"a"', "true", "null")},
+    ),
+    "select": Case(
+        lambda: rules.select("a", "b", where={"type": "Ready"}, field="status"),
+        {"a": TEXT},
+        {"b": listed(obj({"type": TEXT, "status": TEXT, "reason": TEXT}))},
+        {},
+        {"b": CONDITIONS},
+    ),
+    "select with a rest": Case(
+        lambda: rules.select("b", "a", where={"type": "Ready"}, field="status", items="spoke", rest="others"),
+        {"b": listed(obj({"type": TEXT, "status": TEXT, "reason": TEXT}))},
+        {"a": TEXT, "others": listed(obj({"type": TEXT, "status": TEXT, "reason": TEXT}))},
+        {"b": CONDITIONS},
+        {"others": CONDITIONS},
+    ),
+    "conditions": Case(
+        lambda: rules.conditions(
+            "a",
+            "b",
+            names={"why": "reason"},
+            spoke_only=["severity"],
+            hub_only=["observedGeneration"],
+            status={"yes": "True", "no": "False"},
+        ),
+        {"a": {**listed(obj({**CONDITION, "why": TEXT, "severity": TEXT}, required=["type"])), **BY_TYPE}},
+        {"b": {**listed(obj({**CONDITION_NOW, "observedGeneration": INTEGER}, required=["type"])), **BY_TYPE}},
     ),
 }

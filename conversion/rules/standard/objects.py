@@ -1,0 +1,157 @@
+"""Objects in another shape: fields spread over several parents, and objects written as JSON texts.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import msgspec
+
+from restow.conversion.model.values import ABSENT, canonical, depth
+from restow.conversion.rules.model import Lens, Move, Rule, RuleGroup, Shape, Side, Standard, declared
+from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, opposite, oriented
+
+__all__ = ["gather", "json", "spread"]
+
+
+#: The fields of one parent: names that both versions have, or the other version's names by those of the one object.
+Names = Sequence[str] | Mapping[str, str]
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_$-]+")
+
+
+@declared
+def spread(spoke: str, hub: Mapping[str, Names]) -> Rule:
+    """The fields of one object, moved to several parents: ``spread("spec.config", {"spec.network": ["cidr", "dns"],
+    "spec.storage": {"class": "storageClass"}})``.
+
+    Each field moves as by ``move``. The object's other fields stay where they are.
+
+    ``spoke`` is the object.
+
+    ``hub`` has the fields by their parent's path in the hub: a list of names, or the hub's names by the spoke's.
+    """
+    moves = [(_inside(spoke, name), _inside(parent, new)) for parent, name, new in _placed(hub)]
+    return RuleGroup(rules=tuple(Move(name="spread", spoke=(here,), hub=(there,)) for here, there in moves))
+
+
+@declared
+def gather(spoke: Mapping[str, Names], hub: str) -> Rule:
+    """The fields of several parents, moved to one object: the mirror of ``spread``.
+
+    ``spoke`` has the fields by their parent's path in the spoke: a list of names, or the hub's names by the spoke's.
+
+    ``hub`` is the object.
+    """
+    moves = [(_inside(parent, name), _inside(hub, new)) for parent, name, new in _placed(spoke)]
+    return RuleGroup(rules=tuple(Move(name="gather", spoke=(here,), hub=(there,)) for here, there in moves))
+
+
+def _placed(parents: Mapping[str, Names]) -> list[tuple[str, str, str]]:
+    """Return parent, the spoke's name and the hub's name of each field."""
+    return [
+        (parent, *pair)
+        for parent, names in parents.items()
+        for pair in (names.items() if isinstance(names, Mapping) else [(name, name) for name in names])
+    ]
+
+
+def _inside(parent: str, name: str) -> str:
+    step = name if _PLAIN.fullmatch(name) else f"[{canonical(name).decode()}]"
+    return step if not parent else f"{parent}{'' if step.startswith('[') else '.'}{step}"
+
+
+#: What a JSON text may hold.
+JsonType = Literal["object", "array", "any"]
+
+#: Longer and deeper texts are not shown as what they hold.
+_LONGEST: Final = 256 * 1024
+_DEEPEST: Final = 100
+
+
+@declared
+def json(spoke: str, hub: str | None = None, *, text: Side = "spoke", type: JsonType = "object") -> Rule:  # noqa: A002 the field's term
+    """A text or an annotation that holds JSON, and what it holds: ``json('metadata.annotations["example.dev/limits"]',
+    "spec.limits")``.
+
+    Going back, the JSON has sorted keys and no spaces; another spelling comes back from the stash. A text that is no
+    JSON of that type, or that holds what the other field's schema cannot hold, is not shown; the stash keeps it.
+
+    ``hub`` is the path in the hub, if it differs.
+
+    ``text`` is the side that has the text.
+
+    ``type`` is what the text holds.
+    """
+    kinds = _KINDS.get(type, ())
+    ways = oriented(text, _Decode(kinds), _Encode(kinds))
+    shape: Shape = {"object": OBJECT, "array": {"type": "array"}}.get(type, ANY_SHAPE)
+    return Lens(
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        up=ways["up"],
+        down=ways["down"],
+        loses="both",
+        standard=Standard(
+            shapes={text: (TEXT,), opposite(text): (shape,)}, must_fit=opposite(text), image=_OpenImage(text, type)
+        ),
+        defects=choices(text=(text, Side), type=(type, JsonType)),
+    )
+
+
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "object": (dict,),
+    "array": (list,),
+    "any": (dict, list, str, int, float, bool),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Decode:
+    kinds: tuple[type, ...]
+
+    def __call__(self, value: Any) -> Any:
+        if value.__class__ is not str or has_template(value):
+            return value
+        if len(value) > _LONGEST or value.count("{") + value.count("[") > _LONGEST // 8:
+            return ABSENT
+        try:
+            found = msgspec.json.decode(value)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return ABSENT
+        return found if found.__class__ in self.kinds and depth(found) <= _DEEPEST else ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Encode:
+    kinds: tuple[type, ...]
+
+    def __call__(self, value: Any) -> Any:
+        if value.__class__ not in self.kinds:
+            return value
+        try:
+            text = canonical(value).decode()
+        except (msgspec.MsgspecError, ValueError, TypeError, OverflowError):
+            return ABSENT
+        if has_template(text):
+            return value
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenImage:
+    """The hub's node: a text, or a field that keeps whatever a text may hold."""
+
+    text: Side
+    kind: str
+
+    def __call__(self, _sources: Sequence[Shape | None]) -> Sequence[Shape]:
+        if self.text == "hub":
+            return (TEXT,)
+        declared_type = {"type": self.kind} if self.kind == "object" else {}
+        return ({**declared_type, "x-kubernetes-preserve-unknown-fields": True},)
