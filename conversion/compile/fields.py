@@ -21,7 +21,7 @@ from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWrit
 from restow.conversion.compile.lens import LensStep
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import pointer, starts_with
-from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule
+from restow.conversion.rules.model import Constant, Default, Inline, Lens, Move, Private, Rule
 
 __all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]
 
@@ -142,6 +142,8 @@ class LeafFields:
             one = f"isinstance({value}, list) and len({value}) == 1 and {value}[0] is not None"
             return one, f"{target} = {value}[0]"
         quick = None if rule.standard is None else rule.standard.quick.get(self.frame.stage.direction)
+        if isinstance(quick, Inline):
+            return f"({target} := ({quick.code.replace('VALUE', value)})) is not A", "pass"
         if quick is not None:
             return f"({target} := {self._writer.constant('quick', quick)}({value})) is not A", "pass"
         return None

@@ -26,6 +26,7 @@ __all__ = [
     "Direction",
     "End",
     "Ends",
+    "Inline",
     "Lens",
     "Loses",
     "Misfit",
@@ -130,6 +131,13 @@ class Misfit:
     fix: str
 
 
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """An expression that the compiler writes instead of a call: ``VALUE`` stands for the argument, ``A`` for ABSENT."""
+
+    code: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standard:
     """What restow knows of a lens of its own, and cannot know of an author's functions.
@@ -144,7 +152,7 @@ class Standard:
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
-    quick: Mapping[Direction, Function] = field(default_factory=dict)
+    quick: Mapping[Direction, Function | Inline] = field(default_factory=dict)
     merge: Mapping[Direction, Function] = field(default_factory=dict)
     must_fit: Side | None = None
     check: Callable[[Ends], Iterator[Misfit]] | None = None

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from restow.conversion import rules
+
 ROOT = Path(__file__).parent.parent.parent
 HEADINGS = ["", "Cluster API", "KSVM", "in-tree 1.37", "restow", "shown by"]
 
@@ -19,7 +21,14 @@ def cells(line: str) -> list[str]:
 def tables() -> list[list[list[str]]]:
     """The tables of the page, row by row, each with its headings first."""
     blocks = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8").split("\n\n")
-    return [[cells(line) for line in block.splitlines()] for block in blocks if block.startswith("|")]
+    return [[cells(line) for line in block.splitlines()] for block in blocks if block.startswith("| |")]
+
+
+def strategies() -> list[list[str]]:
+    """The rows of the table of another project's strategies."""
+    blocks = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8").split("\n\n")
+    (table,) = (block for block in blocks if block.startswith("| strategy |"))
+    return [cells(line) for line in table.splitlines()[2:]]
 
 
 ROWS = [row for table in tables() for row in table[2:]]
@@ -43,3 +52,13 @@ def test_every_row_says_how_it_is_shown(row: list[str]) -> None:
     assert not_offered is restow.startswith("no")
     for each in evidence:
         assert (ROOT / (each if "/" in each else f"tests/apiserver/{each}")).exists(), each
+
+
+def test_every_strategy_has_a_row_with_rules_that_exist() -> None:
+    """A strategy would be left out, or be answered by a rule that is not there."""
+    rows = strategies()
+    assert len(rows) == len({row[0] for row in rows}) == 29
+    for strategy, rule, *losses in rows:
+        assert len(losses) == 2, strategy
+        named = re.findall(r"`(\w+)`", rule)
+        assert named and set(named) <= set(rules.__all__), strategy

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Rule, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.shapes import choices, has_template, losing, number_of, whole
 
 __all__ = ["SCALARS", "ScalarType", "cast", "caster"]
@@ -194,7 +194,7 @@ _TO: Final[Mapping[str, Caster]] = {
 }
 
 
-def _quick(of: str, to: str) -> Caster:
+def _quick(of: str, to: str) -> Caster | Inline:
     """Return a function for the usual values of a type, which come back."""
     return _QUICK.get((of, to), _never)
 
@@ -205,10 +205,6 @@ def _never(_value: Any) -> Any:
 
 def _digits_of(value: Any) -> Any:
     return str(value) if value.__class__ is int and -_SMALL < value < _SMALL else ABSENT
-
-
-def _number_in(value: Any) -> Any:
-    return int(value) if value.__class__ is str and _PLAIN_INTEGER.fullmatch(value) else ABSENT
 
 
 def _word_of(value: Any) -> Any:
@@ -235,11 +231,16 @@ def _number_or_text(value: Any) -> Any:
 
 
 _SMALL: Final = 10**18
-_QUICK: Final[Mapping[tuple[str, str], Caster]] = {
-    ("integer", "string"): _digits_of,
-    ("number", "string"): _digits_of,
-    ("string", "integer"): _number_in,
-    ("string", "number"): _number_in,
+_DIGITS: Final = Inline(f"str(VALUE) if VALUE.__class__ is int and {-_SMALL} < VALUE < {_SMALL} else A")
+_NUMBER_IN: Final = Inline(
+    "int(VALUE) if VALUE.__class__ is str and len(VALUE) < 18 and VALUE.isdecimal() and VALUE.isascii()"
+    " and (VALUE[0] != '0' or VALUE == '0') else A"
+)
+_QUICK: Final[Mapping[tuple[str, str], Caster | Inline]] = {
+    ("integer", "string"): _DIGITS,
+    ("number", "string"): _DIGITS,
+    ("string", "integer"): _NUMBER_IN,
+    ("string", "number"): _NUMBER_IN,
     ("boolean", "string"): _word_of,
     ("string", "boolean"): _truth_of,
     ("int-or-string", "string"): _text_or_digits,

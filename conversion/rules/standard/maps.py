@@ -11,7 +11,7 @@ from typing import Any
 
 from restow.conversion.model.values import ABSENT, Json
 from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
-from restow.conversion.rules.standard.shapes import ANY_SHAPE, MAP, TEXT, choices, losing, opposite, oriented
+from restow.conversion.rules.standard.shapes import ANY_SHAPE, MAP, TEXT, choices, losing, opposite, oriented, shortcuts
 
 __all__ = ["fields", "keyed", "keys"]
 
@@ -45,17 +45,13 @@ def keyed(spoke: str, hub: str | None = None, *, key: str, value: str | None = N
         loses=losing(up=items == "spoke", down=items == "hub"),
         standard=Standard(
             shapes={items: ({"type": "array", "items": item},), opposite(items): (MAP,)},
-            quick=oriented(items, _QuickMap(to_map), _never),
+            quick=shortcuts(items, _QuickMap(key, value), _QuickList(key, value)),
             merge=oriented(items, _MergeMap(to_map, to_list), _MergeList(to_map, to_list)),
             check=_CheckKeyed(items, key, value),
             image=_KeyedImage(items, key, value),
         ),
         defects=choices(items=(items, Side)),
     )
-
-
-def _never(_value: Any) -> Any:
-    return ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +102,8 @@ class _ToList:
 
 
 @dataclass(frozen=True, slots=True)
-class _QuickMap:
+class _QuickMap(_ToMap):
     """The map of a sorted list without duplicates."""
-
-    to_map: _ToMap
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, list):
@@ -117,12 +111,29 @@ class _QuickMap:
         found: Json = {}
         last = None
         for item in value:
-            entry = self.to_map.entry(item)
+            entry = self.entry(item)
             if entry is None or (last is not None and entry[0] <= last):
                 return ABSENT
             last = entry[0]
             found[last] = entry[1]
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _QuickList(_ToList):
+    """The list of a map whose values an item can say: it comes back."""
+
+    def __call__(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return ABSENT
+        name = self.key
+        if self.value is not None:
+            inner = self.value
+            return [{name: key, inner: value[key]} for key in sorted(value)]
+        for each in value.values():
+            if each.__class__ is not dict or name in each:
+                return ABSENT
+        return [{name: key, **value[key]} for key in sorted(value)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Rule, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.durationtext import (
     NANOSECONDS,
     DurationUnit,
@@ -23,7 +23,7 @@ from restow.conversion.rules.standard.quantitytext import (
     BILLIONTHS,
     QuantityFormat,
     QuantityUnit,
-    canonical_quantity,
+    canonical_suffixes,
     parse_quantity,
     print_quantity,
 )
@@ -38,6 +38,7 @@ from restow.conversion.rules.standard.shapes import (
     opposite,
     oriented,
     rounded,
+    shortcuts,
     whole,
 )
 
@@ -46,9 +47,11 @@ __all__ = ["duration", "quantity", "scale"]
 
 #: The schema of a field that Kubernetes' own types declare for quantities; a plain string suits too.
 _QUANTITY: Final[Shape] = {"x-kubernetes-int-or-string": True}
-_BINARY_UNITS: Final = frozenset({"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})
+_BINARY_UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 #: No text is made of larger numbers, in the smallest unit.
 _LARGEST: Final = 10**60
+#: Longer numbers take the long way.
+_MOST_DIGITS: Final = 16
 #: Up to here a float holds every integer.
 _EXACT_FLOAT: Final = 2**53
 
@@ -96,7 +99,7 @@ def duration(
         loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
         standard=Standard(
             shapes={text: (TEXT,), opposite(text): ({"type": number},)},
-            quick=oriented(text, _QuickDuration(size), _QuickText(write)),
+            quick=shortcuts(text, _QuickDuration(size), _QuickText(write)),
             check=_Check(text, unit, otherwise, "duration"),
         ),
         defects=choices(
@@ -152,7 +155,7 @@ def quantity(
         loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
         standard=Standard(
             shapes={text: (_QUANTITY,), opposite(text): ({"type": number},)},
-            quick=oriented(text, _QuickQuantity(size, form), _QuickText(write)),
+            quick=shortcuts(text, _QuickQuantity(size, canonical_suffixes(form)), _quick_text(write, unit, form)),
             check=_Check(text, unit, otherwise, "quantity"),
             image=_quantity_text if text == "hub" else None,
         ),
@@ -239,17 +242,48 @@ class _QuickDuration:
 
 @dataclass(frozen=True, slots=True)
 class _QuickQuantity:
-    """The number for a canonical text."""
+    """The number for a canonical text; ``suffixes`` is ``canonical_suffixes`` of the format."""
 
     size: int
-    form: QuantityFormat
+    suffixes: Mapping[str, tuple[int, int, int]]
 
     def __call__(self, value: Any) -> Any:
-        billionths = canonical_quantity(value, self.form) if value.__class__ is str else None
-        if billionths is None:
+        if value.__class__ is not str:
             return ABSENT
-        amount, rest = divmod(billionths, self.size)
-        return ABSENT if rest else amount
+        known, digits = self.suffixes.get(value[-2:]), value[:-2]
+        if known is None:
+            known, digits = self.suffixes.get(value[-1:]), value[:-1]
+        if known is None or not digits.isdecimal() or not digits.isascii() or digits[0] == "0":
+            return ABSENT
+        size, step, limit = known
+        amount = int(digits) if len(digits) < _MOST_DIGITS else limit
+        if amount >= limit or not amount % step or size * amount % self.size:
+            return ABSENT
+        return size * amount // self.size
+
+
+@dataclass(frozen=True, slots=True)
+class _QuickBinary:
+    """The text of a positive number of a binary unit; ``suffixes`` are those from the unit on."""
+
+    suffixes: tuple[str, ...]
+    limit: int
+
+    def __call__(self, value: Any) -> Any:
+        if value.__class__ is not int or not 0 < value < self.limit:
+            return ABSENT
+        index = 0
+        while not value & 1023:
+            value >>= 10
+            index += 1
+        return f"{value}{self.suffixes[index]}"
+
+
+def _quick_text(write: _Write, unit: str, form: QuantityFormat) -> Callable[[Any], Any]:
+    if form != "binary" or unit not in _BINARY_UNITS:
+        return _QuickText(write)
+    place = _BINARY_UNITS.index(unit)
+    return _QuickBinary(_BINARY_UNITS[place:], (1 << 63) >> (10 * (place + 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +368,7 @@ def scale(
         ),
         standard=Standard(
             shapes={"spoke": ({"type": spoke_type},), "hub": ({"type": hub_type},)},
-            quick={"up": _QuickTimes(exact.numerator, exact.denominator), "down": _quick_down(exact)},
+            quick={"up": _times(exact), "down": _times(1 / exact)},
         ),
         defects=defects,
     )
@@ -347,9 +381,13 @@ def _ratio(factor: Any) -> Fraction | None:
         return None
 
 
-def _quick_down(factor: Fraction) -> _QuickTimes:
-    back = 1 / factor
-    return _QuickTimes(back.numerator, back.denominator)
+def _times(factor: Fraction) -> Inline:
+    """Return a whole number times a factor, where the result is whole: such a number comes back."""
+    times = f"VALUE * {factor.numerator}"
+    if factor.denominator == 1:
+        return Inline(f"{times} if VALUE.__class__ is int else A")
+    whole_times = f"{times} // {factor.denominator}"
+    return Inline(f"{whole_times} if VALUE.__class__ is int and not {times} % {factor.denominator} else A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,17 +407,3 @@ class _Times:
             return ABSENT
         keeps = value.__class__ is float and value.is_integer() and abs(result) <= _EXACT_FLOAT
         return float(result) if keeps else result
-
-
-@dataclass(frozen=True, slots=True)
-class _QuickTimes:
-    """A whole number times a factor, where the result is whole."""
-
-    numerator: int
-    denominator: int
-
-    def __call__(self, value: Any) -> Any:
-        if value.__class__ is not int:
-            return ABSENT
-        result, rest = divmod(value * self.numerator, self.denominator)
-        return ABSENT if rest else result

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-__all__ = ["BILLIONTHS", "QuantityFormat", "QuantityUnit", "canonical_quantity", "parse_quantity", "print_quantity"]
+__all__ = ["BILLIONTHS", "QuantityFormat", "QuantityUnit", "canonical_suffixes", "parse_quantity", "print_quantity"]
 
 
 #: The suffixes of quantities; the empty text is one.
@@ -53,7 +53,6 @@ _DECIMAL: Final[Mapping[int, str]] = {
 }
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _FORM: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?")
-_CANONICAL: Final = re.compile(r"([1-9][0-9]{0,14})([numkMGTPE]?|[KMGTPE]i)")
 _LARGEST_BINARY: Final = (2**63 - 1) * _ONE
 #: Beyond these, a text is no quantity that anybody wrote: an exponent alone could fill the memory.
 _LONGEST: Final = 200
@@ -110,17 +109,12 @@ def print_quantity(billionths: int, form: QuantityFormat) -> str | None:
     return None if suffix is None else f"{sign}{size}{suffix}"
 
 
-def canonical_quantity(text: str, form: QuantityFormat) -> int | None:
-    """Return the billionths of a canonical text, None if it is another one or a rare one."""
-    match = _CANONICAL.fullmatch(text)
-    if match is None or form == "exponent":
-        return None
-    amount, suffix = int(match[1]), match[2]
-    if len(suffix) > 1:
-        is_canonical = form == "binary" and amount % _SMALLEST_BINARY != 0
-    elif form == "decimal":
-        is_canonical = amount % _STEP != 0
-    else:
-        is_canonical = not suffix and (amount % _STEP if amount < _SMALLEST_BINARY else amount % _SMALLEST_BINARY) != 0
-    size = amount * BILLIONTHS[suffix]  # type: ignore[index]
-    return size if is_canonical and (form == "decimal" or size <= _LARGEST_BINARY) else None
+def canonical_suffixes(form: QuantityFormat) -> Mapping[str, tuple[int, int, int]]:
+    """Return the suffixes of canonical texts: their billionths, a number no multiple of which has the suffix, and the
+    least amount that is too large for it.
+    """
+    if form == "exponent":
+        return {}
+    step, most = (_STEP, 10**18) if form == "decimal" else (_SMALLEST_BINARY, _LARGEST_BINARY)
+    units = {unit: size for unit, size in BILLIONTHS.items() if unit and unit.endswith("i") == (form == "binary")}
+    return {unit: (size, step, most if form == "decimal" else most // size) for unit, size in units.items()}

@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
-from restow.conversion.rules.model import Direction, Function, Loses, Shape, Side
+from restow.conversion.rules.model import Direction, Function, Inline, Loses, Shape, Side
 
 __all__ = [
     "ANY_SHAPE",
@@ -26,6 +26,7 @@ __all__ = [
     "opposite",
     "oriented",
     "rounded",
+    "shortcuts",
     "whole",
 ]
 
@@ -71,6 +72,11 @@ def direction_from(side: Side) -> Direction:
 
 def oriented(side: Side, forward: Function, back: Function) -> dict[Direction, Function]:
     """Return two functions by direction; ``forward`` reads ``side``."""
+    return {direction_from(side): forward, direction_from(opposite(side)): back}
+
+
+def shortcuts(side: Side, forward: Function | Inline, back: Function | Inline) -> dict[Direction, Function | Inline]:
+    """Return two shortcuts (``Standard.quick``) by direction; ``forward`` reads ``side``."""
     return {direction_from(side): forward, direction_from(opposite(side)): back}
 
 

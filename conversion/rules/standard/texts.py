@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Rule, Side, Standard, declared
 from restow.conversion.rules.standard.casts import SCALARS, Caster, ScalarType, caster
 from restow.conversion.rules.standard.pattern import Pattern, parsed
-from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, opposite, oriented
+from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, opposite, oriented, shortcuts
 
 __all__ = ["join", "split", "template"]
 
@@ -53,7 +53,7 @@ def _joined(spoke: str, hub: str, separator: str, item_type: ScalarType, items: 
     to_list = _Split(separator or ",", caster("string", item_type))
     ways = oriented(items, to_text, to_list)
     is_text = item_type == "string"
-    quick = oriented(items, _QuickJoin(separator or ","), _QuickSplit(separator or ",")) if is_text else {}
+    quick = shortcuts(items, _QuickJoin(separator or ","), _quick_split(str(separator or ","))) if is_text else {}
     defects = choices(item_type=(item_type, ScalarType))
     if not isinstance(separator, str) or not separator:
         defects = (*defects, (f"has separator={separator!r}", "Give a text that is not empty"))
@@ -114,16 +114,12 @@ class _QuickJoin:
         return text if (text.split(self.separator) if text else []) == value and not has_template(text) else ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class _QuickSplit:
-    """The list of a text: it always comes back."""
-
-    separator: str
-
-    def __call__(self, value: Any) -> Any:
-        if value.__class__ is not str or has_template(value):
-            return ABSENT
-        return value.split(self.separator) if value else []
+def _quick_split(separator: str) -> Inline:
+    """Return the list of a text that has no sign of a template: it always comes back."""
+    if "VALUE" in separator:
+        return Inline("A")
+    is_plain = "VALUE.__class__ is str and VALUE and '$' not in VALUE and '{' not in VALUE"
+    return Inline(f"VALUE.split({separator!r}) if {is_plain} else A")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +179,7 @@ def template(
         loses="both",
         standard=Standard(
             shapes={side: (TEXT,), opposite(side): tuple(SCALARS.get(kind, {}) for kind in kinds.values())},
-            quick=oriented(side, shape, _never) if not types else {},
+            quick=shortcuts(side, shape, _never) if not types else {},
             check=_CheckFields(side, found, tuple(fields)),
         ),
         defects=_template_defects(given, found, fields, types or {}),
