@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from restow.conversion import DefinitionError, Registry, rules
 from restow.conversion.compile.graph import KindGraph
+from restow.conversion.explain import explain
+from restow.conversion.rulefiles import dump, load
 from restow.conversion.testing.laws import Laws
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from tests.conversion.rules.standardkinds import (
@@ -448,3 +450,33 @@ def test_selections_that_cannot_be_made_are_refused(rule: rules.Rule, items: dic
     """An item made from the field alone would be refused by the server."""
     conditions = {"type": "array", "items": obj(items, required=[name for name in items if name != "status"])}
     assert any(problem in each for each in _problems(rule, {"ready": TEXT}, {"conditions": conditions}))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_rule_is_data(name: str) -> None:
+    """A rule could not be written in a file, or would be another one when it is read from there."""
+    registry = Registry()
+    registry.kind(GROUP, KIND, hub="v2").spoke("v1")(lambda: [CASES[name].rule()])
+    text = dump(registry)
+    found = load(text)
+    assert dump(found.registry) == text
+    assert found.rules[0].spokes["v1"][0].arguments.keys() == CASES[name].rule().arguments.keys()
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields", "place", "shown"),
+    [
+        (SECONDS, {"a": "90s"}, "/spec/b", "duration(a <-> b)"),
+        (PORTS, {"a": [{"name": "x"}]}, "/spec/a/x", "keyed(a <-> a)"),
+        (rules.spread("a", {"x": ["p"]}), {"a": {"p": 1}}, "/spec/x/p", "spread(a.p <-> x.p)"),
+        (LIMITS, {"c": "1"}, "/spec/limits/cpu", "fields(c, m <-> limits)"),
+    ],
+)
+def test_an_explanation_names_the_rule(rule: rules.Rule, fields: dict[str, Any], place: str, shown: str) -> None:
+    """A reader could not find out which rule made a field of the result."""
+    graph = frozen([rules.inside("spec", [rule])], None)
+    thing = {"apiVersion": f"{GROUP}/v1", "kind": KIND, "metadata": {"name": "a"}, "spec": fields}
+    found = explain(graph, thing, f"{GROUP}/v2")
+    steps = tuple(place.split("/")[1:])
+    named = [rule for leaf in found.leaves if leaf.place[: len(steps)] == steps for rule in leaf.origin.rules]
+    assert any(shown in each for each in named)
