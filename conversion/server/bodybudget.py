@@ -52,6 +52,10 @@ class BodyReader:
         self._large = 0
         self.in_flight = 0
 
+    def has_room(self, size: int) -> bool:
+        """Say whether a body of some bytes may be worked on now, without any other being ended for it."""
+        return self._complete < self._limits.requests and self._excess(0, size) <= 0
+
     async def read(self, request: web.BaseRequest, most: int) -> bytes | bytearray:
         """Return the whole body, of no more than ``most`` bytes; ``release`` it when it is done with.
 

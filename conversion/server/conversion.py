@@ -82,11 +82,27 @@ class ConversionEndpoint:
         except ReviewError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, "no-review", str(error)) from error
         answer = review.answer()
-        self._count(review, sources, len(body), len(answer))
-        self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", self._crd)
+        self._count(review, sources, len(body), len(answer), started)
         return answer
 
-    def _count(self, review: Review, sources: Sources, received: int, sent: int) -> None:
+    def answer_at_once(self, body: bytes, *, most: int) -> bytes | None:
+        """Answer a small review; None, and nothing counted, if the answer has more than ``most`` bytes.
+
+        Raises:
+            ReviewError: the body is no ConversionReview.
+        """
+        started = self._clock.monotonic()
+        sources: Sources = {}
+        review = Review(self._graph, body, most=self._most_of_object)
+        for _ in _converted(review, sources):
+            pass
+        answer = review.answer()
+        if len(answer) > most:
+            return None
+        self._count(review, sources, len(body), len(answer), started)
+        return answer
+
+    def _count(self, review: Review, sources: Sources, received: int, sent: int, started: float) -> None:
         add, crd = self._counts.add, self._crd
         add("restow_conversion_reviews_total", crd, "failure" if review.failures else "success")
         add("restow_conversion_request_bytes_total", crd, amount=received)
@@ -95,6 +111,7 @@ class ConversionEndpoint:
         for (source, failed), count in sources.items():
             labels = (crd, self._versions_as_sent.get(source, _UNKNOWN), target, "failure" if failed else "success")
             add("restow_conversion_objects_total", *labels, amount=count)
+        self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", crd)
         if review.failures:
             self._request_log.add(
                 "conversion failed",

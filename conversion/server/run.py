@@ -137,7 +137,14 @@ async def listening(
 
 async def serve(webhook: WebhookServer, listener: socket.socket, context: ssl.SSLContext, stop: asyncio.Event) -> None:
     """Serve a webhook on a socket until asked to stop, then drain. Cancelling ends all connections at once."""
-    connections = ClientConnections(webhook.handle, webhook.limits, webhook.counts, webhook.clock, webhook.request_log)
+    connections = ClientConnections(
+        webhook.handle,
+        webhook.limits,
+        webhook.counts,
+        webhook.clock,
+        webhook.request_log,
+        at_once=webhook.answer_at_once,
+    )
     webhook.counts.gauge("restow_webhook_connections", lambda: len(connections))
     async with listening(connections, listener, context) as accepting:
         await stop.wait()
