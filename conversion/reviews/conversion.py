@@ -36,6 +36,11 @@ _KIND: Final = "ConversionReview"
 #: Above so many bytes objects are decoded one by one; up to here all of them take less than a time slice.
 LARGE: Final = 128 * 1024
 
+#: The place of an object takes so many bytes in memory (a ``msgspec.Raw`` in a list). All places together may take so
+#: many times the body. Usual JSON has a comma every 20 bytes or so; a body with many more may be many small objects.
+_BYTES_EACH: Final = 64
+_TIMES_THE_BODY: Final = 4
+
 #: How many objects, and bytes, a review may have that is nested more deeply than msgspec follows: it is read at once.
 #: API servers send one object.
 _MOST_DEEP: Final = 1000
@@ -242,9 +247,9 @@ class Review:
         return message[: MAX_MESSAGE - 2] + " …"
 
 
-def _items(objects: msgspec.Raw, most: int | None) -> Iterator[Fields | msgspec.Raw]:
-    """Yield the objects of a list that is JSON. Raises ReviewTooLarge."""
-    for text in JsonCursor(memoryview(objects)).items():
+def _items(texts: Iterable[memoryview], most: int | None) -> Iterator[Fields | msgspec.Raw]:
+    """Yield the objects of a list, given the text of each. Raises ReviewTooLarge."""
+    for text in texts:
         if most is not None and len(text) > most:
             message = f"an object of the review is larger than {most} bytes, the most that is accepted"
             raise ReviewTooLarge(message)
@@ -291,12 +296,20 @@ def _read_envelope(body: bytes, most: int | None) -> _Envelope[Any]:
 
 
 def _read_large(body: bytes, most: int | None) -> _Envelope[Any]:
-    """Read the envelope, and leave the objects undecoded."""
+    """Read the envelope, and leave the objects undecoded.
+
+    Where there may be as many objects as would take a multiple of the body in memory, not even their places are kept.
+    """
+    if body.count(b",") * _BYTES_EACH <= _TIMES_THE_BODY * len(body):
+        placed: _Envelope[Any] = _envelope_of_anything(body)
+        if placed.request is not None and placed.request.objects:
+            placed.request.objects = _items(map(memoryview, placed.request.objects), most)
+        return placed
     found: _Envelope[Any] = _envelope_of_text(body)
     if found.request is not None and (objects := found.request.objects):
         match bytes(memoryview(objects)[:1]):
             case b"[":
-                found.request.objects = _items(objects, most)
+                found.request.objects = _items(JsonCursor(memoryview(objects)).items(), most)
             case b"n":
                 found.request.objects = None
             case _:
