@@ -90,7 +90,7 @@ class LeafFields:
             with self._writer.block(f"elif {value} is None{unless}:"):
                 self._writer(f"{target} = None")
         with self._writer.block("else:"):
-            self._call(rule, step, takes[0], puts[0], value, target, entry)
+            self._call(rule, step, takes, puts[0], value, target, entry)
         self._put_all(step, puts, target)
         self.frame.later.append(partial(self._lose_entry, takes[0], entry))
 
@@ -149,7 +149,7 @@ class LeafFields:
         return None
 
     def _call(
-        self, rule: Lens, step: LensStep, place: PathNode, put: PathNode, value: str, target: str, entry: str
+        self, rule: Lens, step: LensStep, takes: list[PathNode], put: PathNode, value: str, target: str, entry: str
     ) -> None:
         """Call the functions right away where the stash has no say; ``LensStep`` does what is left."""
         w = self._writer
@@ -164,12 +164,30 @@ class LeafFields:
                 if step.gives != "value":
                     w(f"{target} = {w.constant('checked', step.checked)}({target})")
                 if step.inverse is not None:
-                    inverse = w.constant("function", step.inverse)
+                    back = f"{w.constant('function', step.inverse)}({target}{reads})"
                     nothing = f"{target} is A" if step.nulls else f"{target} is A or {target} is None"
-                    with w.block(f"if {nothing} or not SAME({inverse}({target}{reads}), {value}):"):
+                    with w.block(f"if {nothing} or not {self._is_back(rule, takes, value, back)}:"):
                         w(f"{target}, {entry} = {name}({value}, None, (){reads})")
         with w.block("except (Exception, SystemExit) as error:"):
-            w(f"raise FAILURE(error, {rule.label!r}, {pointer(place.path)!r})")
+            w(f"raise FAILURE(error, {rule.label!r}, {pointer(takes[0].path)!r})")
+
+    def _is_back(self, rule: Lens, takes: list[PathNode], value: str, back: str) -> str:
+        """Return the condition that the inverse gave back what was there.
+
+        Texts are equal to nothing but themselves, so that Python's own equality is enough for them, at a fifth of the
+        time.
+        """
+        packing = rule.packing(self.frame.stage.source_side)
+        name = self._writer.fresh("back")
+        if packing == "tree":
+            return f"SAME({back}, {value})"
+        texts = " and ".join(
+            f"{node.value}.__class__ is str"
+            if packing == "value"
+            else f"({node.value}.__class__ is str or {node.value} is A)"
+            for node in takes
+        )
+        return f"(({name} := {back}) == {value} and {texts} or SAME({name}, {value}))"
 
     @property
     def _writer(self) -> SourceWriter:
