@@ -52,7 +52,7 @@ bench: bench-conversion bench-migration ## Compare everything with its alternati
 bench-migration: $(READY) binaries ## Compare the migrator with its alternatives, on the same API server
 	$(BIN)/python -m benchmarks.migration $(BENCH_ARGS)
 
-bench-conversion: $(READY) ## Compare the webhook with one that does nothing
+bench-conversion: $(READY) ## Compare the webhook with one that does nothing, and with controller-runtime's
 	$(BIN)/python -m benchmarks.conversion $(BENCH_ARGS)
 
 browser: ## Chromium, with which the tests look at the report

@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks.conversion [--quick] [--sections sparse,dense,levels,memory] [--json FILE]``."""
+"""The command: ``python -m benchmarks.conversion [--quick] [--sections sparse,peers,…] [--json FILE]``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.conversion.sections import SECTIONS, Plan
+from benchmarks.conversion.peers import measure_peers
+from benchmarks.conversion.sections import SECTIONS as OTHERS
+from benchmarks.conversion.sections import Plan
 from benchmarks.conversion.webhooks import certificate
 from benchmarks.tables import Result, report
+
+SECTIONS = {**OTHERS, "peers": measure_peers}
 
 FULL = Plan(counts=(1, 10, 100, 500), sizes=(2, 8, 50), rounds=5, requests=400, levels=(1, 1_500, 10_000))
 QUICK = Plan(counts=(1, 100), sizes=(8,), rounds=1, requests=4, levels=(1, 1_500), large=5_000_000)

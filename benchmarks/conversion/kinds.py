@@ -18,7 +18,22 @@ import msgspec
 from restow.conversion import Graph, Registry, rules
 from restow.crds import Crd
 
-__all__ = ["DENSE", "SPARSE", "Workload", "dense_graph", "dense_object", "review", "sparse_graph", "sparse_object"]
+__all__ = [
+    "DENSE",
+    "GROUP",
+    "SPARSE",
+    "Json",
+    "Workload",
+    "crd_of",
+    "dense_graph",
+    "dense_object",
+    "keyed",
+    "review",
+    "sparse_graph",
+    "sparse_object",
+    "struct",
+    "whole",
+]
 
 GROUP = "bench.restow.dev"
 ITEMS = 80
@@ -29,7 +44,8 @@ _TEXT: Json = {"type": "string"}
 _NUMBER: Json = {"type": "integer"}
 
 
-def _obj(**properties: Json) -> Json:
+def struct(**properties: Json) -> Json:
+    """Return the schema of an object."""
     return {"type": "object", "properties": properties}
 
 
@@ -37,7 +53,8 @@ def _enum(*values: str) -> Json:
     return {"type": "string", "enum": [*values]}
 
 
-def _crd(kind: str, v1: Json, v2: Json) -> Crd:
+def crd_of(kind: str, v1: Json, v2: Json) -> Crd:
+    """Return the CRD of a kind with two versions, of which v2 is stored."""
     plural = f"{kind.lower()}s"
     versions = [
         {"name": name, "served": True, "storage": name == "v2", "schema": {"openAPIV3Schema": schema}}
@@ -58,15 +75,15 @@ def _crd(kind: str, v1: Json, v2: Json) -> Crd:
     )
 
 
-_ENV: Json = {"type": "array", "items": _obj(name=_TEXT, value=_TEXT)}
-_CONDITIONS: Json = {"type": "array", "items": _obj(type=_TEXT, status=_TEXT, reason=_TEXT, lastTransitionTime=_TEXT)}
-_STATUS: Json = _obj(observedGeneration=_NUMBER, conditions=_CONDITIONS)
+_ENV: Json = {"type": "array", "items": struct(name=_TEXT, value=_TEXT)}
+_CONDITIONS: Json = {"type": "array", "items": struct(type=_TEXT, status=_TEXT, reason=_TEXT, lastTransitionTime=_TEXT)}
+_STATUS: Json = struct(observedGeneration=_NUMBER, conditions=_CONDITIONS)
 
-SPARSE_CRD = _crd(
+SPARSE_CRD = crd_of(
     "Sparse",
-    _obj(
+    struct(
         status=_STATUS,
-        spec=_obj(
+        spec=struct(
             ttl=_NUMBER,
             minReadySecs=_NUMBER,
             svcAccount=_TEXT,
@@ -80,14 +97,14 @@ SPARSE_CRD = _crd(
             env=_ENV,
         ),
     ),
-    _obj(
+    struct(
         status=_STATUS,
-        spec=_obj(
+        spec=struct(
             timeToLiveSeconds=_NUMBER,
             minReadySeconds=_NUMBER,
             serviceAccountName=_TEXT,
             revisionHistoryLimit=_NUMBER,
-            container=_obj(image=_TEXT, pullPolicy=_enum("Always", "Never")),
+            container=struct(image=_TEXT, pullPolicy=_enum("Always", "Never")),
             mode=_enum("Public", "Private"),
             timeout=_TEXT,
             hosts={"type": "array", "items": _TEXT},
@@ -97,25 +114,28 @@ SPARSE_CRD = _crd(
     ),
 )
 
-_OLD_PORT: Json = _obj(
+_OLD_PORT: Json = struct(
     name=_TEXT, port=_NUMBER, proto=_enum("tcp", "udp"), timeoutSeconds=_NUMBER, note=_TEXT, labels=_ENV
 )
-_NEW_PORT: Json = _obj(name=_TEXT, number=_NUMBER, protocol=_enum("TCP", "UDP"), timeout=_TEXT, note=_TEXT, labels=_ENV)
+_NEW_PORT: Json = struct(
+    name=_TEXT, number=_NUMBER, protocol=_enum("TCP", "UDP"), timeout=_TEXT, note=_TEXT, labels=_ENV
+)
 
 
-def _keyed(items: Json) -> Json:
+def keyed(items: Json, key: str) -> Json:
+    """Return the schema of a list whose items have a key."""
     return {
         "type": "array",
-        "items": {**items, "required": ["name"]},
+        "items": {**items, "required": [key]},
         "x-kubernetes-list-type": "map",
-        "x-kubernetes-list-map-keys": ["name"],
+        "x-kubernetes-list-map-keys": [key],
     }
 
 
-DENSE_CRD = _crd(
+DENSE_CRD = crd_of(
     "Dense",
-    _obj(status=_STATUS, spec=_obj(ports=_keyed(_OLD_PORT))),
-    _obj(status=_STATUS, spec=_obj(ports=_keyed(_NEW_PORT))),
+    struct(status=_STATUS, spec=struct(ports=keyed(_OLD_PORT, "name"))),
+    struct(status=_STATUS, spec=struct(ports=keyed(_NEW_PORT, "name"))),
 )
 
 
@@ -190,7 +210,7 @@ def dense_object(number: int, size: int) -> Json:
         | ({} if size < _ROOMY else {"proto": "udp" if index % 3 else "tcp", "timeoutSeconds": index})
         for index in range(ITEMS)
     ]
-    obj = _whole("Dense", number, {"ports": ports}, size)
+    obj = whole("Dense", number, {"ports": ports}, size)
     missing = (size - len(msgspec.json.encode(obj))) // ITEMS
     for port in ports if missing > 0 else ():
         labels = [_variable(index) for index in range(missing // _VARIABLE_SIZE)]
@@ -202,7 +222,7 @@ _ROOMY = 6_000  # bytes: below, the items have only the fields that 80 of them l
 
 
 def _padded(kind: str, number: int, spec: Json, env: list[Json], size: int) -> Json:
-    obj = _whole(kind, number, spec, size)
+    obj = whole(kind, number, spec, size)
     missing = size - len(msgspec.json.encode(obj))
     env += [_variable(index) for index in range(missing // _VARIABLE_SIZE)]
     return obj
@@ -215,7 +235,8 @@ def _variable(index: int) -> Json:
 _VARIABLE_SIZE = len(msgspec.json.encode(_variable(0))) + 1
 
 
-def _whole(kind: str, number: int, spec: Json, size: int) -> Json:
+def whole(kind: str, number: int, spec: Json, size: int) -> Json:
+    """Return a stored object with this spec, and managedFields as objects of ``size`` bytes have."""
     owned: Json = {}
     entry = {
         "manager": "deployer",

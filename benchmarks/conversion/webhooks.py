@@ -1,4 +1,4 @@
-"""The two webhooks, each a process of its own: restow's, and the floor."""
+"""The webhooks, each a process of its own: restow's, the floor, and controller-runtime's."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from benchmarks.conversion.gobuild import controller_runtime_binary
 from restow.controlplane.users import ControlPlaneAuthority
 
-__all__ = ["Certificate", "Webhook", "certificate", "floor", "restow"]
+__all__ = ["Certificate", "Webhook", "certificate", "controller_runtime", "floor", "restow"]
 
 _ROOT = Path(__file__).parent.parent.parent
 _READY = re.compile(rb"(?:listening on|at) port (\d+)")
@@ -69,6 +70,14 @@ async def restow(made: Certificate, *, registry: str, crd_name: str) -> AsyncIte
     options = ["--bind", "127.0.0.1", "--port", "0", "--metrics-port", "0"]
     drain = ["--drain-seconds", "0"]
     async with _process("restow serve", [*program, *pair, *options, *drain], f"/convert/{crd_name}") as webhook:
+        yield webhook
+
+
+@asynccontextmanager
+async def controller_runtime(made: Certificate) -> AsyncIterator[Webhook]:
+    """Run controller-runtime's webhook for the kind Profile, on all cores."""
+    command = [str(await controller_runtime_binary()), "--cert-dir", str(made.cert.parent)]
+    async with _process("controller-runtime", command, "/convert") as webhook:
         yield webhook
 
 

@@ -54,13 +54,32 @@ def test_quick_run(tmp_path):
 def test_quick_run_of_conversions(tmp_path):
     """A webhook that does not start, answers wrongly, or a broken section would show here."""
     file = tmp_path / "results.json"
+    sections = ["sparse", "dense", "levels", "memory"]
     command = [sys.executable, "-m", "benchmarks.conversion", "--quick", "--json", str(file)]
+    command += ["--sections", ",".join(sections)]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
     found = json.loads(file.read_bytes())
-    assert list(found["sections"]) == ["sparse", "dense", "levels", "memory"]
+    assert list(found["sections"]) == sections
     claims = [claim for section in found["sections"].values() for claim in section["claims"]]
     assert len(claims) == 6
     assert all(claim["claim"] in done.stdout for claim in claims)
     assert all(claim["figure"] > 0 for claim in claims[:5])
+
+
+@pytest.mark.timeout(1200)  # the first run builds a Go program
+def test_quick_run_next_to_controller_runtime(tmp_path):
+    """A contender that does not build, or an object that the two convert differently, would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.conversion", "--quick", "--sections", "peers", "--json", str(file)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+    claims = json.loads(file.read_bytes())["sections"]["peers"]["claims"]
+    assert [claim["claim"].partition(":")[0] for claim in claims] == [
+        "1 object, 1 connection",
+        "1 object, 8 connections",
+        "100 objects, 1 connection",
+    ]
+    assert all(claim["figure"] > 0 and claim["claim"] in done.stdout for claim in claims)

@@ -1,0 +1,126 @@
+"""The section *peers*: restow's webhook in one process next to controller-runtime's on all cores, the same reviews.
+
+A round is a short volley at each, one right after the other, in alternating order. Two figures are compared: objects
+per second, by the median of the rounds' ratios, and CPU per object (user and system time of the webhook's process from
+``/proc``, over all rounds), which a busy machine falsifies least. The answers of both must be the same objects.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks.claims import at_least
+from benchmarks.conversion.kinds import review
+from benchmarks.conversion.load import Load, fire
+from benchmarks.conversion.profile import PROFILE
+from benchmarks.conversion.sections import Plan
+from benchmarks.conversion.webhooks import Certificate, Webhook, controller_runtime, restow
+from benchmarks.tables import Result, Table
+
+__all__ = ["measure_peers"]
+
+_BUDGET: Final = 16_000_000  # bytes that a volley sends at most
+_TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
+_KILOBYTES: Final = 8
+
+#: Objects of a review, connections, and the ratio of rates that is wanted.
+_CELLS: Final = ((1, 1, 2.2), (1, 8, 2.2), (100, 1, 1.6), (500, 1, 1.6))
+
+#: What an API server takes from the metadata of an answer.
+_METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One volley at one webhook: its objects, seconds, and CPU seconds of the webhook."""
+
+    objects: int
+    seconds: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Objects per second."""
+        return self.objects / self.seconds
+
+
+async def measure_peers(made: Certificate, plan: Plan) -> Result:
+    """Compare the two on reviews of one object, of a hundred and of five hundred."""
+    result = Result(f"restow in one process, controller-runtime on {os.cpu_count()} cores: {PROFILE.what}")
+    rows = []
+    async with (
+        restow(made, registry=PROFILE.registry, crd_name=PROFILE.crd_name) as ours,
+        controller_runtime(made) as theirs,
+    ):
+        for count, connections, wanted in _CELLS:
+            if count not in plan.counts:
+                continue
+            body = review(PROFILE, count, _KILOBYTES)
+            rounds = [
+                await _round((ours, theirs) if number % 2 else (theirs, ours), made, plan, body, count, connections)
+                for number in range(plan.rounds)
+            ]
+            mine, other = ([each[hook.name] for each in rounds] for hook in (ours, theirs))
+            ratio = median(one.rate / two.rate for one, two in zip(mine, other, strict=True))
+            saved = _cpu(other) / _cpu(mine) if _cpu(mine) else 0.0
+            what = f"{count} object{'s' if count > 1 else ''}, {connections} connection{'s' if connections > 1 else ''}"
+            rows.append(
+                (
+                    what,
+                    *(f"{median(turn.rate for turn in turns):.0f}" for turns in (mine, other)),
+                    f"{ratio:.2f}",
+                    *(f"{_cpu(turns) * 1e6:.0f}" for turns in (mine, other)),
+                    f"{saved:.2f}",
+                )
+            )
+            result.claims.append(at_least(f"{what}: objects/s, restow's over controller-runtime's", ratio, wanted))
+    columns = ("review", "objects/s restow", "controller-runtime", "ratio", "CPU us/object restow", "c.-r.", "ratio")
+    result.tables.append(Table(f"Objects of {len(review(PROFILE, 1, _KILOBYTES)) / 1000:.1f} kB", columns, tuple(rows)))
+    return result
+
+
+async def _round(
+    webhooks: Sequence[Webhook], made: Certificate, plan: Plan, body: bytes, count: int, connections: int
+) -> dict[str, _Turn]:
+    turns: dict[str, _Turn] = {}
+    answers = []
+    requests = max(connections, min(plan.requests, _BUDGET // len(body)))
+    for webhook in webhooks:
+        before = _cpu_of(webhook.pid)
+        volley = await fire(Load(webhook.port, webhook.path, body, requests, connections), made.trust)
+        used = (_cpu_of(webhook.pid) - before) * requests / (requests + connections)  # the first ones do not count
+        turns[webhook.name] = _Turn(len(volley.latencies) * count, volley.seconds, used)
+        answers.append(_objects(volley.answer, webhook.name))
+    if answers[0] != answers[1] or len(answers[0]) != count:
+        message = f"{webhooks[0].name} and {webhooks[1].name} answered differently"
+        raise RuntimeError(message)
+    return turns
+
+
+def _objects(answer: bytes, name: str) -> list[Any]:
+    """Return the objects as an API server takes them from an answer."""
+    response = msgspec.json.decode(answer)["response"]
+    if response["result"]["status"] != "Success":
+        message = f"{name} failed to convert: {response['result']}"
+        raise RuntimeError(message)
+    objects = response["convertedObjects"]
+    for obj in objects:
+        obj["metadata"] = {field: obj["metadata"][field] for field in _METADATA if field in obj["metadata"]}
+    return list(objects)
+
+
+def _cpu(turns: Sequence[_Turn]) -> float:
+    return sum(turn.cpu for turn in turns) / sum(turn.objects for turn in turns)
+
+
+def _cpu_of(pid: int) -> float:
+    """Return the CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) * _TICK
