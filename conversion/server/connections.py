@@ -179,7 +179,7 @@ class ClientConnection(web.RequestHandler):
     def _answers_at_once(self) -> bool:
         """Answer the one request that there is. False if one is left: for aiohttp, or, with ``_late``, for a moment.
 
-        Reading the body may have the parser go on to the client's next request, which then is left.
+        Reading the body may have the parser go on to the client's next request, which is then left for aiohttp.
         """
         message, payload = self._messages[0]
         is_small = len(self._messages) == 1 and not self._paused and _is_small_post(message)
@@ -226,6 +226,11 @@ class ClientConnection(web.RequestHandler):
         payload.feed_data(body)
         payload.feed_eof()
         return payload
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Go on with what was held back; aiohttp asks for it with each body, whether anything was or not."""
+        if self._reading_paused or self._buffer_paused:
+            super().resume_reading(resume_parser)
 
     def resume_writing(self) -> None:
         """Go on after the client has read what it was sent."""
