@@ -221,7 +221,7 @@ def test_what_is_no_manifest_in_a_folder(name: str, text: str, code: int, file: 
     ("arguments", "said"),
     [
         (["--to", "v1", *REGISTRY], "say which manifests: -f FILE"),
-        (["--to", "v1", "-f", "-"], "say what to convert with: --registry module:attribute"),
+        (["--to", "v1", "-f", "-"], "say what to convert with: --rules FILE"),
         (["-f", "-", *REGISTRY], "Missing option '--to'"),
         (["--to", "v1", "-f", "-", *REGISTRY, "--in-place"], "--in-place needs files, not stdin"),
         (["--to", "v1", "-f", "-", "-f", "-", *REGISTRY], "-f - can be given once"),

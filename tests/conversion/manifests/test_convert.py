@@ -395,11 +395,8 @@ def test_an_object_that_fails_stays_as_it_was_and_the_others_go_on() -> None:
     found = convert_manifest(f"{bad}---\n{good}", graph, Targets.of(graph, "v1"))
     assert found.text == f"{bad}---\n" + good.replace(OLD, NEW).replace("a:", "b:")
     (failed,) = found.having(Status.FAILED)
-    assert (failed.title, failed.line, failed.error) == (
-        "Gateway x",
-        1,
-        "/spec/a: is not understood (pair(spec.a <-> spec.b))",
-    )
+    assert (failed.title, failed.line) == ("Gateway x", 1)
+    assert failed.error.startswith("/spec/a: is not understood (pair(spec.a <-> spec.b)) at ")
 
 
 @pytest.mark.usefixtures("brittle")

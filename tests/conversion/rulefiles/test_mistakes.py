@@ -93,7 +93,10 @@ RULES = {
     "no arguments": ("rename:", "rename is null. Write an object"),
     "a path that is none": ("rename: {spoke: a..b, hub: b}", "'a..b' is no path"),
     "an empty path": ('stash: {hub: ""}', "the path is empty"),
-    "a path through a list": ('stash: {hub: "spec.a[].b"}', "is no path"),
+    "a path through a list": (
+        'stash: {hub: "spec.a[].b"}',
+        'goes through a list: write rules.each("spec.a", [… "b" …])',
+    ),
     "another object": ("rename: {spoke: spec.a, hub: status.a}", "names another object. Use rules.move."),
     "overlapping claims": (
         "stash: {hub: spec.a}\n    - stash: {hub: spec.a.b}",
