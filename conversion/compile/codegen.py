@@ -166,13 +166,17 @@ Item = tuple[str, tuple[str, ...]]
 class LegBuilder:
     """The stage under construction; ``root`` is the variable of the whole source object.
 
-    ``items`` are the list items that the code being written stands in, outermost first.
+    ``items`` are the list items that the code being written stands in, outermost first. ``functions`` has the names of
+    the functions of scopes that apply again inside of themselves; ``level`` is how often, where the code stands.
     """
 
     writer: SourceWriter
     direction: Direction
     root: str
     items: list[Item] = field(default_factory=list)
+    level: str = "0"
+    functions: dict[Any, str] = field(default_factory=dict)
+    pending: list[Callable[[], None]] = field(default_factory=list)
     _start: int = 0
     _depth: int = 0
     _reads: dict[Any, str] = field(default_factory=dict)
@@ -189,6 +193,24 @@ class LegBuilder:
     def target_side(self) -> Side:
         """The side that is written."""
         return "hub" if self.direction == "up" else "spoke"
+
+    def function(self, key: Any, write: Callable[[str], None]) -> str:
+        """Return the name of the function for a key, which ``write`` writes after all else, once."""
+        if key not in self.functions:
+            name = self.functions[key] = self.writer.fresh("scope")
+            self.pending.append(partial(write, name))
+        return self.functions[key]
+
+    def write_functions(self) -> None:
+        """Write the functions that are asked for, and those that they ask for."""
+        while self.pending:
+            self.pending.pop()()
+
+    def inside_function(self) -> LegBuilder:
+        """Return the stage for code in a function of its own, which gets the source object and its level."""
+        return LegBuilder(
+            self.writer, self.direction, "obj", level="level", functions=self.functions, pending=self.pending
+        )
 
     def reads(self, texts: Sequence[str], scope: str) -> str:
         """Return the further arguments of an author's function, as code; reads from the root are made once.

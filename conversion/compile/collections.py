@@ -5,22 +5,27 @@ Pure: writes text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
-from restow.conversion.compile.codegen import NOTHING_KEPT, PathNode, ScopeBuilder, SourceWriter
+from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import pointer
-from restow.conversion.rules.model import ScopedRules, key_names
+from restow.conversion.rules.model import Rule, ScopedRules, key_names
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = ["CollectionBuilder", "Inner"]
+__all__ = ["MOST_LEVELS", "CollectionBuilder", "Inner"]
 
 
-#: Writes the code of the scope inside (``compile.scope.write_scope``, which in turn gets here).
+#: How often rules apply again inside of themselves: a tenth of what Python's default limit on recursion allows, so that
+#: the caller may be deep as well. No schema describes so many levels.
+MOST_LEVELS: Final = 100
+
+#: Writes the code of the scope inside (``compile.route.write_scope``, which in turn gets here).
 Inner = Callable[..., tuple[str, str]]
 
 
@@ -169,7 +174,8 @@ class CollectionBuilder:
 
     def _write_all_hidden(self) -> None:
         """Write that hidden items outlive the list: a client for which it was empty may well leave it out."""
-        if self.rule.hide is None or not self.frame.has_kept or self.frame.stage.direction == "down":
+        hides = self.rule.container == "list" and self.rule.hide is not None
+        if not hides or not self.frame.has_kept or self.frame.stage.direction == "down":
             return
         w, hidden, around = self._writer, self._writer.fresh("hidden"), self.frame.parent(self.put)
         with w.block(f"if {self.take.value} is A and {self.frame.kept} and all({self.presence.shown_before(around)}):"):
@@ -208,14 +214,36 @@ class CollectionBuilder:
     def _write_inner(
         self, old: str, kept: str, source_schema: Schema | None, target_schema: Schema | None
     ) -> tuple[str, str]:
-        return self.inner(
-            self.frame.stage,
-            self.rule.rules,
-            old=old,
-            kept=kept,
-            source_schema=source_schema,
-            target_schema=target_schema,
-        )
+        stage, w, rule = self.frame.stage, self._writer, self.rule
+        if not rule.recurse:
+            return self._write_rules(stage, rule.rules, old, kept, source_schema, target_schema)
+        own = (id(rule.rules), rule.recurse, rule.keys, id(rule.hide), id(rule.merge), rule.reads)
+        write = partial(self._write_function, source_schema=source_schema, target_schema=target_schema)
+        name = stage.function((*own, id(source_schema), id(target_schema)), write)
+        new, lost = w.fresh("new"), w.fresh("lost")
+        w(f"{new}, {lost} = {name}({stage.root}, {old}, {kept}, {stage.level} + 1)")
+        return new, lost
+
+    def _write_function(self, name: str, *, source_schema: Schema | None, target_schema: Schema | None) -> None:
+        """Write the function of what is inside: it calls itself where the rules apply again."""
+        w, kept = self._writer, "kept" if self.frame.has_kept else NOTHING_KEPT
+        with w.block(f"def {name}(obj, old, {kept if self.frame.has_kept else '_kept'}, level):"):
+            with w.block(f"if level > {MOST_LEVELS}:"):
+                w(f"raise TOO_DEEP({self.rule.label!r}, {MOST_LEVELS})")
+            stage = self.frame.stage.inside_function()
+            new, lost = self._write_rules(stage, self.rule.inner, "old", kept, source_schema, target_schema)
+            w(f"return {new}, {lost}")
+
+    def _write_rules(
+        self,
+        stage: LegBuilder,
+        rules: Sequence[Rule],
+        old: str,
+        kept: str,
+        source_schema: Schema | None,
+        target_schema: Schema | None,
+    ) -> tuple[str, str]:
+        return self.inner(stage, rules, old=old, kept=kept, source_schema=source_schema, target_schema=target_schema)
 
     @contextmanager
     def _inside(self, item: str, keys: tuple[str, ...]) -> Iterator[None]:

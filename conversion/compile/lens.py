@@ -34,6 +34,7 @@ __all__ = [
     "found",
     "indexed",
     "placed",
+    "too_deep",
     "tree",
 ]
 
@@ -296,6 +297,12 @@ def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
     failed = RuleFailed(reason, rule=rule, pointer=place)
     failed.__cause__ = error
     return failed
+
+
+def too_deep(rule: str, levels: int) -> RuleFailed:
+    """Return the error that says that an object is nested more deeply than a rule applies again."""
+    reason = f"{rule} applies to {levels} levels, and the object has more of them: make it less deep"
+    return RuleFailed(reason, rule=rule)
 
 
 def _given(value: Any, packing: Packing) -> Any:

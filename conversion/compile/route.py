@@ -18,17 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
+from restow.conversion.compile.branches import BranchBuilder
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.collections import CollectionBuilder
 from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
 from restow.conversion.compile.layers import ImpliedLayer, filled_path, layers_of
-from restow.conversion.compile.lens import dig, failure, found, indexed, tree
+from restow.conversion.compile.lens import dig, failure, found, indexed, too_deep, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
 from restow.conversion.model.errors import RuleFailed
 from restow.conversion.model.fieldpath import parse, pointer
 from restow.conversion.model.values import ABSENT, Json, same
+from restow.conversion.rules.branches import When, branched, flattened
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -39,6 +42,7 @@ from restow.conversion.rules.model import (
     Private,
     Rule,
     ScopedRules,
+    Side,
     claimed_paths,
     read_steps,
 )
@@ -68,11 +72,37 @@ def write_scope(
     kept: str,
     source_schema: Schema | None,
     target_schema: Schema | None,
+    read: str | None = None,
 ) -> tuple[str, str]:
     """Write the code that converts the object in the variable ``old``; return the variables of the result and the loss.
 
-    ``kept`` is the variable of what the stash has for this object, or ``NOTHING_KEPT``.
+    ``kept`` is the variable of what the stash has for this object, or ``NOTHING_KEPT``. ``read`` is the variable of
+    the object as the scope found it, if other rules of the scope have changed it since; reads are relative to that.
     """
+    write = partial(_write_step, stage, read=read or old, source_schema=source_schema, target_schema=target_schema)
+    scope = branched(rules)
+    if not scope.unions:
+        return write(_write_layers, rules, old, kept)
+    return BranchBuilder(stage, scope, old, kept, partial(write, _write_layers), partial(write, write_scope)).write()
+
+
+def _write_step(
+    stage: LegBuilder, how: Callable[..., tuple[str, str]], rules: Sequence[Rule], old: str, kept: str, **more: Any
+) -> tuple[str, str]:
+    return how(stage, rules, old=old, kept=kept, **more)
+
+
+def _write_layers(
+    stage: LegBuilder,
+    rules: Sequence[Rule],
+    *,
+    old: str,
+    read: str,
+    kept: str,
+    source_schema: Schema | None,
+    target_schema: Schema | None,
+) -> tuple[str, str]:
+    """Write the rules that hold for every object of a scope, or of a branch, layer by layer."""
     layers = layers_of(rules)
     before, after = layers.around(stage.direction)
     source, target = (layers.schema(source_schema, stage.source_side), layers.schema(target_schema, stage.target_side))
@@ -82,7 +112,7 @@ def write_scope(
         new, lost = _write_implied(stage, layer, new, kept, source_schema)
         losses.append((layer, lost))
     new, all_lost = _write_base(
-        stage, layers.base, old=new, read=old, kept=kept, source_schema=source, target_schema=target
+        stage, layers.base, old=new, read=read, kept=kept, source_schema=source, target_schema=target
     )
     for layer in after:
         new, lost = _write_implied(stage, layer, new, kept, target_schema)
@@ -192,6 +222,7 @@ def _index(items: Sequence[Any], item: Any) -> int:
 
 _GLOBALS: Final[Mapping[str, Any]] = {
     "A": ABSENT,
+    "BRANCH_ENTRY": entries.branch_entry,
     "DIG": dig,
     "EMPTIED": entries.emptied,
     "FAILED": RuleFailed,
@@ -202,6 +233,7 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "INDEXED": indexed,
     "INSIDE": entries.inside,
     "IS_SHOWN": entries.is_shown,
+    "KEPT_BRANCH": entries.kept_branch,
     "KEPT_INSIDE": entries.kept_inside,
     "KEPT_ITEMS": lists.kept_items,
     "KEPT_LEAF": entries.kept_leaf,
@@ -214,6 +246,7 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "POINTER": lambda steps, before: before + pointer(steps),
     "SAME": same,
     "STAYS": entries.stays,
+    "TOO_DEEP": too_deep,
     "TREE": tree,
     "WITH_GONE": entries.with_gone,
     "WITH_HIDDEN": lists.with_hidden,
@@ -269,9 +302,16 @@ def compile_leg(leg: Leg) -> CompiledLeg:
     for arguments, kept in ("(obj)", NOTHING_KEPT), ("_with_stash(obj, kept)", "kept"):
         with writer.block(f"def convert{arguments}:"):
             stage = LegBuilder(writer, leg.direction, "obj")
-            schemas = {"source_schema": leg.source_schema, "target_schema": leg.target_schema}
-            new, lost = write_scope(stage, leg.rules, old="obj", kept=kept, **schemas)
+            new, lost = write_scope(
+                stage,
+                leg.rules,
+                old="obj",
+                kept=kept,
+                source_schema=leg.source_schema,
+                target_schema=leg.target_schema,
+            )
             writer(f"return {new}, {lost}")
+        stage.write_functions()
     namespace = writer.names
     exec(compile(writer.source, f"<conversion {leg.source} to {leg.target}>", "exec"), namespace)  # noqa: S102 our own
     return CompiledLeg(leg, namespace["convert"], namespace["convert_with_stash"], writer.source)
@@ -330,19 +370,28 @@ def _put_away(stash: Stash | None, version: str, lost: Json) -> Stash:
 
 def _touched(rules: Sequence[Rule]) -> set[str]:
     """Return the top-level fields that rules of the root scope look into."""
-    names = {path[0] for rule in rules for side in ("spoke", "hub") for path in claimed_paths(rule, side)}
-    names |= {filled_path(rule)[0] for rule in rules if isinstance(rule, Constant | Default)}
+    sides: tuple[Side, Side] = ("spoke", "hub")
+    every = tuple(flattened(rules))
+    names = {path[0] for rule in every for side in sides for path in claimed_paths(rule, side)}
+    names |= {filled_path(rule)[0] for rule in every if isinstance(rule, Constant | Default)}
+    names |= {parse(text)[0] for text in _discriminators(rules)}
     return names | {read_steps(text)[0][0] for text in _root_reads(rules)} | _own_reads(rules)
 
 
+def _discriminators(rules: Sequence[Rule]) -> set[str]:
+    whens = [rule for rule in rules if isinstance(rule, When)]
+    inner = (text for rule in whens for text in _discriminators(rule.rules))
+    return {*(text for rule in whens for text in rule.place.values()), *inner}
+
+
 def _own_reads(rules: Sequence[Rule]) -> set[str]:
-    reads = (text for rule in rules if isinstance(rule, Lens | ScopedRules) for text in rule.reads)
+    reads = (text for rule in flattened(rules) if isinstance(rule, Lens | ScopedRules) for text in rule.reads)
     return {parse(text)[0] for text in reads if not text.startswith(FROM_ROOT)}
 
 
 def _root_reads(rules: Sequence[Rule]) -> set[str]:
     reads: set[str] = set()
-    for rule in rules:
+    for rule in flattened(rules):
         if isinstance(rule, Lens | ScopedRules):
             reads |= {text for text in rule.reads if text.startswith(FROM_ROOT)}
         if isinstance(rule, ScopedRules):

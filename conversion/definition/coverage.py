@@ -25,8 +25,9 @@ from restow.conversion.definition.required import (
 )
 from restow.conversion.definition.shapes import check_standard
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, key_names
-from restow.crds import Schema
+from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 from restow.crds.types import fits
@@ -138,6 +139,8 @@ def _ends(rule: Rule, spoke: Schema, hub: Schema) -> tuple[Path, Path, Schema | 
 
 def _check_same(rule: Rule, spoke: Schema, hub: Schema, findings: DiagnosticCollector, cover: Cover) -> None:
     ours, theirs, from_schema, to_schema = _ends(rule, spoke, hub)
+    if from_schema is ANY or to_schema is ANY:
+        return  # an undeclared field of an opaque object: only the author knows what stands there
     if from_schema is not None and to_schema is not None:
         places = (findings.place("spoke", ours), findings.place("hub", theirs))
         _compare(from_schema, to_schema, *places, findings, cover)
@@ -191,7 +194,9 @@ def _check_singleton(rule: Lens, spoke: Schema, hub: Schema, findings: Diagnosti
     listed = to_schema if side == "hub" else from_schema
     if listed is None:
         return
-    if listed.kind != "list" or listed.items is None:
+    if listed.kind == "any" and listed.items is None:
+        return
+    if listed.kind not in ("list", "any") or listed.items is None:
         findings.add(side, theirs if side == "hub" else ours, f"{rule.label} needs a list", "Correct the path")
         return
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
@@ -207,21 +212,36 @@ def _check_scope(rule: ScopedRules, spoke: Schema, hub: Schema, findings: Diagno
         return
     wanted = "list" if rule.container == "list" else "map"
     for side, path, schema in (("spoke", ours, from_schema), ("hub", theirs, to_schema)):
-        if schema.kind != wanted:
+        if schema.kind not in (wanted, "any"):
             fix = _other_scope(schema, shown(path).removeprefix("."), rule)
             findings.add(side, path, f"{rule.label} needs a {wanted}", fix)  # type: ignore[arg-type]
             return
     _check_required(rule, spoke, hub, findings)
     places = (findings.place("spoke", ours), findings.place("hub", theirs))
     if rule.container == "object":
-        cover(rule.rules, from_schema, to_schema, findings.below(*places))
+        cover(_entered(rule, from_schema, to_schema), from_schema, to_schema, findings.below(*places))
         return
     below = (from_schema.items, to_schema.items) if wanted == "list" else (from_schema.values, to_schema.values)
     if wanted == "list":
         _check_keys(rule, from_schema, to_schema, findings, ours, theirs)
     if below[0] is not None and below[1] is not None:
         step = items_path if wanted == "list" else values_path
-        cover(rule.rules, below[0], below[1], findings.below(*(step(place) for place in places)))
+        rules = _entered(rule, below[0], below[1])
+        cover(rules, below[0], below[1], findings.below(*(step(place) for place in places)))
+
+
+def _entered(rule: ScopedRules, spoke: Schema, hub: Schema) -> tuple[Rule, ...]:
+    """Return the rules of what is inside: those that apply again too, as long as a schema describes something there.
+
+    A schema has an end, so its innermost level may lack the field; the first one may not.
+    """
+    again = []
+    for each in rule.recursions:
+        ends = schema_at(spoke, parse(each.spoke[0])), schema_at(hub, parse(each.hub[0]))
+        is_last = rule.is_again and ends == (None, None)
+        if not is_last and any(end is not ANY for end in ends):
+            again.append(each)
+    return (*rule.rules, *again)
 
 
 def _other_scope(schema: Schema, path: str, rule: ScopedRules) -> str:
@@ -283,10 +303,14 @@ class _Claims:
 
 
 def check_coverage(rules: Sequence[Rule], spoke: Schema, hub: Schema, findings: DiagnosticCollector) -> None:
-    """Report everything in two schemas that the rules do not account for; without rules they must be alike."""
+    """Report everything in two schemas that the rules do not account for; without rules they must be alike.
+
+    What one branch of a union accounts for is accounted for.
+    """
     if spoke.is_root or compare_types(spoke, hub, (), (), findings):
-        claims: dict[Side, _Claims] = {"spoke": _Claims.of(rules, "spoke"), "hub": _Claims.of(rules, "hub")}
-        _Coverage(claims, findings.among(rules), {"spoke": spoke, "hub": hub}).check(rules)
+        always = tuple(flattened(rules))
+        claims: dict[Side, _Claims] = {"spoke": _Claims.of(always, "spoke"), "hub": _Claims.of(always, "hub")}
+        _Coverage(claims, findings.among(always), {"spoke": spoke, "hub": hub}).check(always)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from typing import Any, Final, get_args
 from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, PathError, parse, shown, starts_with
 from restow.conversion.model.values import is_json
+from restow.conversion.rules.branches import When, flattened
 from restow.conversion.rules.cel import CelFunction
 from restow.conversion.rules.model import (
     FROM_ROOT,
@@ -28,8 +29,8 @@ from restow.conversion.rules.model import (
     ScopedRules,
     Side,
     Waiver,
-    flattened,
     read_steps,
+    ungrouped,
 )
 from restow.crds import Schema
 from restow.crds.paths import ROOT, items_path, values_path
@@ -95,9 +96,10 @@ class DiagnosticCollector:
 
 def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
     """Report rules that change the keys of the items of their list."""
-    for inner in rule.rules:
+    always = [inner for inner in rule.rules if isinstance(inner, Move)]
+    for inner in flattened(rule.rules):
         for key in rule.keys or ():
-            if isinstance(inner, Rule) and not isinstance(inner, Move) and key in inner.hub:
+            if isinstance(inner, Rule) and inner not in always and key in inner.hub:
                 place = items_path(findings.place("hub", parse(rule.hub[0])))
                 problem = f"{inner.label} changes the key {key} that identifies the items"
                 findings.say("hub", place, problem, "A key can be renamed, nothing else")
@@ -105,7 +107,13 @@ def check_keys(rule: ScopedRules, findings: DiagnosticCollector) -> None:
 
 def with_keys(rules: Sequence[Rule], hub: Schema | None) -> tuple[Rule, ...]:
     """Return the rules with every ``each`` knowing the hub's list-map keys; without a schema it has none."""
-    return tuple(_with_keys(rule, hub) if isinstance(rule, ScopedRules) else rule for rule in rules)
+    return tuple(_known(rule, hub) for rule in rules)
+
+
+def _known(rule: Rule, hub: Schema | None) -> Rule:
+    if isinstance(rule, When):
+        return replace(rule, rules=with_keys(rule.rules, hub))
+    return _with_keys(rule, hub) if isinstance(rule, ScopedRules) else rule
 
 
 def _with_keys(rule: ScopedRules, hub: Schema | None) -> ScopedRules:
@@ -126,36 +134,68 @@ _OPEN_METADATA: Final = ("labels", "annotations")
 _LABEL_PATH_LENGTH: Final = 3
 
 
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A field that a rule claims, and the branches that the rule stands in: each of a union, with its own number."""
+
+    path: Path
+    label: str
+    branches: Mapping[Any, int]
+
+    def excludes(self, other: _Claim) -> bool:
+        """Say whether no object has to obey both rules."""
+        return any(other.branches.get(union, number) != number for union, number in self.branches.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where rules stand: in how many lists, in rules that apply again, and in which branches."""
+
+    stash_key: str
+    is_root: bool = True
+    lists: int = 0
+    is_again: bool = False
+    branches: Mapping[Any, int] = field(default_factory=dict)
+
+
+_Claims = Mapping[Side, list[_Claim]]
+
+
 def check_rules(rules: Sequence[Rule], findings: DiagnosticCollector, *, stash_key: str) -> tuple[Rule, ...]:
     """Report what is wrong with the rules of a spoke; return those that can be looked into further."""
-    return _check_scope(rules, findings, stash_key=stash_key, is_root=True, lists=0)
+    return _check_scope(rules, findings, _Place(stash_key), {"spoke": [], "hub": []})
 
 
 def _check_scope(
-    rules: Sequence[Rule], findings: DiagnosticCollector, *, stash_key: str, is_root: bool, lists: int
+    rules: Sequence[Rule], findings: DiagnosticCollector, place: _Place, claims: _Claims
 ) -> tuple[Rule, ...]:
-    claims: dict[Side, list[tuple[Path, Rule]]] = {"spoke": [], "hub": []}
     answers: dict[tuple[Side, Path], Rule] = {}
     usable: list[Rule] = []
-    for declared in flattened(rules):
+    rules = tuple(ungrouped(rules))
+    for number, declared in enumerate(rules):
         if not isinstance(declared, Rule):
             fix = "Use the constructors of restow.conversion.rules"
             findings.add("spoke", (), f"a {type(declared).__name__} is no rule", fix)
+            continue
+        if isinstance(declared, When):
+            if _check_when(declared, findings):
+                union = None if declared.values is None else declared.place["spoke"]
+                within = replace(place, branches={**place.branches, (len(place.branches), union): number})
+                usable.append(replace(declared, rules=_check_scope(declared.rules, findings, within, claims)))
             continue
         rule = _layered(declared, rules)
         parsed = [(side, _parsed(text, side, rule, findings)) for side in _SIDES for text in getattr(rule, side)]
         for side, path in parsed:
             if path is not None:
-                _check_metadata(path, side, rule, findings, stash_key=stash_key, is_root=is_root)
+                _check_metadata(path, side, rule, findings, stash_key=place.stash_key, is_root=place.is_root)
                 if rule.claims(side):
-                    _check_overlap(path, side, rule, claims[side], findings)
-                    claims[side].append((path, rule))
+                    _check_overlap(_Claim(path, rule.label, place.branches), side, claims[side], findings)
                 elif (other := answers.setdefault((side, path), rule)) is not rule:
                     problem = f"both {other.label} and {rule.label} say what it means that the field is missing"
                     findings.add(side, path, problem, "Remove one of them")
-        if not all(path for _, path in parsed) or not _check_rule(rule, findings, lists):
+        if not all(path for _, path in parsed) or not _check_rule(rule, findings, place):
             continue
-        usable.append(_check_inner(rule, findings, stash_key, lists) if isinstance(rule, ScopedRules) else rule)
+        usable.append(_check_inner(rule, findings, place) if isinstance(rule, ScopedRules) else rule)
     return tuple(usable)
 
 
@@ -163,7 +203,7 @@ def _layered(rule: Rule, rules: Sequence[Any]) -> Rule:
     """Return a rule that implies a field knowing whether other rules convert the field, or something in it."""
     if not isinstance(rule, Constant | Default) or (isinstance(rule, Constant) and rule.value != {}):
         return rule
-    others = [other for other in rules if isinstance(other, Rule) and other is not rule]
+    others = [other for other in flattened(rules) if isinstance(other, Rule) and other is not rule]
     return replace(rule, is_layered=True) if any(_is_around(rule, other) for other in others) else rule
 
 
@@ -192,6 +232,28 @@ def _path(texts: Sequence[str]) -> Path | None:
         return None
 
 
+def _check_when(rule: When, findings: DiagnosticCollector) -> bool:
+    """Report what is wrong with the condition of a branch; say whether it can be decided."""
+    problem, fix, values = (
+        "",
+        'Give field= and equals=, or has=: when([…], field="spec.type", equals="S3")',
+        (rule.values or {}).get("spoke"),
+    )
+    if rule.has_both:
+        problem = "has field= and has=, so that two conditions decide one branch"
+    elif not rule.place["spoke"]:
+        problem = "has neither field= nor has=, so that nothing decides the branch"
+    elif values == ():
+        problem = "has no value in equals="
+    elif not all(isinstance(each, str | int | float | None) for each in values or ()):
+        problem, fix = "has a value in equals= that is no scalar", "Give texts, numbers, booleans or null"
+    if problem:
+        findings.add("spoke", (), f"{rule.label} {problem}", fix)
+        return False
+    parsed = [_parsed(rule.place[side], side, rule, findings) for side in _SIDES]
+    return all(path is not None for path in parsed)
+
+
 def _parsed(text: str, side: Side, rule: Rule, findings: DiagnosticCollector) -> Path | None:
     try:
         return parse(text)
@@ -215,21 +277,22 @@ def _check_metadata(
     )
 
 
-def _check_overlap(
-    path: Path, side: Side, rule: Rule, claims: Sequence[tuple[Path, Rule]], findings: DiagnosticCollector
-) -> None:
-    for other, owner in claims:
-        if starts_with(path, other) or starts_with(other, path):
+def _check_overlap(claim: _Claim, side: Side, claims: list[_Claim], findings: DiagnosticCollector) -> None:
+    """Report a field that another rule claims too, unless no object has to obey both; add it to the claims."""
+    for other in claims:
+        overlap = starts_with(claim.path, other.path) or starts_with(other.path, claim.path)
+        if overlap and not claim.excludes(other):
             findings.add(
                 side,
-                path,
-                f"both {owner.label} and {rule.label} claim it",
+                claim.path,
+                f"both {other.label} and {claim.label} claim it",
                 "Let one rule convert the field, with rules.pair or rules.inside if both sides of it matter",
             )
-            return
+            break
+    claims.append(claim)
 
 
-def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
+def _check_rule(rule: Rule, findings: DiagnosticCollector, place: _Place) -> bool:
     """Report what is wrong with one rule by itself; say whether it claims what its kind has to claim."""
     match rule:
         case Move(name="rename") if parse(rule.spoke[0])[:-1] != parse(rule.hub[0])[:-1]:
@@ -250,7 +313,7 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
             if rule.reads_hub and rule.loses not in ("down", "both"):
                 problem = f"{rule.label} reads other fields, so its inverse cannot check it going up"
                 findings.add("spoke", (), problem, 'Say loses="down"')
-            _check_reads(rule.reads, rule, findings, lists)
+            _check_reads(rule.reads, rule, findings, place)
             _check_forget(rule, findings)
         case Private() | Constant() | Waiver():
             if len(rule.spoke) + len(rule.hub) != 1:
@@ -270,7 +333,7 @@ def _check_rule(rule: Rule, findings: DiagnosticCollector, lists: int) -> bool:
                 return False
         case ScopedRules():
             _check_functions({"hide": rule.hide, "merge": rule.merge}, rule, findings)
-            _check_reads(rule.reads, rule, findings, lists + (rule.container == "list"))
+            _check_reads(rule.reads, rule, findings, _within(rule, place))
             check_keys(rule, findings)
             _check_reason(rule, findings)
     return True
@@ -311,24 +374,41 @@ def _check_json(rule: Rule, findings: DiagnosticCollector) -> None:
         findings.add(side, path, f"{rule.label} has a value that is no JSON", "Give a JSON value")
 
 
-def _check_reads(reads: Sequence[str], rule: Rule, findings: DiagnosticCollector, lists: int) -> None:
+def _check_reads(reads: Sequence[str], rule: Rule, findings: DiagnosticCollector, place: _Place) -> None:
     for text in reads:
         try:
             steps = read_steps(text) if text.startswith(FROM_ROOT) else (parse(text),)
         except PathError as error:
             findings.say("hub", findings.places["hub"], f"{rule.label}: {error}", "Name the field to be read")
             continue
-        if len(steps) > lists + 1:
-            problem = f"{rule.label} reads {text}, and stands in {lists} lists only"
+        if len(steps) > 1 and place.is_again:
+            problem = f"{rule.label} reads {text} by keys of items, and stands in rules that apply again (recurse=)"
+            findings.say("hub", findings.places["hub"], problem, "Read a field of the scope, or one from the root")
+        elif len(steps) > place.lists + 1:
+            problem = f"{rule.label} reads {text}, and stands in {place.lists} lists only"
             findings.say("hub", findings.places["hub"], problem, "Write as many [] as there are each(…) around it")
 
 
-def _check_inner(rule: ScopedRules, findings: DiagnosticCollector, stash_key: str, lists: int) -> ScopedRules:
+def _within(rule: ScopedRules, place: _Place) -> _Place:
+    """Return the place of what stands inside of a rule."""
+    lists, is_again = place.lists + (rule.container == "list"), place.is_again or bool(rule.recurse)
+    return _Place(place.stash_key, is_root=False, lists=lists, is_again=is_again)
+
+
+def _check_inner(rule: ScopedRules, findings: DiagnosticCollector, place: _Place) -> ScopedRules:
     places = [findings.place("spoke", parse(rule.spoke[0])), findings.place("hub", parse(rule.hub[0]))]
     if rule.container == "list":
         places = [items_path(place) for place in places]
     elif rule.container == "map":
         places = [values_path(place) for place in places]
-    lists += rule.container == "list"
-    inner = _check_scope(rule.rules, findings.below(*places), stash_key=stash_key, is_root=False, lists=lists)
-    return replace(rule, rules=inner)
+    below = findings.below(*places)
+    claims: _Claims = {"spoke": [], "hub": []}
+    is_sound = True
+    for again in rule.recursions:
+        for side in _SIDES:
+            path = _parsed(again.claims(side)[0], side, rule, below)
+            is_sound = is_sound and path is not None
+            if path is not None:
+                _check_overlap(_Claim(path, f"the recursion of {rule.label}", {}), side, claims[side], below)
+    inner = _check_scope(rule.rules, below, _within(rule, place), claims)
+    return replace(rule, rules=inner, recurse=rule.recurse if is_sound else ())

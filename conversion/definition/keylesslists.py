@@ -20,6 +20,7 @@ from typing import Final
 from restow.conversion.definition.diagnostics import DiagnosticCollector
 from restow.conversion.definition.losses import Loss, judged
 from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Rule, ScopedRules
 from restow.crds import Schema
 from restow.crds.paths import items_path, values_path
@@ -43,7 +44,7 @@ def check_keyless_lists(
 
     The schemas are those of the objects that the rules apply to, None where they are unknown.
     """
-    for rule in rules:
+    for rule in flattened(rules):
         if not isinstance(rule, ScopedRules):
             continue
         ours, theirs = parse(rule.spoke[0]), parse(rule.hub[0])
@@ -84,7 +85,7 @@ def _lossy(rule: ScopedRules) -> Iterator[str]:
     """Yield the labels of the rules that leave something in the stash: its ``hide``, and what is inside."""
     if rule.hide is not None:
         yield "hide="
-    for inner in rule.rules:
+    for inner in flattened(rule.rules):
         if isinstance(inner, ScopedRules):
             yield from _lossy(inner)
         elif Loss.STASHED in judged(inner)[:2]:
@@ -107,8 +108,9 @@ def proposed_keys(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -
     ours, theirs = spoke and spoke.items, hub and hub.items
     if theirs is None or ours is None:
         return ()
+    always = tuple(flattened(rule.rules))
     renamed = {parse(inner.hub[0]): parse(inner.spoke[0]) for inner in rule.rules if inner.name == "rename"}
-    claimed = {parse(text)[0] for inner in rule.rules for text in (*inner.hub, *inner.spoke)}
+    claimed = {parse(text)[0] for inner in always for text in (*inner.hub, *inner.spoke)}
     names: dict[str, str] = {}
     for name in theirs.properties:
         other = renamed.get((name,), (name,))

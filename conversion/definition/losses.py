@@ -16,6 +16,7 @@ from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import parse
+from restow.conversion.rules.branches import When
 from restow.conversion.rules.model import (
     Constant,
     Default,
@@ -54,7 +55,8 @@ class RuleLoss:
     """One rule between a version and the hub: ``up`` is to the hub, ``down`` from it; ``reason`` is why something is
     dropped or missing, or why a list needs no keys.
 
-    ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them.
+    ``paths`` are the fields in the version and in the hub, as ``restow.crds`` writes them. ``branch`` is the condition
+    of a rule that holds for one branch of a union.
     """
 
     kind: str
@@ -65,12 +67,14 @@ class RuleLoss:
     up: Loss
     down: Loss
     reason: str = ""
+    branch: str = ""
 
     @property
     def title(self) -> str:
-        """The rule with the whole paths of its fields."""
+        """The rule with the whole paths of its fields, and its branch."""
         sides = (", ".join(paths) for paths in self.paths if paths)
-        return f"{self.rule.partition('(')[0]}({' <-> '.join(sides)})"
+        title = f"{self.rule.partition('(')[0]}({' <-> '.join(sides)})"
+        return f"{title} {self.branch}" if self.branch else title
 
 
 def rule_losses(kind: KindGraph) -> list[RuleLoss]:
@@ -83,14 +87,19 @@ def rule_losses(kind: KindGraph) -> list[RuleLoss]:
     ]
 
 
-def _of_rules(rules: Sequence[Rule], kind: str, version: str, hub: str, around: tuple[str, str]) -> Iterator[RuleLoss]:
+def _of_rules(
+    rules: Sequence[Rule], kind: str, version: str, hub: str, around: tuple[str, str], branch: str = ""
+) -> Iterator[RuleLoss]:
     for rule in rules:
+        if isinstance(rule, When):
+            yield from _of_rules(rule.rules, kind, version, hub, around, f"{branch} {rule.label}".strip())
+            continue
         paths = (_places(rule, "spoke", around[0]), _places(rule, "hub", around[1]))
         up, down, reason = judged(rule)
-        yield RuleLoss(kind, version, hub, rule.label, paths, up, down, reason)
+        yield RuleLoss(kind, version, hub, rule.label, paths, up, down, reason, branch)
         if isinstance(rule, ScopedRules):
             step = _STEPS[rule.container]
-            yield from _of_rules(rule.rules, kind, version, hub, (step(paths[0][0]), step(paths[1][0])))
+            yield from _of_rules(rule.rules, kind, version, hub, (step(paths[0][0]), step(paths[1][0])), branch)
 
 
 def _places(rule: Rule, side: Side, around: str) -> tuple[str, ...]:

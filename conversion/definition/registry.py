@@ -23,15 +23,17 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from restow.conversion.compile.graph import Graph, KindGraph, Spoke
+from restow.conversion.definition.branches import check_branches, with_leftovers
 from restow.conversion.definition.coverage import check_coverage
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
 from restow.conversion.definition.keylesslists import check_keyless_lists
 from restow.conversion.model.errors import DefinitionError, Diagnostic
 from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Standard
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 from restow.crds import Crd, Schema
@@ -55,11 +57,13 @@ def derived_hub(spokes: Iterable[tuple[Sequence[Rule], Node]]) -> Node:
 
 def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
     node = copy.deepcopy(node)
-    for rule in rules:
+    always = tuple(flattened(rules))
+    for rule in always:
         if isinstance(rule, Default) and rule.is_layered and rule.omitted_in == "hub":
             _loosen(node, parse(rule.spoke[0]))
-    taken = {text: _take(node, parse(text)) for rule in rules for text in rule.claims("spoke")}
-    for rule in rules:
+    claimed = dict.fromkeys(text for rule in always for text in rule.claims("spoke"))
+    taken = {text: _take(node, parse(text)) for text in claimed}
+    for rule in always:
         spoke = rule.claims("spoke")
         for index, text in enumerate(rule.claims("hub")):
             place = spoke[index] if index < len(spoke) else ""
@@ -69,7 +73,8 @@ def _lifted(node: Node, rules: Sequence[Rule]) -> Node:
             image = _image(rule, source)
             if isinstance(rule, Lens) and rule.standard is not None:
                 image = _standard_image(rule.standard, index, [taken[claim][0] for claim in rule.spoke])
-            _put(node, parse(text), image, required=kept or filled)
+            is_always = any(rule is each for each in rules)  # and not in one branch only
+            _put(node, parse(text), image, required=is_always and (kept or filled))
     for rule in rules:
         if isinstance(rule, Constant | Default) and rule.is_layered and rule.filled_in == "hub":
             _require(node, parse(rule.hub[0]))
@@ -123,14 +128,27 @@ _JSON_TYPES: Final = {str: "string", int: "integer", float: "number", bool: "boo
 
 def _scope_image(rule: ScopedRules, source: Node) -> Node:
     if rule.container == "object":
-        return _lifted(source, rule.rules)
+        return _lifted(source, _entered(rule, source))
     below = "items" if rule.container == "list" else "additionalProperties"
-    image = {**source, below: _lifted(source.get(below) or _ANY, rule.rules)}
+    inner = source.get(below) or _ANY
+    image = {**source, below: _lifted(inner, _entered(rule, inner))}
     keys = "x-kubernetes-list-map-keys"
     if keys in source:
         renamed = {inner.spoke[0]: inner.hub[0] for inner in rule.rules if isinstance(inner, Move)}
         image[keys] = [renamed.get(key, key) for key in source[keys]]
     return image
+
+
+def _entered(rule: ScopedRules, node: Node) -> tuple[Rule, ...]:
+    """Return the rules of what is inside: those that apply again too, where the node describes something."""
+    again = (each for each in rule.recursions if _described(node, parse(each.spoke[0])))
+    return (*rule.rules, *again)
+
+
+def _described(node: Node, path: Path) -> bool:
+    for name in path:
+        node = (node.get("properties") or {}).get(name) or {}
+    return bool(node)
 
 
 def _take(node: Node, path: Path) -> tuple[Node | None, bool]:
@@ -161,10 +179,20 @@ def _loosen(node: Node, path: Path) -> None:
 
 def _put(node: Node, path: Path, image: Node, *, required: bool) -> None:
     for name in path[:-1]:
+        if _is_opaque(node):
+            return
         node = node.setdefault("properties", {}).setdefault(name, {"type": "object"})
-    node.setdefault("properties", {})[path[-1]] = image
+    if _is_opaque(node):
+        return
+    fields = node.setdefault("properties", {})
+    fields[path[-1]] = image if fields.get(path[-1], image) == image else dict(_ANY)  # two branches may differ
     if required:
         node["required"] = [*(node.get("required") or []), path[-1]]
+
+
+def _is_opaque(node: Node) -> bool:
+    """Say whether a node describes no field, and keeps every one: so does what rules make of it."""
+    return node.get("x-kubernetes-preserve-unknown-fields") is True and not node.get("properties")
 
 
 def _merged(left: Node, right: Node) -> Node:
@@ -298,10 +326,11 @@ def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph 
         for version, declare in kind.spokes
     }
     hub_schema = _hub_schema(kind, crd, rules)
-    spokes = {
-        version: Spoke(version, with_keys(declared, hub_schema), _schema(crd, version))
-        for version, declared in rules.items()
-    }
+    spokes: dict[str, Spoke] = {}
+    for version, declared in rules.items():
+        schema = _schema(crd, version)
+        known = check_branches(with_keys(declared, hub_schema), schema, hub_schema, findings[version])
+        spokes[version] = Spoke(version, known, schema)
     if hub_schema is not None:
         for spoke in spokes.values():
             if spoke.schema is not None:
@@ -316,7 +345,10 @@ def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph 
         hub=kind.hub,
         hub_schema=hub_schema,
         is_internal=crd is not None and crd.version(kind.hub) is None,
-        spokes=spokes,
+        spokes={
+            version: replace(spoke, rules=with_leftovers(spoke.rules, spoke.schema, hub_schema))
+            for version, spoke in spokes.items()
+        },
         stash_key=kind.stash,
         stash_budget=kind.stash_budget,
     ), []

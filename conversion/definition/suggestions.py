@@ -16,6 +16,7 @@ from typing import Final
 
 from restow.conversion.compile.graph import KindGraph
 from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Rule, ScopedRules, Side
 from restow.crds import Crd, Schema
 
@@ -67,8 +68,9 @@ def suggestions(kind: KindGraph, crd: Crd) -> list[Suggestion]:
 
 def _in_scope(rules: Sequence[Rule], spoke: Schema, hub: Schema, inside: str) -> Iterator[tuple[str, str]]:
     """Yield (rule, the rules around it) for two objects and the rules between them."""
+    every = tuple(flattened(rules))
     claims: dict[Side, frozenset[Path]] = {
-        side: frozenset(parse(text) for rule in rules for text in rule.claims(side)) for side in ("spoke", "hub")
+        side: frozenset(parse(text) for rule in every for text in rule.claims(side)) for side in ("spoke", "hub")
     }
     ours = list(_only_here(spoke, hub, claims["spoke"], claims["hub"]))
     theirs = list(_only_here(hub, spoke, claims["hub"], claims["spoke"]))
@@ -76,7 +78,7 @@ def _in_scope(rules: Sequence[Rule], spoke: Schema, hub: Schema, inside: str) ->
         same_object = left.path[:-1] == right.path[:-1]
         name = "rename" if same_object else "move"
         yield f'rules.{name}("{_text(left.path)}", "{_text(right.path)}")', inside
-    for rule in rules:
+    for rule in every:
         if isinstance(rule, ScopedRules):
             inner = tuple(_inner(rule, side, root) for side, root in (("spoke", spoke), ("hub", hub)))
             if inner[0] is not None and inner[1] is not None:

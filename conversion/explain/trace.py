@@ -31,6 +31,7 @@ from restow.conversion.explain.model import (
 )
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import ABSENT, Json, same
+from restow.conversion.rules.branches import branched
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -46,7 +47,7 @@ from restow.conversion.rules.model import (
     key_names,
     read_steps,
 )
-from restow.conversion.stash.entries import Kept, kept_inside, kept_values
+from restow.conversion.stash.entries import Kept, kept_branch, kept_inside, kept_values
 from restow.conversion.stash.items import kept_items, with_hidden
 from restow.crds import Schema
 from restow.crds.schema import schema_at
@@ -188,7 +189,7 @@ class _Scope:
     """One object in both versions (the root, a list item, a map value) and the rules between them.
 
     ``at`` and ``to`` are its places in the source and in the target; ``around`` names the rules that it stands in,
-    ``kept_at`` where the stash has its entries.
+    ``kept_at`` where the stash has its entries. ``sections`` says which entries are in the section of a union.
     """
 
     rules: Sequence[Rule]
@@ -204,14 +205,40 @@ class _Scope:
     around: str = ""
     kept_at: str = ""
     items: Items = ()
+    sections: dict[str, str] = field(default_factory=dict)
     takes: dict[Path, Rule] = field(init=False)
     puts: dict[Path, Rule] = field(init=False)
 
     def __post_init__(self) -> None:
         sides: tuple[Side, Side] = ("spoke", "hub") if self.direction == "up" else ("hub", "spoke")
+        self._choose(self.rules, self.kept, self.lost, "", *sides)
         self.takes, self.puts = (
             {path: rule for rule in self.rules for path in claimed_paths(rule, side)} for side in sides
         )
+
+    def _choose(
+        self, rules: Sequence[Rule], kept: Kept, lost: Kept, section_at: str, source: Side, target: Side
+    ) -> None:
+        """Put the rules of the branch that the object is in, and their part of the stash, in the place of unions."""
+        scope = branched(rules)
+        if not scope.unions:
+            return
+        found = [*scope.plain]
+        self.kept, self.lost = {**(self.kept or {}), **(kept or {})}, {**(self.lost or {}), **(lost or {})}
+        for union in scope.unions:
+            shown_branch = union.decider(source)(self.source)
+            branch, section = kept_branch(kept, union.address(target), shown_branch, union.names)
+            inner, at = kept_inside(lost, union.address(source)), section_at + union.address(source)
+            self.sections |= dict.fromkeys(inner or (), at)
+            self.kept, self.lost = {**self.kept, **(section or {})}, {**self.lost, **(inner or {})}
+            self.rules = union.rules(branch)
+            self._choose(self.rules, section, inner, at, source, target)
+            found += self.rules
+        self.rules = found
+
+    def address(self, entry: str) -> str:
+        """Return where the stash has an entry of the scope."""
+        return f"{self.kept_at}{self.sections.get(entry, '')}{entry}"
 
     def label(self, rule: Rule) -> str:
         """Name a rule, and the rules that it stands in."""
@@ -375,7 +402,7 @@ class _Tracer:
             schema = sides.schema.items if rule.container == "list" else sides.schema.values
         self.scope(
             _Scope(
-                rule.rules,
+                rule.inner,
                 scope.direction,
                 source,
                 value,
@@ -386,7 +413,7 @@ class _Tracer:
                 at_part,
                 to_part,
                 label,
-                scope.kept_at + sides.lost_address + _MARKS[rule.container],
+                scope.address(sides.lost_address) + _MARKS[rule.container],
                 _standing_in(scope, rule, source),
             )
         )
@@ -460,7 +487,7 @@ class _Tracer:
         return forgets(rule, scope.source, self.root)
 
     def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
-        where = f"{self.version} {scope.kept_at}{address}"
+        where = f"{self.version} {scope.address(address)}"
         is_kept = scope.lost is not None and address in scope.lost
         self._ends(scope.at + path, value, LeafEnding.STASHED if is_kept else LeafEnding.LOST, label, where=where)
 

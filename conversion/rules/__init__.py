@@ -10,6 +10,7 @@ field null, and never change a field that they do not claim.
     stash, drop             a field of one version alone: kept in the stash, or dropped on purpose
     waive                   a field that one version requires and the other may lack, on purpose
     each, each_value, inside    rules inside list items, map values, or one object
+    when                    rules for one branch of a union
 """
 
 from restow.conversion.rules.constructors import (
@@ -26,6 +27,7 @@ from restow.conversion.rules.constructors import (
     stash,
     unwrap,
     waive,
+    when,
     wrap,
 )
 from restow.conversion.rules.model import Rule
@@ -68,5 +70,6 @@ __all__ = [
     "template",
     "unwrap",
     "waive",
+    "when",
     "wrap",
 ]

@@ -5,13 +5,16 @@ Each constructor's docstring is its contract.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from restow.conversion.model.values import ABSENT
+from restow.conversion.rules.branches import When
 from restow.conversion.rules.cel import Function, as_function
 from restow.conversion.rules.model import (
+    Again,
     Constant,
+    Container,
     Default,
     Lens,
     Loses,
@@ -39,11 +42,15 @@ __all__ = [
     "stash",
     "unwrap",
     "waive",
+    "when",
     "wrap",
 ]
 
 
 _ITEMS = "[]"
+
+#: A value of a discriminator.
+Scalar = str | int | float | bool | None
 
 
 @declared
@@ -274,6 +281,7 @@ def each(
     merge: Function | None = None,
     reads: str | Sequence[str] = (),
     acknowledge: str | None = None,
+    recurse: Sequence[str] | Mapping[str, str] = (),
 ) -> Rule:
     """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
 
@@ -292,6 +300,11 @@ def each(
 
     ``merge(item, hidden)`` decides what becomes of an item, already converted to the hub, that an edit of the spoke
     gave the key of a hidden one. Without it the edit wins, and the hidden item is discarded.
+
+    ``recurse`` names fields of an item in which the same rules apply again, to any depth: ``each("spec.routes", […],
+    recurse=["routes"])`` for a tree of routes. ``"routes[]"`` is a list of such objects, ``"routes{}"`` a map of them,
+    ``"routes."`` one such object, and ``"routes"`` whatever the rule itself is for. Give a mapping from the spoke's
+    paths to the hub's if these differ. An object with more than 100 such levels fails, by its name.
     """
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ScopedRules(
@@ -304,16 +317,84 @@ def each(
         merge=as_function(merge, ("item", "hidden")),
         reads=(reads,) if isinstance(reads, str) else tuple(reads),
         acknowledge=acknowledge,
+        recurse=_again(recurse, "list"),
     )
 
 
 @declared
-def each_value(spoke: str, rules: Sequence[Rule], *, hub: str | None = None) -> Rule:
-    """Apply rules to every value of a map (additionalProperties); paths of ``rules`` start at the value."""
-    return ScopedRules(container="map", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))
+def each_value(
+    spoke: str,
+    rules: Sequence[Rule],
+    *,
+    hub: str | None = None,
+    recurse: Sequence[str] | Mapping[str, str] = (),
+) -> Rule:
+    """Apply rules to every value of a map (additionalProperties); paths of ``rules`` start at the value.
+
+    ``recurse`` is as in ``each``.
+    """
+    return ScopedRules(
+        container="map", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules), recurse=_again(recurse, "map")
+    )
 
 
 @declared
-def inside(spoke: str, rules: Sequence[Rule], *, hub: str | None = None) -> Rule:
-    """Apply rules inside of one object, which may move as a whole; paths of ``rules`` start there."""
-    return ScopedRules(container="object", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules))
+def inside(
+    spoke: str,
+    rules: Sequence[Rule],
+    *,
+    hub: str | None = None,
+    recurse: Sequence[str] | Mapping[str, str] = (),
+) -> Rule:
+    """Apply rules inside of one object, which may move as a whole; paths of ``rules`` start there.
+
+    ``recurse`` is as in ``each``: ``inside("spec.route", […], recurse=["routes[]"])`` for a route that has routes.
+    """
+    return ScopedRules(
+        container="object", spoke=(spoke,), hub=(hub or spoke,), rules=tuple(rules), recurse=_again(recurse, "object")
+    )
+
+
+_MARKS: Final[Mapping[str, Container]] = {_ITEMS: "list", "{}": "map", ".": "object"}
+
+
+def _again(recurse: Sequence[str] | Mapping[str, str], container: Container) -> tuple[Again, ...]:
+    pairs = recurse if isinstance(recurse, Mapping) else {text: text for text in _all(recurse)}
+    return tuple(_place(spoke, hub, container) for spoke, hub in pairs.items())
+
+
+def _place(spoke: str, hub: str, container: Container) -> Again:
+    mark = next((mark for mark in _MARKS if spoke.endswith(mark)), "")
+    return Again(spoke=spoke.removesuffix(mark), hub=hub.removesuffix(mark), container=_MARKS.get(mark, container))
+
+
+@declared
+def when(
+    rules: Sequence[Rule],
+    *,
+    field: str | None = None,
+    equals: Scalar | Sequence[Scalar] = (),
+    has: str | None = None,
+    hub: str | None = None,
+) -> Rule:
+    """Apply rules to the objects of one branch of a union: ``when([…], field="spec.type", equals="S3")``.
+
+    ``field`` is the discriminator, ``equals`` its value or values in this branch, as the spoke spells them. The hub's
+    values follow from the ``enum`` or ``default`` that converts the discriminator. null also stands for a discriminator
+    that is not there. ``has="spec.s3"`` decides by presence instead: the branch of the objects that have a value there,
+    other than null. Give ``hub`` if the path differs there.
+
+    The paths of ``rules`` start at the scope that ``when`` stands in: the object, or inside of ``each`` the item.
+    Branches exclude each other if they name the same discriminator; branches by presence do if they claim some field
+    in common, and the first one counts. Both directions decide alike. An object in no branch, or in another one, is
+    converted by the other rules of the scope; the stash keeps a field that only other branches convert and that the
+    target version does not have. What one branch lost never comes back in another one.
+    """
+    texts = tuple(equals) if isinstance(equals, Sequence) and not isinstance(equals, str) else (equals,)
+    place = field or has or ""
+    return When(
+        place={"spoke": place, "hub": hub or place},
+        values={"spoke": texts, "hub": texts} if field is not None else None,
+        rules=tuple(rules),
+        has_both=field is not None and has is not None,
+    )

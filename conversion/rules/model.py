@@ -21,7 +21,9 @@ from restow.crds import Schema
 
 __all__ = [
     "FROM_ROOT",
+    "Again",
     "Constant",
+    "Container",
     "Default",
     "Direction",
     "End",
@@ -42,7 +44,7 @@ __all__ = [
     "Waiver",
     "claimed_paths",
     "declared",
-    "flattened",
+    "ungrouped",
     "is_constant_read",
     "key_names",
     "read_steps",
@@ -55,6 +57,8 @@ Direction = Literal["up", "down"]
 Loses = Literal["nothing", "up", "down", "both"]
 #: How functions get the values of a side: one value, a dict by leaf path, or an object tree with these leaves only.
 Packing = Literal["value", "leaves", "tree"]
+#: What scoped rules apply inside of: each item of a list, each value of a map, or one object.
+Container = Literal["list", "map", "object"]
 
 Function = Callable[..., Any]
 
@@ -295,19 +299,50 @@ class Private(Rule):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """A place inside of a scope where its rules apply again: the path on either side, and the container there."""
+
+    spoke: str
+    hub: str
+    container: Container
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedRules(Rule):
     """Rules inside of every item of a list, every value of a map, or one object.
 
-    ``acknowledge`` is the reason why the items of a list need no ``keys``.
+    ``acknowledge`` is the reason why the items of a list need no ``keys``. ``recurse`` names the places inside where the
+    same rules apply again, to any depth.
     """
 
-    container: Literal["list", "map", "object"]
+    container: Container
     rules: tuple[Rule, ...] = field(default=())
     keys: tuple[str, ...] | None = None
     hide: Function | None = None
     merge: Function | None = None
     reads: tuple[str, ...] = ()
     acknowledge: str | None = None
+    recurse: tuple[Again, ...] = ()
+    is_again: bool = False
+
+    @property
+    def recursions(self) -> tuple[ScopedRules, ...]:
+        """This rule at the places where it applies again, one level further in."""
+        return tuple(
+            replace(
+                self,
+                spoke=(place.spoke,),
+                hub=(place.hub,),
+                container=place.container,
+                is_again=True,
+            )
+            for place in self.recurse
+        )
+
+    @property
+    def inner(self) -> tuple[Rule, ...]:
+        """All rules that apply to what is inside. With ``recurse`` it has no end: only walks over data may use it."""
+        return (*self.rules, *self.recursions) if self.recurse else self.rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +352,7 @@ class RuleGroup(Rule):
     rules: tuple[Rule, ...]
 
 
-def flattened(rules: Sequence[Any]) -> Iterator[Any]:
+def ungrouped(rules: Sequence[Any]) -> Iterator[Any]:
     """Yield the rules of a scope, with those of groups in their places."""
     for rule in rules:
         if isinstance(rule, RuleGroup):

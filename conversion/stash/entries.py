@@ -9,6 +9,9 @@ An entry is a dict under the path of the field that could not be said, in the te
 - a list: `{"items": […]}`, see ``restow.conversion.stash.items``;
 - a map: `{"values": {key: {…}}}`;
 - a field that is implied around other rules: the entries of that layer, under its address (`hub .spec`);
+- a union, under its own address (`?.spec.type`): `{"branch": name, "inside": {…}}`, what the rules of that branch lost,
+  null for no branch. It counts only for objects of this branch. `shown` is the branch that the other version showed
+  instead, if it did not show this one; while it does, the object is still of this branch;
 - an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if all that is
   inside came from the stash: an empty object (true) or none (false).
 
@@ -22,7 +25,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, Final
 
 from restow.conversion.model.values import ABSENT, Json
@@ -31,10 +34,12 @@ from restow.crds.types import fits
 
 __all__ = [
     "Kept",
+    "branch_entry",
     "emptied",
     "hidden_inside",
     "inside",
     "is_shown",
+    "kept_branch",
     "kept_inside",
     "kept_layer",
     "kept_leaf",
@@ -52,6 +57,8 @@ Kept = Mapping[str, Any] | None
 _IS: Final = "is"
 _GONE: Final = "gone"
 _INSIDE: Final = "inside"
+_BRANCH: Final = "branch"
+_SHOWN: Final = "shown"
 _LEFT: Final = "left"
 _VALUES: Final = "values"
 
@@ -152,6 +159,23 @@ def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, requ
     if target and not source and (source is not ABSENT) is not required:
         entry[_LEFT] = source is not ABSENT
     return with_gone(entry, around) if entry else None
+
+
+def branch_entry(branch: str | None, shown: str | None, lost: Json | None) -> Json:
+    """Return the entry of a union: the branch of the object, the one that the other version shows, and the losses."""
+    entry: Json = {_BRANCH: branch, _INSIDE: lost or {}}
+    return entry if shown == branch else {**entry, _SHOWN: shown}
+
+
+def kept_branch(kept: Kept, path: str, shown: str | None, names: Container[str]) -> tuple[str | None, Kept]:
+    """Return the branch of an object that shows the branch ``shown``, and what is kept for its rules."""
+    entry = kept.get(path) if kept else None
+    if not isinstance(entry, dict) or _BRANCH not in entry or entry.get(_SHOWN, entry[_BRANCH]) != shown:
+        return shown, None
+    branch = entry[_BRANCH]
+    if branch is not None and not (isinstance(branch, str) and branch in names):
+        return shown, None
+    return branch, _section(kept, path, _INSIDE)
 
 
 def kept_values(kept: Kept, path: str) -> Mapping[str, Json]:

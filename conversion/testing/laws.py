@@ -23,6 +23,7 @@ from restow.conversion.compile.lens import dig
 from restow.conversion.model.errors import RuleFailed
 from restow.conversion.model.fieldpath import Path, parse, pointer, shown
 from restow.conversion.model.values import ABSENT, Json, canonical, same
+from restow.conversion.rules.branches import branched, flattened
 from restow.conversion.rules.model import Direction, Lens, Private, Rule, ScopedRules, Side
 from restow.conversion.stash.annotation import parse_stash
 from restow.conversion.testing.fieldsets import Steps, empties, empty_places, fields, shown_steps
@@ -57,13 +58,22 @@ __all__ = [
 
 def forgiven(obj: Json, rules: Sequence[Rule], side: Side) -> Json:
     """Return the object without what the rules drop on that side, nor the objects around it that hold nothing else."""
-    for rule in rules:
+    for rule in _in_force(rules, obj, side):
         for text in rule.claims(side):
             if isinstance(rule, Private) and rule.acknowledge is not None:
                 obj = _changed(obj, parse(text), lambda _: ABSENT)
             elif isinstance(rule, ScopedRules) and _has_drops(rule.rules, side):
                 obj = _changed(obj, parse(text), partial(_forgiven_inside, rule=rule, side=side))
     return obj
+
+
+def _in_force(rules: Sequence[Rule], obj: Json, side: Side) -> Sequence[Rule]:
+    """Return the rules that hold for an object: of each union, those of its branch."""
+    scope = branched(rules)
+    if not scope.unions:
+        return rules
+    chosen = (union.rules(union.decider(side)(obj)) for union in scope.unions)
+    return [*scope.plain, *(rule for each in chosen for rule in _in_force(each, obj, side))]
 
 
 def _has_drops(rules: Sequence[Rule], side: Side) -> bool:
@@ -73,19 +83,19 @@ def _has_drops(rules: Sequence[Rule], side: Side) -> bool:
             (isinstance(rule, Private) and rule.acknowledge is not None)
             or (isinstance(rule, ScopedRules) and _has_drops(rule.rules, side))
         )
-        for rule in rules
+        for rule in flattened(rules)
     )
 
 
 def _forgiven_inside(value: Any, rule: ScopedRules, side: Side) -> Any:
     if rule.container == "list" and isinstance(value, list):
-        return [forgiven(item, rule.rules, side) if isinstance(item, dict) else item for item in value]
+        return [forgiven(item, rule.inner, side) if isinstance(item, dict) else item for item in value]
     if rule.container == "map" and isinstance(value, dict):
         return {
-            key: forgiven(item, rule.rules, side) if isinstance(item, dict) else item for key, item in value.items()
+            key: forgiven(item, rule.inner, side) if isinstance(item, dict) else item for key, item in value.items()
         }
     if rule.container == "object" and isinstance(value, dict):
-        return forgiven(value, rule.rules, side) or ABSENT
+        return forgiven(value, rule.inner, side) or ABSENT
     return value
 
 
@@ -112,14 +122,18 @@ def has_judgement(rules: Sequence[Rule]) -> bool:
     return any(
         (isinstance(rule, Lens) and rule.merge is not None and not rule.is_known)
         or (isinstance(rule, ScopedRules) and (rule.hide is not None or has_judgement(rule.rules)))
-        for rule in rules
+        for rule in flattened(rules)
     )
 
 
 def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction) -> Iterator[str]:
     """Yield the labels of lenses that have a stash entry although they declare no loss in that direction."""
     side: Side = "spoke" if direction == "up" else "hub"
-    for rule in rules:
+    scope = branched(rules)
+    for union in scope.unions:
+        entry = entries.get(union.address(side), {})
+        yield from undeclared_losses(entry.get("inside", {}), union.rules(entry.get("branch")), direction)
+    for rule in scope.plain:
         if not isinstance(rule, Lens | ScopedRules):
             continue
         entry = entries.get(shown(parse(rule.claims(side)[0])))
@@ -129,17 +143,25 @@ def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction
         elif entry is not None:
             inner = [item.get("kept", {}) for item in entry.get("items", ())]
             for kept in (*inner, *entry.get("values", {}).values(), entry.get("inside", {})):
-                yield from undeclared_losses(kept, rule.rules, direction)
+                yield from undeclared_losses(kept, rule.inner, direction)
 
 
 def is_joint(steps: Steps, rules: Sequence[Rule], side: Side) -> bool:
-    """Say whether a field of that side is made of several others, or is in what a function made as a whole."""
-    return any(_is_made(steps, rule, side) for rule in rules)
+    """Say whether a field of that side is made of several others, or is in what a function made as a whole.
+
+    What rules of a branch claim also depends on the discriminator, and so on either side does what only one of the
+    versions calls by that path.
+    """
+    scope = branched(rules)
+    branches = [rule for union in scope.unions for each in union.branches for rule in flattened(each.rules)]
+    paths = [parse(text) for rule in branches for text in (*rule.spoke, *rule.hub)]
+    return any(steps[: len(path)] == path for path in paths) or any(_is_made(steps, rule, side) for rule in scope.plain)
 
 
 def has_joint(rules: Sequence[Rule]) -> bool:
     """Say whether some rule ties fields together."""
-    return any(_ties(rule) or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in rules)
+    ties = (_ties(rule) or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in branched(rules).plain)
+    return bool(branched(rules).unions) or any(ties)
 
 
 def made_rule(rule: RulePlace | None) -> bool:
@@ -150,13 +172,13 @@ def made_rule(rule: RulePlace | None) -> bool:
 def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
     """Count the empty lists whose items may all be hidden: such a list stays (design, section 7)."""
     count = 0
-    for rule in rules:
+    for rule in flattened(rules):
         if isinstance(rule, ScopedRules):
             found = dig(value, parse(rule.claims(side)[0]))
             count += rule.hide is not None and found == []
             inner = found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
             for each in (found,) if rule.container == "object" else inner:
-                count += emptied_lists(each, rule.rules, side)
+                count += emptied_lists(each, rule.inner, side)
     return count
 
 
@@ -187,7 +209,7 @@ def _is_made(steps: Steps, rule: Rule, side: Side) -> bool:
             return _ties(rule) or bool(rest)
         if isinstance(rule, ScopedRules):
             inside = rest if rule.container == "object" else rest[1:]
-            return _ties(rule) or (bool(inside) and is_joint(inside, rule.rules, side))
+            return _ties(rule) or (bool(inside) and is_joint(inside, rule.inner, side))
     return False
 
 

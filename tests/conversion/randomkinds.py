@@ -60,6 +60,10 @@ NESTED_RULES = (
     "renamed each",
     "hidden each",
     "plain list",
+    "union",
+    "presence",
+    "tree",
+    "opaque each",
 )
 
 
@@ -296,7 +300,10 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
         scope.spoke[name], scope.hub[name] = inner.schemas()
         scope.rules += inner.rules
         return
-    inner = draw(scopes(depth - 1))
+    if kind in ("union", "presence"):
+        branches(draw, scope, kind, name, path, top)
+        return
+    inner = draw(scopes(0 if kind == "tree" else depth - 1))
     spoke, hub = inner.schemas()
     identity = {"id": {"type": "string"}}
     target = f"{name}New" if draw(st.booleans()) else name
@@ -331,8 +338,63 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
         case "inside":
             scope.spoke[name], scope.hub[target] = spoke, hub
             scope.rules.append(rules.inside(path + name, inner.rules, hub=path + target))
+        case "tree":
+            tree(draw, scope, inner, name, target, path)
+        case "opaque each":
+            scope.spoke[name] = scope.hub[target] = {"x-kubernetes-preserve-unknown-fields": True}
+            declared = rules.each if draw(st.booleans()) else rules.inside
+            scope.rules.append(declared(path + name, inner.rules, hub=path + target))
         case "plain list":
             scope.spoke[name] = scope.hub[name] = {"type": "array", "items": spoke}
+
+
+def branches(draw: Any, scope: Scope, kind: str, name: str, path: str, top: Scope) -> None:
+    """Add a union of two branches with rules of their own, and one field that either branch calls something else."""
+    spoke_type, hub_type, values = name, draw(st.sampled_from([name, f"{name}New"])), ("a", "b")
+    if kind == "union":
+        how = draw(st.sampled_from(["same", "enum", "default"]))
+        values = ("A", "B", "C") if how == "enum" else ("a", "b", "c")
+        scope.spoke[spoke_type] = {"type": "string", "enum": ["a", "b", "c"]}
+        scope.hub[hub_type] = {"type": "string", "enum": [*values]}
+        ends = (path + spoke_type, path + hub_type)
+        if how == "enum":
+            scope.rules.append(rules.enum(ends[0], {"a": "A", "b": "B", "c": "C"}, hub=ends[1]))
+        elif how == "default":
+            scope.rules.append(rules.default(ends[0], "a", hub=ends[1]))
+        elif spoke_type != hub_type:
+            scope.rules.append(rules.rename(*ends))
+    scope.spoke[f"{name}Size"] = draw(st.sampled_from(SCALARS))
+    for branch in ("a", "b"):
+        box, size = f"{name}{branch}Box", f"{name}{branch}Size"
+        inner = draw(scopes(0, path=f"{path}{box}.", top=top))
+        scope.spoke[box], scope.hub[box] = inner.schemas()
+        declared = [*inner.rules, rules.rename(f"{path}{name}Size", path + size)]
+        scope.hub[size] = scope.spoke[f"{name}Size"]
+        if kind == "union":
+            equals = ["a", "c"] if branch == "a" and draw(st.booleans()) else branch
+            scope.rules.append(rules.when(declared, field=path + spoke_type, equals=equals, hub=path + hub_type))
+        else:
+            scope.rules.append(rules.when(declared, has=path + box))
+
+
+def tree(draw: Any, scope: Scope, inner: Scope, name: str, target: str, path: str) -> None:
+    """Add a tree whose schema ends on its third level, where anything goes."""
+    ours, theirs = ("kids", "kids") if draw(st.booleans()) else ("kids", "children")
+    spoke, hub = inner.schemas()
+    below: dict[str, Any] = {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}}
+    levels = (below, below)
+    for _ in range(2):
+        levels = (
+            {"type": "array", "items": {**spoke, "properties": {**spoke["properties"], ours: levels[0]}}},
+            {"type": "array", "items": {**hub, "properties": {**hub["properties"], theirs: levels[1]}}},
+        )
+    again = [f"{ours}[]"] if ours == theirs else {f"{ours}[]": f"{theirs}[]"}
+    if draw(st.booleans()):
+        scope.spoke[name], scope.hub[target] = levels
+        scope.rules.append(rules.each(path + name, inner.rules, hub=path + target, recurse=again))
+    else:
+        scope.spoke[name], scope.hub[target] = levels[0]["items"], levels[1]["items"]
+        scope.rules.append(rules.inside(path + name, inner.rules, hub=path + target, recurse=again))
 
 
 def crd(versions: dict[str, dict[str, Any]], *, group: str = GROUP, kind: str = KIND) -> Crd:

@@ -1,0 +1,318 @@
+"""Checks the unions of rules (``when``) and completes them: what the hub calls a branch, and what no branch converts.
+
+Both directions must put an object into the same branch. So no rule may convert a discriminator but by moving it, by a
+table, or by a default, and the values of a branch in the hub are those that such a rule makes of them. A field by whose
+presence a branch is decided stays where it is, or moves as a whole.
+
+An object may have fields that only other branches convert: nothing but validation keeps an API server from storing it.
+What the target version does not declare of them goes to the stash. These rules are added here to each branch, and to
+the rest of the objects.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.values import same
+from restow.conversion.rules.branches import Branched, Union, When, branched, flattened, ordered, overlap
+from restow.conversion.rules.model import (
+    Default,
+    Lens,
+    Move,
+    Private,
+    Rule,
+    ScopedRules,
+    Side,
+    claimed_paths,
+)
+from restow.crds import ANY, Schema
+from restow.crds.paths import items_path, values_path
+from restow.crds.schema import schema_at
+
+__all__ = ["check_branches", "with_leftovers"]
+
+
+def check_branches(
+    rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector
+) -> tuple[Rule, ...]:
+    """Report what is wrong with the unions of a scope and those inside; return rules that know the hub's values."""
+    always = tuple(rule for rule in rules if not isinstance(rule, When))
+    found = tuple(_checked(rule, always, spoke, hub, findings) for rule in rules)
+    scope = branched(found)
+    for union in scope.unions:
+        _check_distinct(union, findings)
+    if scope.unions and ordered(scope) is None:
+        problem = "rules put fields where other rules of the scope take some, in a circle through a branch (rules.when)"
+        findings.add("spoke", (), problem, "Repeat the rules that hold for every object in each branch")
+    return found
+
+
+def _checked(
+    rule: Rule, always: Sequence[Rule], spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector
+) -> Rule:
+    if isinstance(rule, When):
+        checked = _check_presence if rule.values is None else _check_discriminator
+        rule = checked(rule, always, findings)
+        _check_declared(rule, spoke, hub, findings)
+        return replace(rule, rules=check_branches(rule.rules, spoke, hub, findings))
+    if isinstance(rule, ScopedRules):
+        places = (findings.place("spoke", parse(rule.spoke[0])), findings.place("hub", parse(rule.hub[0])))
+        if rule.container != "object":
+            step = items_path if rule.container == "list" else values_path
+            places = (step(places[0]), step(places[1]))
+        inner = check_branches(rule.rules, *_inside(rule, spoke, hub), findings.below(*places))
+        return rule if inner == rule.rules else replace(rule, rules=inner)
+    return rule
+
+
+def _inside(rule: ScopedRules, spoke: Schema | None, hub: Schema | None) -> tuple[Schema | None, Schema | None]:
+    """Return the schemas of what a rule applies inside of."""
+    ours, theirs = schema_at(spoke, parse(rule.spoke[0])), schema_at(hub, parse(rule.hub[0]))
+    if rule.container == "list":
+        return ours and ours.items, theirs and theirs.items
+    return (ours and ours.values, theirs and theirs.values) if rule.container == "map" else (ours, theirs)
+
+
+def _check_distinct(union: Union, findings: DiagnosticCollector) -> None:
+    sides: tuple[Side, Side] = ("spoke", "hub")
+    for side in sides:
+        place = parse(union.branches[0].place[side])
+        if union.branches[0].values is None:
+            continue
+        counted = Counter(repr(value) for each in union.branches for value in (each.values or {}).get(side, ()))
+        for value, count in counted.items():
+            if count > 1:
+                problem = f"two branches (rules.when) are for its value {value}"
+                findings.add(side, place, problem, "Let each value belong to one branch")
+    for name, count in Counter(each.branch for each in union.branches).items():
+        if count > 1:
+            place = parse(union.branches[0].place["spoke"])
+            problem = f"two branches (rules.when) are for {name}, and only the first one would count"
+            findings.add("spoke", place, problem, "Put their rules into one rules.when")
+
+
+def _check_declared(rule: When, spoke: Schema | None, hub: Schema | None, findings: DiagnosticCollector) -> None:
+    sides: tuple[tuple[Side, Schema | None], ...] = (("spoke", spoke), ("hub", hub))
+    for side, root in sides:
+        path = parse(rule.place[side])
+        if root is None:
+            continue
+        schema = schema_at(root, path)
+        if schema is None:
+            problem = f"{rule.label} is decided by a field that the schema does not declare"
+            findings.add(side, path, problem, "Correct the path; give hub= if it differs there")
+            continue
+        admitted = schema.node.get("enum")
+        for value in (rule.values or {}).get(side, ()):
+            if admitted is not None and value is not None and value not in admitted:
+                problem = f"{rule.label} is for {value!r}, which the enum does not have"
+                findings.add(side, path, problem, "Correct equals=, or the table of the rules.enum that converts it")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mapped:
+    """What becomes of a discriminator: its path in the hub, and the rule that changes its values, if any."""
+
+    hub: Path
+    rule: Rule | None = None
+
+
+def _check_discriminator(rule: When, always: Sequence[Rule], findings: DiagnosticCollector) -> When:
+    path, hub = parse(rule.place["spoke"]), parse(rule.place["hub"])
+    own = next((each for each in flattened(rule.rules) if _touches(each, path, hub)), None)
+    if own is not None:
+        problem = f"decides the branch of {rule.label}, and {own.label} in this branch converts it"
+        findings.add("spoke", path, problem, "Convert it by a rule that holds for all objects, outside of rules.when")
+        return rule
+    mapped = _mapped(always, path)
+    if isinstance(mapped, Rule):
+        _refuse(rule, path, mapped, findings)
+        return rule
+    if mapped.hub != hub:
+        _refuse_path(rule, mapped.hub, findings)
+        return rule
+    assert rule.values is not None
+    return replace(rule, values=_hub_values(rule, rule.values["spoke"], mapped.rule, path, findings))
+
+
+def _refuse(rule: When, path: Path, other: Rule, findings: DiagnosticCollector) -> None:
+    findings.add(
+        "spoke",
+        path,
+        f"decides the branch of {rule.label}, and {other.label} converts it in a way that may lose the branch",
+        "Convert it with rules.enum, rules.rename or rules.default, or decide by the presence of a field (has=)",
+    )
+
+
+def _refuse_path(rule: When, found: Path, findings: DiagnosticCollector) -> None:
+    path = shown(found).removeprefix(".")
+    problem = f"{rule.label} is decided in {findings.hub} by {findings.place('hub', parse(rule.place['hub']))}"
+    findings.add("hub", found, f"{problem}, but the field is here", f'Give hub="{path}"')
+
+
+def _touches(rule: Rule, spoke: Path, hub: Path) -> bool:
+    sides: tuple[tuple[Side, Path], ...] = (("spoke", spoke), ("hub", hub))
+    return any(overlap(claimed_paths(rule, side), [path]) for side, path in sides)
+
+
+def _mapped(rules: Sequence[Rule], path: Path) -> _Mapped | Rule:
+    """Return where a field of the spoke is in the hub, or the rule that makes something else of it."""
+    for rule in rules:
+        claims = [claim for claim in claimed_paths(rule, "spoke") if overlap([claim], [path])]
+        if not claims:
+            continue
+        claim, hub = claims[0], claimed_paths(rule, "hub")
+        rest = path[len(claim) :]
+        if isinstance(rule, Move) and starts_with(path, claim):
+            return _Mapped((*hub[0], *rest))
+        if isinstance(rule, ScopedRules) and rule.container == "object" and rest and starts_with(path, claim):
+            inner = _mapped(rule.rules, rest)
+            return inner if isinstance(inner, Rule) else _Mapped((*hub[0], *inner.hub), inner.rule)
+        if claim == path and (isinstance(rule, Default) or (isinstance(rule, Lens) and rule.tables is not None)):
+            return _Mapped(hub[0], rule)
+        return rule
+    taken = (rule for rule in rules if any(starts_with(path, claim) for claim in claimed_paths(rule, "hub")))
+    return next(taken, _Mapped(path))
+
+
+def _hub_values(
+    rule: When, values: tuple[Any, ...], converter: Rule | None, path: Path, findings: DiagnosticCollector
+) -> Mapping[Side, tuple[Any, ...]]:
+    """Return the values of a branch on both sides, as the rule that converts the discriminator translates them."""
+    if isinstance(converter, Default) and any(same(value, converter.value) for value in values):
+        values = (*values, None) if None not in values else values
+        return {"spoke": values, "hub": values}
+    if not isinstance(converter, Lens) or converter.tables is None:
+        return {"spoke": values, "hub": values}
+    up, down = converter.tables["up"], converter.tables["down"]
+    hub = [value for value in down if _is_in(converter.down(value), values)]
+    hub += [converter.up(value) for value in values if not _is_in(converter.up(value), hub)]
+    for value in up:
+        if _is_in(converter.up(value), hub) and not _is_in(value, values):
+            problem = (
+                f"{value!r} becomes {converter.up(value)!r} like a value of {rule.label}, and is in no branch with it"
+            )
+            findings.add("spoke", path, problem, f"Add {value!r} to equals=")
+    for value in hub:
+        if not _is_in(converter.down(value), values):
+            problem = f"{value!r} becomes {converter.down(value)!r}, which is not in {rule.label}"
+            findings.add("hub", parse(rule.place["hub"]), problem, f"Add {converter.down(value)!r} to equals=")
+    return {"spoke": values, "hub": tuple(hub)}
+
+
+def _is_in(value: Any, values: Sequence[Any]) -> bool:
+    return any(same(value, each) for each in values)
+
+
+def _check_presence(rule: When, always: Sequence[Rule], findings: DiagnosticCollector) -> When:
+    """Report a field whose presence cannot be the same on both sides."""
+    path, hub = parse(rule.place["spoke"]), parse(rule.place["hub"])
+    for each in (*always, *flattened(rule.rules)):
+        if not isinstance(each, Move | ScopedRules):
+            continue
+        (ours,), (theirs,) = claimed_paths(each, "spoke"), claimed_paths(each, "hub")
+        if starts_with(path, ours) and (isinstance(each, Move) or each.container == "object" or path == ours):
+            found = (*theirs, *path[len(ours) :])
+            if found != hub:
+                _refuse_path(rule, found, findings)
+            return rule
+    if path != hub:
+        problem = f"{rule.label} is decided in {findings.hub} by another field, and no rule makes the one of the other"
+        findings.add("hub", hub, problem, "Move it there with rules.rename, rules.move or rules.inside, or omit hub=")
+    taker = next((each for each in (*always, *flattened(rule.rules)) if _takes(each, path, hub)), None)
+    if taker is not None:
+        _refuse(rule, path, taker, findings)
+    maker = next((each for each in always if _makes(each, path, hub)), None)
+    if maker is not None:
+        problem = f"decides the branch of {rule.label} by its presence, and {maker.label} makes it for other objects"
+        findings.add("hub", hub, problem, "Put that rule into the branch, or decide by a discriminator (field=)")
+    return rule
+
+
+def _takes(rule: Rule, spoke: Path, hub: Path) -> bool:
+    sides: tuple[tuple[Side, Path], ...] = (("spoke", spoke), ("hub", hub))
+    return any(starts_with(path, claim) for side, path in sides for claim in claimed_paths(rule, side))
+
+
+def _makes(rule: Rule, spoke: Path, hub: Path) -> bool:
+    """Say whether a rule puts something into the deciding field on one side that is not in it on the other."""
+    if isinstance(rule, Private):
+        return False
+    ours = [starts_with(claim, spoke) for claim in claimed_paths(rule, "spoke")]
+    theirs = [starts_with(claim, hub) for claim in claimed_paths(rule, "hub")]
+    return any(ours) != any(theirs)
+
+
+def with_leftovers(rules: Sequence[Rule], spoke: Schema | None, hub: Schema | None) -> tuple[Rule, ...]:
+    """Return the rules with what keeps, in each branch, the fields that only other branches convert."""
+    found = tuple(_complete(rule, spoke, hub) for rule in rules)
+    if spoke is None or hub is None:
+        return found
+    scope = branched(found)
+    return (*scope.plain, *(each for union in scope.unions for each in _branches(union, scope, spoke, hub)))
+
+
+def _complete(rule: Rule, spoke: Schema | None, hub: Schema | None) -> Rule:
+    if isinstance(rule, When):
+        return replace(rule, rules=with_leftovers(rule.rules, spoke, hub))
+    if isinstance(rule, ScopedRules):
+        inner = with_leftovers(rule.rules, *_inside(rule, spoke, hub))
+        return rule if inner == rule.rules else replace(rule, rules=inner)
+    return rule
+
+
+def _branches(union: Union, scope: Branched, spoke: Schema, hub: Schema) -> Iterator[When]:
+    others = [*scope.plain, *(rule for other in scope.unions if other is not union for rule in _all_rules(other))]
+    for branch in union.branches:
+        yield replace(branch, rules=(*branch.rules, *_leftovers([*others, *branch.rules], union, spoke, hub)))
+    rest = tuple(_leftovers(others, union, spoke, hub))
+    if rest:
+        yield replace(union.branches[0], rules=rest, is_rest=True)
+
+
+def _all_rules(union: Union) -> Iterator[Rule]:
+    for branch in union.branches:
+        yield from branch.rules
+
+
+def _leftovers(own: Sequence[Rule], union: Union, spoke: Schema, hub: Schema) -> list[Rule]:
+    """Return rules for the fields that only other branches than that of ``own`` claim.
+
+    Such a field is stashed if the other version does not declare it alike, with all that is around it and that the
+    other version does not have either.
+    """
+    found: list[Rule] = []
+    sides: tuple[tuple[Side, Schema, Schema], ...] = (("spoke", spoke, hub), ("hub", hub, spoke))
+    for side, here, there in sides:
+        claimed = [path for rule in flattened(own) for path in claimed_paths(rule, side)]
+        claims = {path for rule in flattened([*_all_rules(union)]) for path in claimed_paths(rule, side)}
+        places = (_foreign(path, claimed, here, there) for path in sorted(claims))
+        for path in dict.fromkeys(place for place in places if place is not None):
+            text = shown(path).removeprefix(".")
+            ours, theirs = ((text,), ()) if side == "spoke" else ((), (text,))
+            found.append(Private(name="stash", arguments={side: text}, spoke=ours, hub=theirs))
+            claimed.append(path)
+    return found
+
+
+def _foreign(path: Path, claimed: Sequence[Path], here: Schema, there: Schema) -> Path | None:
+    """Return the outermost field at or around ``path`` that the other version does not have, and no rule claims."""
+    for length in range(1, len(path) + 1):
+        place = path[:length]
+        if overlap([place], claimed):
+            continue
+        schema, other = schema_at(here, place), schema_at(there, place)
+        if schema is None or schema is ANY:
+            return None
+        if other is None or (other is not ANY and schema.kind != other.kind):
+            return place
+        if length == len(path) and other is not ANY and schema.node != other.node:
+            return place
+    return None

@@ -1,0 +1,199 @@
+"""Unions: rules that hold for one branch only, and how the branch of an object is decided.
+
+The branches of one union exclude each other: ``when`` rules that name the same discriminator, or ``when`` rules on the
+presence of fields that claim some field in common. An object is in the branch that its discriminator names, in the
+first of the branches whose field it has, or in none.
+
+A scope with unions converts in steps: its plain rules, and for each union the rules of the branch. A step takes the
+fields that it claims before another step puts something there; ``ordered`` finds the order in which that holds. The way
+down takes the steps in the reverse order.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.values import Json
+from restow.conversion.rules.model import Rule, Side, claimed_paths
+
+__all__ = ["Branched", "Union", "When", "branched", "flattened", "ordered", "overlap"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class When(Rule):
+    """Rules that hold for the objects of one branch of a union.
+
+    ``place`` is the path of the discriminator on either side, ``values`` are its values in this branch (null also
+    stands for a discriminator that is not there). Without ``values``, the presence of a value other than null decides.
+    ``is_rest`` marks the rules of the objects that are in no branch; freezing adds them. ``has_both`` is a mistake of
+    the author: a discriminator and a presence.
+    """
+
+    place: Mapping[Side, str]
+    values: Mapping[Side, tuple[Any, ...]] | None
+    rules: tuple[Rule, ...]
+    is_rest: bool = False
+    has_both: bool = False
+
+    @property
+    def label(self) -> str:
+        """How messages name the branch: by its discriminator and values."""
+        if self.is_rest:
+            return f"{self.name}({self.place['spoke']} is none of these)"
+        if self.values is None:
+            return f"{self.name}(has {self.place['spoke']})"
+        return f"{self.name}({self.place['spoke']} is {' or '.join(map(str, self.values['spoke']))})"
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch in the stash: the first of its values, or the field whose presence decides.
+
+        It stays the same when an author adds values.
+        """
+        return self.place["spoke"] if self.values is None else str(self.values["spoke"][0])
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The branches of one union, in the order in which they are tried, and the rules of objects in none of them."""
+
+    branches: tuple[When, ...]
+    rest: tuple[Rule, ...] = ()
+
+    def address(self, side: Side) -> str:
+        """Return where the stash of that side's version keeps what the branch lost; no field has such an address."""
+        return f"?{shown(parse(self.branches[0].place[side]))}"
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the branches."""
+        return frozenset(each.branch for each in self.branches)
+
+    def rules(self, branch: str | None) -> tuple[Rule, ...]:
+        """Return the rules of a branch; None is no branch."""
+        return next((each.rules for each in self.branches if each.branch == branch), self.rest)
+
+    def decider(self, side: Side) -> Callable[[Json], str | None]:
+        """Return the function that names the branch of an object of that side, None if it is in none."""
+        if self.branches[0].values is None:
+            return _first_present([(parse(each.place[side]), each.branch) for each in self.branches])
+        path = parse(self.branches[0].place[side])
+        named = {_key(value): each.branch for each in self.branches for value in (each.values or {}).get(side, ())}
+        return _by_value(path, named)
+
+
+def _by_value(path: Path, named: Mapping[Any, str]) -> Callable[[Json], str | None]:
+    def branch(obj: Json) -> str | None:
+        value: Any = obj
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value.__class__ is str:
+            return named.get(value)
+        return None if isinstance(value, dict | list) else named.get(_key(value))
+
+    return branch
+
+
+def _key(value: Any) -> Any:
+    """Return what a value is looked up by: 1 and 1.0 are one number, and true is none."""
+    return (bool, value) if isinstance(value, bool) else value
+
+
+def _first_present(places: Sequence[tuple[Path, str]]) -> Callable[[Json], str | None]:
+    def branch(obj: Json) -> str | None:
+        for path, name in places:
+            value: Any = obj
+            for step in path:
+                value = value.get(step) if isinstance(value, dict) else None
+            if value is not None:
+                return name
+        return None
+
+    return branch
+
+
+@dataclass(frozen=True, slots=True)
+class Branched:
+    """The rules of one scope: those that always hold, and the unions."""
+
+    plain: tuple[Rule, ...]
+    unions: tuple[Union, ...]
+
+
+def branched(rules: Sequence[Rule]) -> Branched:
+    """Sort the rules of a scope into those that always hold and the branches of unions."""
+    plain = tuple(rule for rule in rules if not isinstance(rule, When))
+    groups: list[list[When]] = []
+    for rule in rules:
+        if isinstance(rule, When) and not rule.is_rest:
+            same = [group for group in groups if any(_is_one_union(rule, other) for other in group)]
+            groups = [group for group in groups if group not in same]
+            groups.append([*(other for group in same for other in group), rule])
+    rest = {_union_key(rule): rule.rules for rule in rules if isinstance(rule, When) and rule.is_rest}
+    return Branched(plain, tuple(Union(tuple(group), rest.get(_union_key(group[0]), ())) for group in groups))
+
+
+def _union_key(rule: When) -> tuple[str, bool]:
+    return rule.place["spoke"], rule.values is None
+
+
+def _is_one_union(left: When, right: When) -> bool:
+    if left.values is not None or right.values is not None:
+        return _union_key(left) == _union_key(right)
+    sides: tuple[Side, Side] = ("spoke", "hub")
+    share = any(overlap(_paths(left.rules, side), _paths(right.rules, side)) for side in sides)
+    return left.place == right.place or share
+
+
+def flattened(rules: Sequence[Rule]) -> Iterator[Rule]:
+    """Yield every rule that some object of the scope has to obey: those of all branches instead of ``when``."""
+    for rule in rules:
+        if isinstance(rule, When):
+            yield from flattened(rule.rules)
+        else:
+            yield rule
+
+
+#: A step of a scope's conversion: its plain rules, or one of its unions.
+Step = tuple[Rule, ...] | Union
+
+
+def ordered(scope: Branched) -> list[Step] | None:
+    """Return the steps of a scope in the order of the way up; None if there is none in which no step is in the way.
+
+    The plain rules come first where the order is free.
+    """
+    steps: list[Step] = [scope.plain, *scope.unions]
+    claims = [(_step_paths(step, "spoke"), _step_paths(step, "hub")) for step in steps]
+    sorter: TopologicalSorter[int] = TopologicalSorter()
+    for later, (_, puts) in enumerate(claims):
+        sorter.add(later)
+        for sooner, (takes, _) in enumerate(claims):
+            if later != sooner and overlap(puts, takes):
+                sorter.add(later, sooner)
+    try:
+        return [steps[index] for index in sorter.static_order()]
+    except CycleError:
+        return None
+
+
+def _step_paths(step: Step, side: Side) -> list[Path]:
+    if isinstance(step, Union):
+        parts = [*(branch.rules for branch in step.branches), step.rest]
+        return [path for part in parts for path in _paths(part, side)]
+    return _paths(step, side)
+
+
+def _paths(rules: Sequence[Rule], side: Side) -> list[Path]:
+    return [path for rule in flattened(rules) for path in claimed_paths(rule, side)]
+
+
+def overlap(left: Sequence[Path], right: Sequence[Path]) -> bool:
+    """Say whether a path of one list is at, above or below one of the other."""
+    return any(starts_with(one, other) or starts_with(other, one) for one in left for other in right)
