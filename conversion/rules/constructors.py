@@ -49,8 +49,9 @@ __all__ = [
 
 _ITEMS = "[]"
 
-#: A value of a discriminator.
-Scalar = str | int | float | bool | None
+#: A value of a discriminator; in a list, null stands for one that is not there, too.
+Value = str | int | float | bool
+Scalar = Value | None
 
 
 @declared
@@ -373,16 +374,16 @@ def when(
     rules: Sequence[Rule],
     *,
     field: str | None = None,
-    equals: Scalar | Sequence[Scalar] = (),
+    equals: Value | Sequence[Scalar] = (),
     has: str | None = None,
     hub: str | None = None,
 ) -> Rule:
     """Apply rules to the objects of one branch of a union: ``when([…], field="spec.type", equals="S3")``.
 
     ``field`` is the discriminator, ``equals`` its value or values in this branch, as the spoke spells them. The hub's
-    values follow from the ``enum`` or ``default`` that converts the discriminator. null also stands for a discriminator
-    that is not there. ``has="spec.s3"`` decides by presence instead: the branch of the objects that have a value there,
-    other than null. Give ``hub`` if the path differs there.
+    values follow from the ``enum`` or ``default`` that converts the discriminator. A null in a list of values also
+    stands for a discriminator that is not there. ``has="spec.s3"`` decides by presence instead: the branch of the
+    objects that have a value there, other than null. Give ``hub`` if the path differs there.
 
     The paths of ``rules`` start at the scope that ``when`` stands in: the object, or inside of ``each`` the item.
     Branches exclude each other if they name the same discriminator; branches by presence do if they claim some field

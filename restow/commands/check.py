@@ -16,6 +16,7 @@ from restow.cli.session import Session, run
 from restow.conversion import DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.bounds import narrowed_bounds
 from restow.conversion.definition.losses import RuleLoss, rule_losses
+from restow.conversion.definition.opaque import OpaqueField, opaque_fields
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
 from restow.migrator import list_crds
@@ -25,7 +26,9 @@ from restow.offline import options as offline
 @click.command("check")
 @offline.conversions
 @click.option("--live", is_flag=True, help="Read the CRDs of the registry's kinds from the cluster.")
-@click.option("--report", is_flag=True, help="Also report what each rule can lose, and how that is handled.")
+@click.option(
+    "--report", is_flag=True, help="Also report what each rule can lose, and which opaque fields no rule looks into."
+)
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
@@ -34,7 +37,8 @@ def command(**flags: Any) -> None:
     Every field must be the same in both versions, or a rule must map it, stash it, or drop it with an acknowledgement.
     Anything else is a finding, with its path and a proposal; for fields that were likely renamed or moved, the proposal
     is a rule. Run it in CI: it finds fields that are later added to one version only. Without CRDs it checks only the
-    rules.
+    rules. The report also names fields that no schema describes (x-kubernetes-preserve-unknown-fields) and that no rule
+    looks into: nothing in there is checked.
 
     Exit codes: 0 every field is accounted for; 1 there are findings; 2 usage or refused; 4 the API
     server stayed out of reach.
@@ -118,17 +122,17 @@ def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
 
 
 def _tell(checked: _Checked, form: str, *, report: bool) -> Exit:
-    rows = (
-        [] if checked.graph is None or not report else [v for k in checked.graph.kinds.values() for v in rule_losses(k)]
-    )
+    kinds = [*checked.graph.kinds.values()] if checked.graph is not None and report else []
+    rows = [loss for kind in kinds for loss in rule_losses(kind)]
+    fields = [field for kind in kinds for field in opaque_fields(kind)]
     if form != "table":
-        print_data(_json(checked, rows, report=report), form)
+        print_data(_json(checked, rows, fields, report=report), form)
     else:
-        _show(checked, rows)
+        _show(checked, rows, fields)
     return Exit.FAILURES if checked.findings else Exit.DONE
 
 
-def _show(checked: _Checked, rows: Sequence[RuleLoss]) -> None:
+def _show(checked: _Checked, rows: Sequence[RuleLoss], fields: Sequence[OpaqueField]) -> None:
     if checked.findings:
         heads, rows_found = ["kind", "version", "field", "problem", "fix"], []
         for f, place in zip(checked.findings, checked.places, strict=True):
@@ -143,6 +147,11 @@ def _show(checked: _Checked, rows: Sequence[RuleLoss]) -> None:
     if rows:
         judged = ((r.kind, r.version, r.title, r.up.value, r.down.value, r.reason or "-") for r in rows)
         print_table(("kind", "version", "rule", "up", "down", "why"), judged)
+    if fields:
+        opaque = ((f.kind, f.version, f.path, f.says, f"{f.hub} {f.hub_path}", f.hub_says) for f in fields)
+        print_table(("kind", "version", "opaque field", "is", "in the hub", "is"), opaque)
+        named = f"{len(fields)} opaque fields" if len(fields) != 1 else "1 opaque field"
+        say(f"no rule looks into {named}: what stands there passes as it is", style="yellow")
     assert checked.graph is not None
     for note in checked.notes:
         say(f"note: {note}", style="yellow")
@@ -156,7 +165,9 @@ def _show(checked: _Checked, rows: Sequence[RuleLoss]) -> None:
     say(against, style="green")
 
 
-def _json(checked: _Checked, rows: Sequence[RuleLoss], *, report: bool) -> dict[str, Any]:
+def _json(
+    checked: _Checked, rows: Sequence[RuleLoss], fields: Sequence[OpaqueField], *, report: bool
+) -> dict[str, Any]:
     told: dict[str, Any] = {
         "crds": [crd.name for crd in checked.crds],
         "findings": [
@@ -187,7 +198,18 @@ def _json(checked: _Checked, rows: Sequence[RuleLoss], *, report: bool) -> dict[
                 "up": r.up.value,
                 "down": r.down.value,
                 **({"reason": r.reason} if r.reason else {}),
+                **({"branch": r.branch} if r.branch else {}),
             }
             for r in rows
+        ]
+        told["opaque"] = [
+            {
+                "kind": f.kind,
+                "version": f.version,
+                "hub": f.hub,
+                "paths": {"version": f.path, "hub": f.hub_path},
+                "says": {"version": f.says, "hub": f.hub_says},
+            }
+            for f in fields
         ]
     return told

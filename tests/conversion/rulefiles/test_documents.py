@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from restow.conversion import Registry, rules
 from restow.conversion.rulefiles import NotData, dump, json_schema, load
 from restow.conversion.rulefiles.vocabulary import vocabulary
+from restow.conversion.rules.branches import When
 from restow.conversion.rules.model import ScopedRules
 from tests.conversion import randomkinds
 
@@ -58,8 +59,8 @@ def without_functions(declared: list[rules.Rule]) -> list[rules.Rule]:
     """The rules that are data, at every depth."""
     kept: list[rules.Rule] = []
     for rule in declared:
-        if isinstance(rule, ScopedRules):
-            if rule.hide is None:
+        if isinstance(rule, ScopedRules | When):
+            if isinstance(rule, When) or rule.hide is None:
                 make = getattr(rules, rule.name)
                 kept.append(make(**{**rule.arguments, "rules": without_functions([*rule.rules])}))
         elif not any(callable(each) for each in rule.arguments.values()):
