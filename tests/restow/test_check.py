@@ -156,3 +156,18 @@ def test_as_a_process() -> None:
     """From the repository's folder, as in CI."""
     ran = restow("check", *REGISTRY, *CRDS, cwd=ROOT)
     assert (ran.code, ran.out, ran.err) == (0, "", "every field of 2 CRDs is accounted for\n")
+
+
+def test_the_report_names_opaque_fields(tmp_path: Path) -> None:
+    """A field that no schema describes is accounted for by name only: its content passes unconverted."""
+    gateways = (MANIFESTS / "gateways.yaml").read_text()
+    opened = gateways.replace("weight: {type: integer}", "weight: {x-kubernetes-preserve-unknown-fields: true}")
+    (tmp_path / "gateways.yaml").write_text(opened)
+    (tmp_path / "caches.yaml").write_text((MANIFESTS / "caches.yaml").read_text())
+    ran = check(*REGISTRY, "--crd", tmp_path, "--report", "-o", "json")
+    assert ran.code == 0
+    (field,) = ran.json["opaque"]
+    assert field["paths"] == {"version": ".spec.listeners[].weight", "hub": ".spec.listeners[].weight"}
+    assert field["says"] == {"version": "anything", "hub": "anything"}
+    told = check(*REGISTRY, "--crd", tmp_path, "--report")
+    assert "no rule looks into 1 opaque field: what stands there passes as it is" in told.err
