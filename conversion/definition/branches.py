@@ -139,7 +139,19 @@ def _check_discriminator(rule: When, always: Sequence[Rule], findings: Diagnosti
         _refuse_path(rule, mapped.hub, findings)
         return rule
     assert rule.values is not None
-    return replace(rule, values=_hub_values(rule, rule.values["spoke"], mapped.rule, path, findings))
+    values = _hub_values(rule, rule.values["spoke"], mapped.rule, path, findings)
+    if any(_is_meant(each, values, path, hub) for each in always):
+        values = {side: (*given, *(() if None in given else (None,))) for side, given in values.items()}
+    return replace(rule, values=values)
+
+
+def _is_meant(rule: Rule, values: Mapping[Side, tuple[Any, ...]], path: Path, hub: Path) -> bool:
+    """Say whether a default makes a missing discriminator one of these values."""
+    if not isinstance(rule, Default):
+        return False
+    side = rule.filled_in
+    place = parse((rule.hub if side == "hub" else rule.spoke)[0])
+    return place == (hub if side == "hub" else path) and _is_in(rule.value, values[side])
 
 
 def _refuse(rule: When, path: Path, other: Rule, findings: DiagnosticCollector) -> None:
@@ -186,9 +198,6 @@ def _hub_values(
     rule: When, values: tuple[Any, ...], converter: Rule | None, path: Path, findings: DiagnosticCollector
 ) -> Mapping[Side, tuple[Any, ...]]:
     """Return the values of a branch on both sides, as the rule that converts the discriminator translates them."""
-    if isinstance(converter, Default) and any(same(value, converter.value) for value in values):
-        values = (*values, None) if None not in values else values
-        return {"spoke": values, "hub": values}
     if not isinstance(converter, Lens) or converter.tables is None:
         return {"spoke": values, "hub": values}
     up, down = converter.tables["up"], converter.tables["down"]
@@ -196,9 +205,7 @@ def _hub_values(
     hub += [converter.up(value) for value in values if not _is_in(converter.up(value), hub)]
     for value in up:
         if _is_in(converter.up(value), hub) and not _is_in(value, values):
-            problem = (
-                f"{value!r} becomes {converter.up(value)!r} like a value of {rule.label}, and is in no branch with it"
-            )
+            problem = f"{value!r} becomes {converter.up(value)!r} like a value of {rule.label}, but is not in it"
             findings.add("spoke", path, problem, f"Add {value!r} to equals=")
     for value in hub:
         if not _is_in(converter.down(value), values):

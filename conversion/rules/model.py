@@ -311,8 +311,8 @@ class Again:
 class ScopedRules(Rule):
     """Rules inside of every item of a list, every value of a map, or one object.
 
-    ``acknowledge`` is the reason why the items of a list need no ``keys``. ``recurse`` names the places inside where the
-    same rules apply again, to any depth.
+    ``acknowledge`` is the reason why the items of a list need no ``keys``. ``recurse`` names the places inside where
+    the same rules apply again, to any depth.
     """
 
     container: Container

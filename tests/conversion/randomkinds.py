@@ -342,8 +342,12 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
             tree(draw, scope, inner, name, target, path)
         case "opaque each":
             scope.spoke[name] = scope.hub[target] = {"x-kubernetes-preserve-unknown-fields": True}
-            declared = rules.each if draw(st.booleans()) else rules.inside
-            scope.rules.append(declared(path + name, inner.rules, hub=path + target))
+            if draw(st.booleans()):
+                scope.rules.append(
+                    rules.each(path + name, inner.rules, hub=path + target, acknowledge="no schema, no key")
+                )
+            else:
+                scope.rules.append(rules.inside(path + name, inner.rules, hub=path + target))
         case "plain list":
             scope.spoke[name] = scope.hub[name] = {"type": "array", "items": spoke}
 
@@ -391,7 +395,7 @@ def tree(draw: Any, scope: Scope, inner: Scope, name: str, target: str, path: st
     again = [f"{ours}[]"] if ours == theirs else {f"{ours}[]": f"{theirs}[]"}
     if draw(st.booleans()):
         scope.spoke[name], scope.hub[target] = levels
-        scope.rules.append(rules.each(path + name, inner.rules, hub=path + target, recurse=again))
+        scope.rules.append(rules.each(path + name, inner.rules, hub=path + target, recurse=again, acknowledge="atomic"))
     else:
         scope.spoke[name], scope.hub[target] = levels[0]["items"], levels[1]["items"]
         scope.rules.append(rules.inside(path + name, inner.rules, hub=path + target, recurse=again))

@@ -115,6 +115,19 @@ def test_the_default_of_a_discriminator_names_the_branch_of_objects_without_one(
     assert spec_of(graph, V2, sizeGb=1) == {"size": 1}
 
 
+def test_a_default_around_a_table_names_the_branch_too() -> None:
+    """The default is told in the hub's words, the branch in the spoke's."""
+    graph = graph_of(
+        rules.default("spec.type", "S3"),
+        rules.enum("spec.type", {"s3": "S3", "gcs": "GCS"}),
+        rules.when([rules.rename("spec.size", "spec.sizeGb")], field="spec.type", equals="s3"),
+    )
+    assert spec_of(graph, V1, size=1) == {"sizeGb": 1, "type": "S3"}
+    assert spec_of(graph, V1, size=1, type="gcs") == {"size": 1, "type": "GCS"}
+    shown = graph.convert(thing(V1, spec={"size": 1}), V2)
+    assert f"{GROUP}/conversion-stash" not in shown["metadata"].get("annotations", {})
+
+
 def test_values_that_are_no_texts_decide_too() -> None:
     """1 and true are different values in JSON, and must not name the same branch."""
     graph = graph_of(
