@@ -44,10 +44,10 @@ __all__ = [
     "Waiver",
     "claimed_paths",
     "declared",
-    "ungrouped",
     "is_constant_read",
     "key_names",
     "read_steps",
+    "ungrouped",
 ]
 
 

@@ -115,10 +115,12 @@ def clamped(value: Any) -> Any:
 
 
 @st.composite
-def scopes(draw: st.DrawFn, depth: int = 2, *, path: str = "", root: bool = False, top: Scope | None = None) -> Scope:
+def scopes(
+    draw: st.DrawFn, depth: int = 2, *, path: str = "", root: bool = False, top: Scope | None = None, without: str = ""
+) -> Scope:
     """Draw an object; paths in rules of nested plain objects start at the enclosing scope (`top`), as authors write."""
     scope = Scope()
-    kinds = LEAF_RULES if depth == 0 else LEAF_RULES + NESTED_RULES * 2
+    kinds = [kind for kind in (LEAF_RULES if depth == 0 else LEAF_RULES + NESTED_RULES * 2) if kind != without]
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), max_size=5))):
         name = f"{'abcdef'[number]}{kind[:2].replace(' ', '')}"
         if kind in NESTED_RULES:
@@ -312,18 +314,20 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
             spoke["properties"] |= identity
             hub["properties"] |= identity
             scope.spoke[name], scope.hub[target] = keyed(spoke), keyed(hub)
-            scope.rules.append(rules.each(path + name, inner.rules, hub=path + target))
+            scope.rules.append(rules.each(path + name, inner.rules, hub=path + target, key="id"))
         case "hidden each":
             spoke["properties"] |= identity
             hub["properties"] |= {**identity, "secret": {"type": "boolean"}}
             scope.spoke[name], scope.hub[target] = keyed(spoke), keyed(hub)
             declared = [*inner.rules, rules.stash(hub="secret")]
-            scope.rules.append(rules.each(path + name, declared, hub=path + target, hide=is_secret))
+            scope.rules.append(rules.each(path + name, declared, hub=path + target, key="id", hide=is_secret))
         case "renamed each":
             spoke["properties"]["name"] = {"type": "string"}
             hub["properties"] |= identity
             scope.spoke[name], scope.hub[target] = keyed(spoke, "name"), keyed(hub)
-            scope.rules.append(rules.each(path + name, [*inner.rules, rules.rename("name", "id")], hub=path + target))
+            scope.rules.append(
+                rules.each(path + name, [*inner.rules, rules.rename("name", "id")], hub=path + target, key="id")
+            )
         case "keyless each":
             scope.spoke[name], scope.hub[target] = (
                 {"type": "array", "items": spoke},
@@ -370,7 +374,8 @@ def branches(draw: Any, scope: Scope, kind: str, name: str, path: str, top: Scop
     scope.spoke[f"{name}Size"] = draw(st.sampled_from(SCALARS))
     for branch in ("a", "b"):
         box, size = f"{name}{branch}Box", f"{name}{branch}Size"
-        inner = draw(scopes(0, path=f"{path}{box}.", top=top))
+        # What is required must be filled in whatever the branch.
+        inner = draw(scopes(0, path=f"{path}{box}.", top=top, without="object default"))
         scope.spoke[box], scope.hub[box] = inner.schemas()
         declared = [*inner.rules, rules.rename(f"{path}{name}Size", path + size)]
         scope.hub[size] = scope.spoke[f"{name}Size"]
