@@ -116,11 +116,21 @@ def clamped(value: Any) -> Any:
 
 @st.composite
 def scopes(
-    draw: st.DrawFn, depth: int = 2, *, path: str = "", root: bool = False, top: Scope | None = None, without: str = ""
+    draw: st.DrawFn,
+    depth: int = 2,
+    *,
+    path: str = "",
+    root: bool = False,
+    top: Scope | None = None,
+    branch: bool = False,
 ) -> Scope:
-    """Draw an object; paths in rules of nested plain objects start at the enclosing scope (`top`), as authors write."""
+    """Draw an object; paths in rules of nested plain objects start at the enclosing scope (`top`), as authors write.
+
+    Rules of one `branch` fill in no required field: objects of the other branches would lack it.
+    """
     scope = Scope()
-    kinds = [kind for kind in (LEAF_RULES if depth == 0 else LEAF_RULES + NESTED_RULES * 2) if kind != without]
+    leaves = tuple(kind for kind in LEAF_RULES if not branch or kind != "object default")
+    kinds = leaves if depth == 0 else leaves + NESTED_RULES * 2
     for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), max_size=5))):
         name = f"{'abcdef'[number]}{kind[:2].replace(' ', '')}"
         if kind in NESTED_RULES:
@@ -305,7 +315,7 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
     if kind in ("union", "presence"):
         branches(draw, scope, kind, name, path, top)
         return
-    inner = draw(scopes(0 if kind == "tree" else depth - 1))
+    inner = draw(scopes(0 if kind in ("tree", "opaque each") else depth - 1))
     spoke, hub = inner.schemas()
     identity = {"id": {"type": "string"}}
     target = f"{name}New" if draw(st.booleans()) else name
@@ -374,8 +384,7 @@ def branches(draw: Any, scope: Scope, kind: str, name: str, path: str, top: Scop
     scope.spoke[f"{name}Size"] = draw(st.sampled_from(SCALARS))
     for branch in ("a", "b"):
         box, size = f"{name}{branch}Box", f"{name}{branch}Size"
-        # What is required must be filled in whatever the branch.
-        inner = draw(scopes(0, path=f"{path}{box}.", top=top, without="object default"))
+        inner = draw(scopes(0, path=f"{path}{box}.", top=top, branch=True))
         scope.spoke[box], scope.hub[box] = inner.schemas()
         declared = [*inner.rules, rules.rename(f"{path}{name}Size", path + size)]
         scope.hub[size] = scope.spoke[f"{name}Size"]
