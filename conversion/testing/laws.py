@@ -149,13 +149,13 @@ def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction
 def is_joint(steps: Steps, rules: Sequence[Rule], side: Side) -> bool:
     """Say whether a field of that side is made of several others, or is in what a function made as a whole.
 
-    What rules of a branch claim also depends on the discriminator, and so on either side does what only one of the
-    versions calls by that path.
+    What rules of a branch claim also depends on the discriminator, on either side, and so do the objects around it.
     """
     scope = branched(rules)
     branches = [rule for union in scope.unions for each in union.branches for rule in flattened(each.rules)]
     paths = [parse(text) for rule in branches for text in (*rule.spoke, *rule.hub)]
-    return any(steps[: len(path)] == path for path in paths) or any(_is_made(steps, rule, side) for rule in scope.plain)
+    is_branched = any(steps[: len(path)] == path or path[: len(steps)] == steps for path in paths)
+    return is_branched or any(_is_made(steps, rule, side) for rule in scope.plain)
 
 
 def has_joint(rules: Sequence[Rule]) -> bool:
