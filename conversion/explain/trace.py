@@ -31,7 +31,7 @@ from restow.conversion.explain.model import (
 )
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.branches import branched
+from restow.conversion.rules.branches import branched, flattened
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -189,7 +189,8 @@ class _Scope:
     """One object in both versions (the root, a list item, a map value) and the rules between them.
 
     ``at`` and ``to`` are its places in the source and in the target; ``around`` names the rules that it stands in,
-    ``kept_at`` where the stash has its entries. ``sections`` says which entries are in the section of a union.
+    ``kept_at`` where the stash has its entries. ``sections`` says which entries are in the section of a union,
+    ``branched`` what the rules of a branch put, and ``deciders`` which fields of the source decide about branches.
     """
 
     rules: Sequence[Rule]
@@ -206,6 +207,8 @@ class _Scope:
     kept_at: str = ""
     items: Items = ()
     sections: dict[str, str] = field(default_factory=dict)
+    deciders: tuple[Path, ...] = ()
+    branched: set[Path] = field(default_factory=set)
     takes: dict[Path, Rule] = field(init=False)
     puts: dict[Path, Rule] = field(init=False)
 
@@ -224,6 +227,8 @@ class _Scope:
         if not scope.unions:
             return
         found = [*scope.plain]
+        deciders = [parse(each.place[source]) for union in scope.unions for each in union.branches]
+        self.deciders += tuple(path for path in dict.fromkeys(deciders) if dig(self.source, path) is not ABSENT)
         self.kept, self.lost = {**(self.kept or {}), **(kept or {})}, {**(self.lost or {}), **(lost or {})}
         for union in scope.unions:
             shown_branch = union.decider(source)(self.source)
@@ -232,6 +237,7 @@ class _Scope:
             self.sections |= dict.fromkeys(inner or (), at)
             self.kept, self.lost = {**self.kept, **(section or {})}, {**self.lost, **(inner or {})}
             self.rules = union.rules(branch)
+            self.branched |= {path for rule in flattened(self.rules) for path in claimed_paths(rule, target)}
             self._choose(self.rules, section, inner, at, source, target)
             found += self.rules
         self.rules = found
@@ -351,7 +357,9 @@ class _Tracer:
                 self._repeated(scope, rule, place, value)
             case Lens():
                 how = OriginKind.COMPUTED if without_stash else OriginKind.STASH
-                self._made(place, value, LeafOrigin(how, (*sources, *_reads(scope, rule, self.root)), (label,)))
+                deciders = [scope.at + each for each in scope.deciders] if path in scope.branched else []
+                found = dict.fromkeys((*sources, *_reads(scope, rule, self.root), *deciders))
+                self._made(place, value, LeafOrigin(how, tuple(found), (label,)))
             case Constant() if without_stash:
                 self._made(place, value, LeafOrigin(OriginKind.CONSTANT, (), (label,)))
             case Default() if without_stash and source is None:
