@@ -13,7 +13,7 @@ JOBS ?= 3
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults histories mutants clean view
+.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ faults: $(READY) binaries ## Seeded faults in front of a real API server, judged
 
 histories: $(READY) binaries ## Every yes of restow ready over seeded histories, on two API servers (SEEDS=a..b)
 	$(BIN)/python -m tests.histories $(SEEDS)
+
+peers: $(READY) ## Ten thousand objects of each of ten kinds, converted by restow and by the kind's own project
+	$(BIN)/python -m tests.peers
 
 MUTANTS := .cache/mutants/bin
 

@@ -1,0 +1,134 @@
+"""Cluster API: Machine, Cluster, MachineDeployment and MachineHealthCheck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from restow.conversion import rules
+from tests.peers.objects import DURATIONS
+from tests.peers.oracle import Project
+from tests.peers.peer import Peer
+
+__all__ = ["PEERS"]
+
+_MODULE: Final = "sigs.k8s.io/cluster-api"
+_KINDS: Final = ("clusters", "machinedeployments", "machinehealthchecks", "machines")
+_API: Final = "api/core/v1beta1"
+_PROJECT: Final = Project(
+    "cluster-api",
+    (
+        (
+            _MODULE,
+            (
+                *(f"config/crd/bases/cluster.x-k8s.io_{kind}.yaml" for kind in _KINDS),
+                f"{_API}/conversion.go",
+                f"{_API}/zz_generated.conversion.go",
+            ),
+        ),
+    ),
+)
+_TIMEOUTS: Final = ("nodeDrainTimeout", "nodeVolumeDetachTimeout", "nodeDeletionTimeout")
+
+
+def failure_domains() -> list[rules.Rule]:
+    """A map by name in v1beta1, a list with names in v1beta2."""
+    path = "status.failureDomains"
+    return [rules.pair(path, path, up=_domains, down=_by_name, loses="both")]
+
+
+def _domains(by_name: Any) -> Any:
+    if not isinstance(by_name, dict):
+        return by_name
+    return [
+        {"name": name, **each} if isinstance(each, dict) else {"name": name} for name, each in sorted(by_name.items())
+    ]
+
+
+def _by_name(domains: Any) -> Any:
+    if not isinstance(domains, list):
+        return domains
+    named = [each for each in domains if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    return {each["name"]: {name: value for name, value in each.items() if name != "name"} for each in named}
+
+
+_API_VERSIONS: Final = ("infrastructure.cluster.x-k8s.io/v1beta2", "bootstrap.cluster.x-k8s.io/v1beta2", "a.example/v1")
+
+
+def _choices(durations: Sequence[str], references: Sequence[str]) -> dict[str, Sequence[Any]]:
+    times = {f".{path}": DURATIONS for path in durations}
+    return {**times, **{f".{path}.apiVersion": _API_VERSIONS for path in references}}
+
+
+def _machine_choices(scope: str) -> dict[str, Sequence[Any]]:
+    references = (f"{scope}.bootstrap.configRef", f"{scope}.infrastructureRef")
+    return _choices([f"{scope}.{name}" for name in _TIMEOUTS], references)
+
+
+def _check_choices(scope: str) -> dict[str, Sequence[Any]]:
+    return _choices([f"{scope}.nodeStartupTimeout", f"{scope}.unhealthyConditions[].timeout"], ())
+
+
+_POOL: Final = "spec.topology.workers.machinePools[]"
+_DEPLOYMENT: Final = "spec.topology.workers.machineDeployments[]"
+_CONTROL_PLANE: Final = "spec.topology.controlPlane"
+_CLUSTER_CHOICES: Final = {
+    **_choices(
+        [f"{scope}.{name}" for scope in (_POOL, _DEPLOYMENT, _CONTROL_PLANE) for name in _TIMEOUTS],
+        ["spec.controlPlaneRef", "spec.infrastructureRef"],
+    ),
+    **_check_choices(f"{_DEPLOYMENT}.machineHealthCheck"),
+    **_check_choices(f"{_CONTROL_PLANE}.machineHealthCheck"),
+}
+
+
+def _required(*references: str) -> tuple[str, ...]:
+    fields = tuple(f".{reference}.{name}" for reference in references for name in ("kind", "name"))
+    return (".spec", *fields)
+
+
+def _peer(kind: str, waived: Sequence[str], choices: dict[str, Any]) -> Peer:
+    return Peer(
+        _PROJECT,
+        kind,
+        f"cluster.x-k8s.io_{kind.lower()}s.yaml",
+        hub="v1beta2",
+        spoke="v1beta1",
+        waived={"v1beta2": waived},
+        choices={"v1beta1": choices},
+        stashes=("cluster.x-k8s.io/conversion-data",),
+        functions=failure_domains if kind == "Cluster" else list,
+    )
+
+
+def _template(scope: str) -> tuple[str, ...]:
+    return tuple(f".{scope}.remediation.templateRef.{name}" for name in ("apiVersion", "kind", "name"))
+
+
+PEERS: Final = (
+    _peer(
+        "Machine",
+        [*_required("spec.bootstrap.configRef", "spec.infrastructureRef"), ".status.nodeRef.name"],
+        _machine_choices("spec"),
+    ),
+    _peer(
+        "MachineDeployment",
+        [
+            *_required("spec.template.spec.bootstrap.configRef", "spec.template.spec.infrastructureRef"),
+            ".spec.template.spec",
+            ".spec.rollout.strategy.type",
+        ],
+        _machine_choices("spec.template.spec"),
+    ),
+    _peer("MachineHealthCheck", [".spec", *_template("spec")], _check_choices("spec")),
+    _peer(
+        "Cluster",
+        [
+            *_required("spec.controlPlaneRef", "spec.infrastructureRef"),
+            *_template(f"{_CONTROL_PLANE}.healthCheck"),
+            *_template(f"{_DEPLOYMENT}.healthCheck"),
+            f".{_DEPLOYMENT}.rollout.strategy.type",
+        ],
+        _CLUSTER_CHOICES,
+    ),
+)

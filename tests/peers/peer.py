@@ -1,0 +1,109 @@
+"""A kind of another project as a peer: its CRD, its conversions in restow's rules, and what a comparison must know."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from restow.conversion import Registry, rules
+from restow.conversion.compile.graph import Graph
+from restow.conversion.rulefiles import load
+from restow.crds import Crd
+from restow.crds.documents import load_documents
+from tests.peers.comparison import Comparison
+from tests.peers.differences import Table
+from tests.peers.oracle import Oracle, Project, installed
+
+__all__ = ["Peer"]
+
+_HERE: Final = Path(__file__).parent
+_TABLES: Final = _HERE / "differences"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One kind.
+
+    Attributes:
+        project: whose it is.
+        kind: its name.
+        crd: the file of its CRD.
+        hub: the version that restow's rules use as the hub, as the project does.
+        spoke: the other version.
+        rules: restow's rules in Python; without them, the document of ``<project>.yaml`` for the kind is used.
+        functions: what the document cannot say.
+        waived: fields that one version requires and the other may omit; none of the projects converts these.
+        choices: values of fields whose schema does not tell them, by version and path.
+        stashes: annotations in which the project keeps what a version cannot say.
+    """
+
+    project: Project
+    kind: str
+    crd: str
+    hub: str
+    spoke: str
+    rules: Callable[[], list[rules.Rule]] | None = None
+    functions: Callable[[], list[rules.Rule]] = list
+    waived: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    choices: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    stashes: tuple[str, ...] = ()
+
+    def definition(self, *, waived: bool = False) -> Crd:
+        """Return the CRD with the two versions; with ``waived``, what is waived is not required."""
+        file = installed(self.project) / "crds" / self.crd
+        document = copy.deepcopy(_document(file))
+        spec = document["spec"]
+        spec["versions"] = [each for each in spec["versions"] if each["name"] in (self.hub, self.spoke)]
+        for version in spec["versions"]:
+            for path in self.waived.get(version["name"], ()) if waived else ():
+                _waive(version["schema"]["openAPIV3Schema"], path)
+        return Crd.from_document(document)
+
+    def graph(self) -> Graph:
+        """Return the compiled conversions; every field of the CRD is accounted for."""
+        crd = self.definition(waived=True)
+        registry = Registry()
+        declared = self.declared() if self.rules is None else self.rules()
+        registry.kind(crd.group, crd.kind, hub=self.hub).spoke(self.spoke)(lambda: [*declared, *self.functions()])
+        return registry.freeze([crd])
+
+    def document(self) -> str:
+        """Return the text of the document that has the kind's rules."""
+        text = (_HERE / f"{self.project.name}.yaml").read_text(encoding="utf-8")
+        return next(each for each in text.split("\n---\n") if f"kind: {self.kind}}}" in each)
+
+    def declared(self) -> Sequence[rules.Rule]:
+        """Return the rules that the project's document declares for the kind."""
+        (document,) = load(self.document()).rules
+        assert (document.hub, *document.spokes) == (self.hub, self.spoke)
+        return document.spokes[self.spoke]
+
+    def comparison(self) -> Comparison:
+        """Return the comparison with the project's own conversions."""
+        table = Table(_TABLES / f"{self.project.name}.yaml", _TABLES / "common.yaml")
+        versions = (self.hub, self.spoke)
+        return Comparison(self.graph(), self.definition(), versions, self.choices, self.stashes, table)
+
+    def oracle(self) -> Oracle:
+        """Start the program with the project's conversions."""
+        return Oracle(installed(self.project) / "oracle")
+
+
+@cache
+def _document(file: Path) -> Any:
+    return next(iter(load_documents(file.read_bytes())))
+
+
+def _waive(schema: Any, path: str) -> None:
+    *parents, name = _steps(path)
+    for step in parents:
+        schema = schema["items"] if step == "[]" else schema["properties"][step]
+    schema["required"] = [each for each in schema["required"] if each != name]
+
+
+def _steps(path: str) -> Iterable[str]:
+    return path.removeprefix(".").replace("[]", ".[]").split(".")
