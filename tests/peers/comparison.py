@@ -219,8 +219,10 @@ class Comparison:
             return None
         steps, schema, path, required = place
         value: Any = ABSENT
-        if path != REMOVED and (required or random.random() < 0.8):
+        if _is_scalar(schema) and path != REMOVED and (required or random.random() < 0.8):
             value = self.generator(version).value(random, schema, path)
+        elif required:
+            return None
         return lambda obj: _with(copy.deepcopy(obj), steps, value)
 
 
@@ -293,6 +295,14 @@ def _without(obj: Json, annotation: str) -> Json:
 
 def _is_described(schema: Schema) -> bool:
     return "type" in schema.node or schema.int_or_string
+
+
+def _is_scalar(schema: Schema) -> bool:
+    """Say whether a field has a value without objects inside, which an edit can replace as a whole."""
+    inner = schema.items or schema.values
+    return not schema.properties and (
+        inner is None or (inner.items or inner.values or inner.properties or None) is None
+    )
 
 
 def _is_key(schema: Schema, steps: tuple[Step, ...]) -> bool:
