@@ -20,59 +20,11 @@ _PROJECT: Final = Project(
     ),
 )
 
-_SECRETS: Final = {
-    "discordConfigs": (),
-    "emailConfigs": ("authPassword", "authSecret"),
-    "msteamsConfigs": (),
-    "msteamsv2Configs": (),
-    "opsgenieConfigs": ("apiKey",),
-    "pagerdutyConfigs": ("routingKey", "serviceKey"),
-    "pushoverConfigs": ("token", "userKey"),
-    "rocketchatConfigs": (),
-    "slackConfigs": ("apiURL",),
-    "snsConfigs": (),
-    "telegramConfigs": ("botToken",),
-    "victoropsConfigs": ("apiKey",),
-    "webexConfigs": (),
-    "webhookConfigs": ("urlSecret",),
-    "wechatConfigs": ("apiSecret",),
-}
-"""The fields of each kind of receiver that select a secret. Those of v1beta1 cannot be optional."""
 
-
-def alertmanager_config() -> list[rules.Rule]:
-    """AlertmanagerConfig."""
-    return [
-        rules.rename("spec.timeIntervals", "spec.muteTimeIntervals"),
-        rules.each("spec.inhibitRules", [_matchers("sourceMatch"), _matchers("targetMatch")]),
-        _matchers("spec.route.matchers"),
-        rules.pair("spec.route.routes", "spec.route.routes", up=lambda routes: routes, down=_routes, loses="down"),
-        rules.each(
-            "spec.receivers",
-            [rules.each(name, _receiver(name, secrets)) for name, secrets in _SECRETS.items()],
-            key="name",
-        ),
-    ]
-
-
-def _receiver(name: str, secrets: tuple[str, ...]) -> list[rules.Rule]:
-    http = () if name == "emailConfigs" else ("httpConfig.bearerTokenSecret",)
-    optional = [rules.stash(hub=f"{secret}.optional") for secret in (*secrets, *http)]
-    if name != "opsgenieConfigs":
-        return optional
-    types = {kind: kind for kind in ("team", "teams", "user", "escalation", "schedule")}
-    return [*optional, rules.stash(hub="updateAlerts"), rules.each("responders", [rules.enum("type", types)])]
-
-
-def _matchers(path: str) -> rules.Rule:
-    match = rules.pair(
-        ("matchType",),
-        ("matchType", "regex"),
-        up=lambda leaves: leaves,
-        down=lambda leaves: {"matchType": _match_type(leaves)},
-        loses="down",
-    )
-    return rules.each(path, [match])
+def nested_routes() -> list[rules.Rule]:
+    """Routes within routes, of which the schema says nothing."""
+    path = "spec.route.routes"
+    return [rules.pair(path, path, up=lambda routes: routes, down=_routes, loses="down")]
 
 
 def _match_type(matcher: dict[str, Any]) -> Any:
@@ -112,7 +64,7 @@ PEERS: Final = (
         _FILE,
         hub="v1alpha1",
         spoke="v1beta1",
-        rules=alertmanager_config,
+        functions=nested_routes,
         choices={"v1alpha1": {".spec.route.routes[]": _OLD_NESTED}, "v1beta1": {".spec.route.routes[]": _NESTED}},
     ),
 )
