@@ -200,6 +200,8 @@ class Comparison:
         # What the edit touches in the stored version, as far as it can be told without the stash.
         plain = (self.graph.convert(_without(each, self.kind.stash_key), obj["apiVersion"]) for each in (shown, edited))
         touched = list(_changed(*plain))
+        if any(isinstance(_at(shown, place), dict) for place in _changed(shown, edited)):
+            touched += [place[:-1] for place in touched]  # what an object hides goes with the object
         source = obj["apiVersion"].rpartition("/")[2]
         found = [
             Difference(self.crd.kind, "elsewhere", source, _shown(place), "restow", ABSENT, ABSENT)
@@ -280,6 +282,12 @@ def _changed(before: Any, after: Any, place: tuple[Step, ...] = ()) -> Iterator[
             yield from _changed(one, other, (*place, index))
     elif not same(before, after):
         yield place
+
+
+def _at(value: Any, place: tuple[Step, ...]) -> Any:
+    for step in place:
+        value = value[step] if isinstance(value, list) or step in value else ABSENT
+    return value
 
 
 def _shown(place: tuple[Step, ...]) -> str:
