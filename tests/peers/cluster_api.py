@@ -82,53 +82,22 @@ _CLUSTER_CHOICES: Final = {
 }
 
 
-def _required(*references: str) -> tuple[str, ...]:
-    fields = tuple(f".{reference}.{name}" for reference in references for name in ("kind", "name"))
-    return (".spec", *fields)
-
-
-def _peer(kind: str, waived: Sequence[str], choices: dict[str, Any]) -> Peer:
+def _peer(kind: str, choices: dict[str, Any]) -> Peer:
     return Peer(
         _PROJECT,
         kind,
         f"cluster.x-k8s.io_{kind.lower()}s.yaml",
         hub="v1beta2",
         spoke="v1beta1",
-        waived={"v1beta2": waived},
         choices={"v1beta1": choices},
         stashes=("cluster.x-k8s.io/conversion-data",),
         functions=failure_domains if kind == "Cluster" else list,
     )
 
 
-def _template(scope: str) -> tuple[str, ...]:
-    return tuple(f".{scope}.remediation.templateRef.{name}" for name in ("apiVersion", "kind", "name"))
-
-
 PEERS: Final = (
-    _peer(
-        "Machine",
-        [*_required("spec.bootstrap.configRef", "spec.infrastructureRef"), ".status.nodeRef.name"],
-        _machine_choices("spec"),
-    ),
-    _peer(
-        "MachineDeployment",
-        [
-            *_required("spec.template.spec.bootstrap.configRef", "spec.template.spec.infrastructureRef"),
-            ".spec.template.spec",
-            ".spec.rollout.strategy.type",
-        ],
-        _machine_choices("spec.template.spec"),
-    ),
-    _peer("MachineHealthCheck", [".spec", *_template("spec")], _check_choices("spec")),
-    _peer(
-        "Cluster",
-        [
-            *_required("spec.controlPlaneRef", "spec.infrastructureRef"),
-            *_template(f"{_CONTROL_PLANE}.healthCheck"),
-            *_template(f"{_DEPLOYMENT}.healthCheck"),
-            f".{_DEPLOYMENT}.rollout.strategy.type",
-        ],
-        _CLUSTER_CHOICES,
-    ),
+    _peer("Machine", _machine_choices("spec")),
+    _peer("MachineDeployment", _machine_choices("spec.template.spec")),
+    _peer("MachineHealthCheck", _check_choices("spec")),
+    _peer("Cluster", _CLUSTER_CHOICES),
 )

@@ -82,7 +82,6 @@ PEERS: Final = (
         "kueue.x-k8s.io_clusterqueues.yaml",
         hub="v1beta2",
         spoke="v1beta1",
-        waived={"v1beta2": (".spec.admissionChecksStrategy.admissionChecks",)},
     ),
     Peer(
         _PROJECT,
@@ -91,7 +90,6 @@ PEERS: Final = (
         hub="v1beta2",
         spoke="v1beta1",
         functions=topology,
-        waived={"v1beta1": (".spec.podSets", ".status.admission.clusterQueue", ".status.admission.podSetAssignments")},
         choices={
             "v1beta1": {".spec.podSets[].template": _POD, _ASSIGNMENT: _DOMAINS},
             "v1beta2": {".spec.podSets[].template": _POD, _ASSIGNMENT: _SLICES},

@@ -29,13 +29,6 @@ PEERS: Final = (
         "metallb.io_bgppeers.yaml",
         hub="v1beta2",
         spoke="v1beta1",
-        waived={
-            "v1beta1": (
-                ".spec.peerASN",
-                ".spec.peerAddress",
-                ".spec.nodeSelectors[].matchExpressions[].values",
-            )
-        },
         choices={"v1beta2": _TIMES, "v1beta1": _TIMES},
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,6 @@ class Peer:
         spoke: the other version.
         rules: restow's rules in Python; without them, the document of ``<project>.yaml`` for the kind is used.
         functions: what the document cannot say.
-        waived: fields that one version requires and the other may omit; none of the projects converts these.
         choices: values of fields whose schema does not tell them, by version and path.
         stashes: annotations in which the project keeps what a version cannot say.
     """
@@ -48,24 +47,20 @@ class Peer:
     spoke: str
     rules: Callable[[], list[rules.Rule]] | None = None
     functions: Callable[[], list[rules.Rule]] = list
-    waived: Mapping[str, Sequence[str]] = field(default_factory=dict)
     choices: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     stashes: tuple[str, ...] = ()
 
-    def definition(self, *, waived: bool = False) -> Crd:
-        """Return the CRD with the two versions; with ``waived``, what is waived is not required."""
+    def definition(self) -> Crd:
+        """Return the CRD with the two versions."""
         file = installed(self.project) / "crds" / self.crd
         document = copy.deepcopy(_document(file))
         spec = document["spec"]
         spec["versions"] = [each for each in spec["versions"] if each["name"] in (self.hub, self.spoke)]
-        for version in spec["versions"]:
-            for path in self.waived.get(version["name"], ()) if waived else ():
-                _waive(version["schema"]["openAPIV3Schema"], path)
         return Crd.from_document(document)
 
     def graph(self) -> Graph:
         """Return the compiled conversions; every field of the CRD is accounted for."""
-        crd = self.definition(waived=True)
+        crd = self.definition()
         registry = Registry()
         declared = self.declared() if self.rules is None else self.rules()
         registry.kind(crd.group, crd.kind, hub=self.hub).spoke(self.spoke)(lambda: [*declared, *self.functions()])
@@ -96,14 +91,3 @@ class Peer:
 @cache
 def _document(file: Path) -> Any:
     return next(iter(load_documents(file.read_bytes())))
-
-
-def _waive(schema: Any, path: str) -> None:
-    *parents, name = _steps(path)
-    for step in parents:
-        schema = schema["items"] if step == "[]" else schema["properties"][step]
-    schema["required"] = [each for each in schema["required"] if each != name]
-
-
-def _steps(path: str) -> Iterable[str]:
-    return path.removeprefix(".").replace("[]", ".[]").split(".")
