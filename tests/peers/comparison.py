@@ -7,29 +7,24 @@ compared with the table, and what its own round trips lose is counted.
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from restow.conversion.compile.graph import Graph, KindGraph
 from restow.conversion.model.errors import ObjectError
-from restow.conversion.model.fieldpath import parse
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.model import Rule, ScopedRules
 from restow.crds import Crd, Schema
-from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds.paths import ROOT
 from tests.peers.differences import Difference, Entry, Phase, Table, differences, significant
+from tests.peers.edits import Step, edit_of, item_keys, replaced
 from tests.peers.objects import Generator
 from tests.peers.oracle import Answer, Oracle
 
 __all__ = ["Comparison", "Findings", "smallest"]
-
-Step = str | int
-REMOVED: Final = "removed"
 
 
 @dataclass
@@ -89,7 +84,7 @@ class Comparison:
     @cached_property
     def item_keys(self) -> frozenset[str]:
         """The paths of the fields by which the rules find the items of lists, in both versions."""
-        return frozenset(_item_keys(self.kind.spokes[self.versions[1]].rules, ROOT))
+        return frozenset(item_keys(self.kind.spokes[self.versions[1]].rules, ROOT))
 
     def run(self, oracle: Oracle, seeds: range) -> Findings:
         """Compare one object of each version for each seed."""
@@ -167,6 +162,12 @@ class Comparison:
         entry = self.table.entry(found)
         return entry is not None and entry.spelling
 
+    def _edit(self, random: Random, go: Json | None, restow: Json, version: str) -> Callable[[Json], Json] | None:
+        """Return an edit of one field that both sides show, the same for both."""
+        ours = significant(restow, (self.kind.stash_key,))
+        theirs = ours if go is None else significant(go, self.stashes)
+        return edit_of(random, theirs, ours, self.generator(version), self.item_keys)
+
     def _count(self, findings: Findings, name: str, obj: Json, found: list[Difference]) -> None:
         for each in found:
             entry = self.table.entry(each)
@@ -210,67 +211,6 @@ class Comparison:
         ]
         self._count(findings, name, obj, found)
 
-    def _edit(self, random: Random, go: Json | None, restow: Json, version: str) -> Callable[[Json], Json] | None:
-        """Return an edit of one field that both sides show, the same for both."""
-        ours = significant(restow, (self.kind.stash_key,))
-        theirs = ours if go is None else significant(go, self.stashes)
-        place = _place(random, theirs, ours, self.schema(version), ROOT)
-        if place is not None and place[2] in self.item_keys:
-            return None  # an item with another key is another item
-        if place is None:
-            return None
-        steps, schema, path, required = place
-        value: Any = ABSENT
-        if _is_scalar(schema) and path != REMOVED and (required or random.random() < 0.8):
-            value = self.generator(version).value(random, schema, path)
-        elif required:
-            return None
-        return lambda obj: _with(copy.deepcopy(obj), steps, value)
-
-
-def _item_keys(rules: Sequence[Rule], scope: str) -> Iterator[str]:
-    for rule in rules:
-        if isinstance(rule, ScopedRules):
-            for side in ("spoke", "hub"):
-                path = scope
-                for name in parse(rule.claims(side)[0]):
-                    path = field_path(path, name)
-                inner = path if rule.container == "object" else items_path(path)
-                yield from (field_path(inner, key) for key in rule.keys or ())
-                yield from _item_keys(rule.rules, inner)
-
-
-def _place(
-    random: Random, go: Any, restow: Any, schema: Schema, path: str, steps: tuple[Step, ...] = ()
-) -> tuple[tuple[Step, ...], Schema, str, bool] | None:
-    """Return a random place that both values have and the schema describes: its schema, its path, if it is required.
-
-    No key of a list's items is such a place. An item of a list is one only to be ``REMOVED``.
-    """
-    places = []
-    if isinstance(go, dict) and isinstance(restow, dict):
-        for name in sorted({*go, *restow}):
-            inner = schema.field(name)
-            is_head = schema.is_root and name in ("apiVersion", "kind", "metadata")
-            if name in go and name in restow and inner is not None and _is_described(inner) and not is_head:
-                is_map = schema.values is not None and not schema.properties
-                places.append((name, inner, values_path(path) if is_map else field_path(path, name)))
-    elif isinstance(go, list) and isinstance(restow, list) and len(go) == len(restow) and schema.items is not None:
-        places = [(index, schema.items, items_path(path)) for index in range(len(go))]
-        if schema.list_type == "set" or not _is_described(schema.items):
-            return None
-    if not places:
-        return None
-    step, inner, below = random.choice(places)
-    if isinstance(step, int) and random.random() < 0.15:
-        return (*steps, step), schema, REMOVED, False
-    if isinstance(step, int) or random.random() < 0.9 or len(steps) < 1:
-        deeper = _place(random, go[step], restow[step], inner, below, (*steps, step))
-        if deeper is not None and not _is_key(schema, deeper[0][len(steps) :]):
-            return deeper
-    # A whole item of a list is not replaced: that is what edits of its fields do, and it could double a key.
-    return None if isinstance(step, int) or not steps else ((*steps, step), inner, below, step in schema.required)
-
 
 def _changed(before: Any, after: Any, place: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
     """Yield the places that differ: fields, items of lists of the same length, and lists of another length."""
@@ -301,33 +241,6 @@ def _without(obj: Json, annotation: str) -> Json:
     return {**obj, "metadata": {**rest, **({"annotations": annotations} if annotations else {})}}
 
 
-def _is_described(schema: Schema) -> bool:
-    return "type" in schema.node or schema.int_or_string
-
-
-def _is_scalar(schema: Schema) -> bool:
-    """Say whether a field has a value without objects inside, which an edit can replace as a whole."""
-    inner = schema.items or schema.values
-    return not schema.properties and (
-        inner is None or (inner.items or inner.values or inner.properties or None) is None
-    )
-
-
-def _is_key(schema: Schema, steps: tuple[Step, ...]) -> bool:
-    return len(steps) == 2 and schema.list_type == "map" and steps[1] in schema.list_keys
-
-
-def _with(obj: Any, steps: tuple[Step, ...], value: Any) -> Any:
-    inner = obj
-    for step in steps[:-1]:
-        inner = inner[step]
-    if value is ABSENT:
-        del inner[steps[-1]]
-    else:
-        inner[steps[-1]] = value
-    return obj
-
-
 def smallest(obj: Json, still: Callable[[Json], bool]) -> Json:
     """Return a small part of an object for which ``still`` holds, by leaving out what is not needed."""
     left = 400
@@ -337,7 +250,7 @@ def smallest(obj: Json, still: Callable[[Json], bool]) -> Json:
         for place in sorted(_all_places(obj), key=len):
             left -= 1
             try:
-                part = _with(copy.deepcopy(obj), place, ABSENT)
+                part = replaced(obj, place, ABSENT)
             except (KeyError, IndexError):
                 continue
             if left > 0 and still(part):
