@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from restow.conversion import rules
+from tests.peers.failuredomains import failure_domains
 from tests.peers.objects import DURATIONS
 from tests.peers.oracle import Project
 from tests.peers.peer import Peer
@@ -29,27 +29,6 @@ _PROJECT: Final = Project(
     ),
 )
 _TIMEOUTS: Final = ("nodeDrainTimeout", "nodeVolumeDetachTimeout", "nodeDeletionTimeout")
-
-
-def failure_domains() -> list[rules.Rule]:
-    """A map by name in v1beta1, a list with names in v1beta2."""
-    path = "status.failureDomains"
-    return [rules.pair(path, path, up=_domains, down=_by_name, loses="both")]
-
-
-def _domains(by_name: Any) -> Any:
-    if not isinstance(by_name, dict):
-        return by_name
-    return [
-        {"name": name, **each} if isinstance(each, dict) else {"name": name} for name, each in sorted(by_name.items())
-    ]
-
-
-def _by_name(domains: Any) -> Any:
-    if not isinstance(domains, list):
-        return domains
-    named = [each for each in domains if isinstance(each, dict) and isinstance(each.get("name"), str)]
-    return {each["name"]: {name: value for name, value in each.items() if name != "name"} for each in named}
 
 
 _API_VERSIONS: Final = ("infrastructure.cluster.x-k8s.io/v1beta2", "bootstrap.cluster.x-k8s.io/v1beta2", "a.example/v1")
