@@ -35,7 +35,7 @@ settings.register_profile("nightly", max_examples=10_000, derandomize=False, pri
 settings.load_profile(PROFILE)
 
 
-LONGEST = ("test_pages.py", "test_smoke.py")
+LONGEST = ("test_pages.py", "test_peers.py", "test_smoke.py")
 """Files that take minutes. Begun last, one process would work on them while the others have nothing left to do."""
 
 KILLING = frozenset(
