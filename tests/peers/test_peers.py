@@ -86,7 +86,7 @@ def test_a_row_of_the_table_explains_only_its_place() -> None:
 
 
 def test_the_page_counts_the_lines_as_they_are() -> None:
-    """A page with old figures would claim what nobody can reproduce."""
+    """A page with old figures would make claims that no command reproduces."""
     page = (Path(__file__).parents[2] / "docs" / "comparison.md").read_text(encoding="utf-8")
     assert "\n".join(sizes(PEERS)) in page
     assert re.findall(r"^\| (\w+) \| [\d,]+ \| [\d,]+ \| [\d,]+ \|", page, re.MULTILINE) == [
