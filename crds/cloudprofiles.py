@@ -6,11 +6,13 @@ The module reads only the files of this package.
 from __future__ import annotations
 
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 from restow.crds.documents import load_documents
 
 __all__ = ["documents"]
+
+_GROUP: Final = "core.gardener.cloud"
 
 
 def documents() -> dict[str, dict[str, Any]]:
@@ -20,6 +22,8 @@ def documents() -> dict[str, dict[str, Any]]:
     its own, and may put a ``url`` in the place of the Service.
     """
     folder = resources.files("restow.crds").joinpath("manifests")
-    files = sorted((each for each in folder.iterdir() if each.name.endswith(".yaml")), key=lambda file: file.name)
+    files = sorted(
+        (each for each in folder.iterdir() if each.name.startswith(f"{_GROUP}_")), key=lambda file: file.name
+    )
     found = [document for file in files for document in load_documents(file.read_text(encoding="utf-8"))]
     return {document["metadata"]["name"]: document for document in found}

@@ -96,6 +96,15 @@ class WebhookServer:
         for name in (*validating, *mutating):
             self.counts.add("restow_admission_reviews_total", name, "failed", amount=0)
 
+    def serve(self, crd: str, graph: Graph) -> None:
+        """Convert the objects of a CRD by a graph, from the next review on; it takes the place of a former one."""
+        self._endpoints[f"/convert/{crd}"] = self._converting(crd, graph)
+        self.counts.add("restow_conversion_reviews_total", crd, "failure", amount=0)
+
+    def withdraw(self, crd: str) -> None:
+        """Convert the objects of a CRD no more."""
+        self._endpoints.pop(f"/convert/{crd}", None)
+
     @property
     def paths(self) -> Iterable[str]:
         """The paths that are served."""

@@ -24,6 +24,7 @@ from restow.conversion.server import BadCertificate, ServingCertificate, Webhook
 from restow.kube import KubeError
 from restow.migrator import Targets
 from restow.operator import Files, Settings, run
+from restow.operator.conversions import run as run_conversions
 from restow.operator.family import configurations, crds
 from restow.webhook import serving
 from restow.webhook.authority import at, read_address
@@ -43,6 +44,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--key", type=_FILE, help="Private key of the certificate, PEM, unencrypted.")
 @click.option("--install-crds", is_flag=True, help="Apply the CRDs first, as the field manager restow-operator.")
+@click.option(
+    "--conversions",
+    is_flag=True,
+    help="Reconcile and serve the ConversionRules of the cluster, for any kind, instead of the CloudProfile family.",
+)
 @options.connection
 @serving.flags
 @click.option(
@@ -88,7 +94,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="With --print-webhooks: the CA bundle of the certificate, PEM.",
 )
 def command(**flags: Any) -> None:
-    """Run conversion, admission and controllers of CloudProfiles.
+    """Run conversion, admission and controllers of CloudProfiles, or the conversions that ConversionRules declare.
 
     Every replica serves; an elected one runs the controllers. Conversion is at /convert/<plural>.core.gardener.cloud,
     admission at /admit/<step> and /mutate/<step>.
@@ -99,14 +105,19 @@ def command(**flags: Any) -> None:
 
     \b
     restow operator --own-ca restow-system/restow-operator --install-crds --migrate family
+    restow operator --own-ca restow-system/restow-conversions --install-crds --conversions
     """
     if flags["print_webhooks"] is not None:
         print_text(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]))
         return
     settings = _settings(flags)
+    served = run
+    if flags["conversions"]:
+        _check_conversions(flags)
+        served = run_conversions
     log_to_stderr("info")
     try:
-        serving.run_until_stopped(lambda stop: run(settings, stop), {})
+        serving.run_until_stopped(lambda stop: served(settings, stop), {})
     except (KubeError, CertificateError) as error:
         raise InputError(sentence(error)) from error
     except (BadCertificate, OSError) as error:
@@ -145,6 +156,21 @@ def _settings(flags: dict[str, Any]) -> Settings:
         settle_s=flags["settle"],
         installs_crds=flags["install_crds"],
     )
+
+
+def _check_conversions(flags: dict[str, Any]) -> None:
+    """Refuse flags that --conversions cannot have.
+
+    Raises:
+        click.UsageError: --own-ca is missing, or a flag is about the CloudProfile family.
+    """
+    if flags["own_ca"] is None:
+        msg = "--conversions needs --own-ca NAMESPACE/SERVICE: the operator wires CRDs as rules come and go"
+        raise click.UsageError(msg)
+    for name in ("management", "apply_management", "maintain_shoots", "no_controllers", "migrate"):
+        if flags[name]:
+            msg = f"--conversions does not go with --{name.replace('_', '-')}: run a second operator for that"
+            raise click.UsageError(msg)
 
 
 def _targets(names: tuple[str, ...]) -> Targets | None:

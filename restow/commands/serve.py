@@ -161,10 +161,10 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
     if not served.crds or (served.certificate, served.key) != (folder / "tls.crt", folder / "tls.key"):
         msg = "--own-ca needs --crd, and --cert FOLDER/tls.crt --key FOLDER/tls.key of one folder"
         raise click.UsageError(msg)
-    address = read_address(flags["own_ca"])
+    address, names = read_address(flags["own_ca"]), [crd.name for crd in served.crds]
     if not flags["restore_stashes"]:
-        return OwnAuthority(address, folder, served.crds)
+        return OwnAuthority(address, folder, names)
     name = stash_name(address)
     configuration = stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds)
     former = address.name if isinstance(address, Service) else _STEP
-    return OwnAuthority(address, folder, served.crds, [configuration], {name: former})
+    return OwnAuthority(address, folder, names, [configuration], {name: former})

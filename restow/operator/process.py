@@ -116,7 +116,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         else:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="restow-")))
             configurations = family.configurations(lambda path: at(identity, path))
-            authority = OwnAuthority(identity, folder, family.crds(), configurations)
+            authority = OwnAuthority(identity, folder, [crd.name for crd in family.crds()], configurations)
             await _Operator(settings, cluster, Files(folder / CERTIFICATE, folder / KEY), authority).run(stop)
 
 

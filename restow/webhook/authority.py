@@ -15,7 +15,6 @@ from restow.cli.exits import InputError
 from restow.cli.session import sentence
 from restow.conversion.certificates import Address, Service, Url
 from restow.conversion.certificates.ca import CertificateDetails, CertificateError, Certificates, service_hosts
-from restow.crds import Crd
 from restow.kube import Cluster, KubeError, connect
 from restow.webhook.supervise import keep_running, run_alongside
 
@@ -65,13 +64,14 @@ class OwnAuthority:
     Attributes:
         address: where API servers find the webhook, without a path.
         folder: where tls.crt and tls.key are put.
+        crds: the names of the CRDs to wire.
         configurations: the webhook configurations of admission to keep installed.
         former_names: what an earlier release called them, by name.
     """
 
     address: Address
     folder: Path
-    crds: Sequence[Crd]
+    crds: Sequence[str]
     configurations: Sequence[Mapping[str, Any]] = ()
     former_names: Mapping[str, str] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ class OwnAuthority:
             None if service is None else service.namespace,
             hosts={self.address.host} if service is None else service_hosts(service),
             folder=self.folder,
-            crds={crd.name: self.at(f"/convert/{crd.name}") for crd in self.crds},
+            crds={name: self.at(f"/convert/{name}") for name in self.crds},
             configurations=self.configurations,
             former_names=self.former_names,
             **more,

@@ -1,0 +1,128 @@
+"""The replicas that serve conversions: each renews a Lease of its own, and the leader waits for those that do.
+
+A replica joins before it is ready, so no request reaches one that the leader does not know. One that has not renewed
+its Lease for as long as the Lease says does not count any more; that is counted from when this process saw the last
+change, so that clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from restow.conversion.operate.revisions import LABEL
+from restow.kube import Cluster, KubeError, PatchType
+from restow.kube.clock import SYSTEM_CLOCK, Clock, micro_time
+from restow.kube.errors import Conflict, NotFound, describe_failure
+from restow.kube.resources import LEASES
+
+__all__ = ["LeasesOfReplicas", "Membership", "unique_replica"]
+
+_log = logging.getLogger(__name__)
+
+_PREFIX: Final = "restow-replica-"
+_DURATION_S: Final = 15
+_RENEW_S: Final = 4.0
+#: Leases of replicas that ended without a farewell are removed after so many durations.
+_FORGOTTEN: Final = 40
+
+
+def unique_replica() -> str:
+    """Return a new name for this process among the replicas."""
+    return uuid4().hex[:12]
+
+
+class Membership:
+    """The Lease of this replica: ``join``, then ``renew_forever``, in the end ``leave``."""
+
+    def __init__(self, cluster: Cluster, namespace: str, replica: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.replica: Final = replica
+        self._cluster = cluster
+        self._namespace = namespace
+        self._clock = clock
+
+    async def join(self) -> None:
+        """Create the Lease, or renew it.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": "Lease",
+            "metadata": {"name": f"{_PREFIX}{self.replica}", "labels": {LABEL: "replica"}},
+            "spec": {
+                "holderIdentity": self.replica,
+                "leaseDurationSeconds": _DURATION_S,
+                "renewTime": micro_time(self._clock.now()),
+            },
+        }
+        name, encoded = body["metadata"]["name"], msgspec.json.encode(body)  # type: ignore[index]
+        try:
+            await self._cluster.patch(LEASES, name, encoded, self._namespace, patch_type=PatchType.MERGE)
+        except NotFound:
+            await self._cluster.create(LEASES, encoded, self._namespace)
+
+    async def renew_forever(self) -> None:
+        """Renew it until cancelled; failures are logged, and tried again."""
+        while True:
+            await self._clock.sleep(_RENEW_S)
+            try:
+                await self.join()
+            except KubeError as error:
+                _log.warning("the Lease of this replica was not renewed: %s", describe_failure(error))
+
+    async def leave(self) -> None:
+        """Delete it, so that the leader does not wait for this replica."""
+        try:
+            await self._cluster.delete(LEASES, f"{_PREFIX}{self.replica}", self._namespace)
+        except NotFound:
+            return
+        except KubeError as error:
+            _log.warning("the Lease of this replica stays until it ends: %s", describe_failure(error))
+
+
+@dataclass(slots=True)
+class LeasesOfReplicas:
+    """What the leader knows of the Leases: when it saw the last change of each."""
+
+    cluster: Cluster
+    namespace: str
+    clock: Clock = SYSTEM_CLOCK
+    _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    async def live(self) -> frozenset[str]:
+        """Return the replicas that renew their Leases.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        now = self.clock.monotonic()
+        params = {"labelSelector": f"{LABEL}=replica"}
+        items = (await self.cluster.list_page(LEASES, self.namespace, params=params)).json()["items"]
+        seen: dict[str, tuple[str, float]] = {}
+        found: set[str] = set()
+        for item in items:
+            name, version = item["metadata"]["name"], item["metadata"]["resourceVersion"]
+            before = self._seen.get(name)
+            since = before[1] if before is not None and before[0] == version else now
+            seen[name] = (version, since)
+            lasts = (item.get("spec") or {}).get("leaseDurationSeconds") or _DURATION_S
+            if now - since <= lasts:
+                found.add(name.removeprefix(_PREFIX))
+            elif now - since > lasts * _FORGOTTEN:
+                await self._forget(item)
+        self._seen = seen
+        return frozenset(found)
+
+    async def _forget(self, item: dict[str, Any]) -> None:
+        metadata = item["metadata"]
+        body = {"preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
+        try:
+            await self.cluster.delete(LEASES, metadata["name"], self.namespace, body=msgspec.json.encode(body))
+        except (NotFound, Conflict):
+            return

@@ -1,0 +1,375 @@
+"""``restow operator --conversions`` against a real API server: rules in the cluster through their whole life."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.operate.admission import CONFIGURATION
+from restow.conversion.operate.revisions import BREAK_GLASS, CONVERSION_RULES, record_name
+from restow.kube import PatchType
+from restow.kube.client import HttpCluster
+from restow.kube.errors import ApiError, NotFound
+from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, Resource
+from tests.apiserver.kind import Document, until
+from tests.apiserver.operators import CONFIGURATIONS, Operator, free_port
+
+LEASE = "restow-operator-conversions"
+
+
+class Jobs:
+    """A kind of its own for a test, whose v1 spells what v1beta1 says in other words, and the rules for it."""
+
+    def __init__(self, cluster: HttpCluster, group: str) -> None:
+        self.cluster = cluster
+        self.group = group
+        self.name = f"jobs.{group}"
+
+    def crd(self, *, more: Document | None = None) -> Document:
+        """The CRD, without spec.conversion; ``more`` are further fields of v1's spec."""
+        timeouts = {"v1beta1": {"timeoutSeconds": {"type": "integer"}}, "v1": {"timeout": {"type": "string"}}}
+        shared = {"image": {"type": "string"}}
+        versions = []
+        for version, own in timeouts.items():
+            fields = {**shared, **own, **((more or {}) if version == "v1" else {})}
+            spec = {"type": "object", "properties": fields}
+            schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+            versions.append({"name": version, "served": True, "storage": version == "v1", "schema": schema})
+        return {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": self.name},
+            "spec": {
+                "group": self.group,
+                "scope": "Namespaced",
+                "names": {"plural": "jobs", "singular": "job", "kind": "Job", "listKind": "JobList"},
+                "versions": versions,
+            },
+        }
+
+    def rules(self, *rules: Document, name: str | None = None, **spec: Any) -> Document:
+        """A document with these rules; without any, with those that are right."""
+        right = [{"duration": {"spoke": "spec.timeoutSeconds", "hub": "spec.timeout", "unit": "s", "text": "hub"}}]
+        return {
+            "apiVersion": CONVERSION_RULES.api_version,
+            "kind": "ConversionRules",
+            "metadata": {"name": name or self.name},
+            "spec": {
+                "target": {"group": self.group, "kind": "Job"},
+                "hub": "v1",
+                "spokes": [{"version": "v1beta1", "rules": list(rules) or right}],
+                **spec,
+            },
+        }
+
+    def at(self, version: str) -> Resource:
+        """The resource at a version."""
+        return Resource(self.group, version, "jobs", namespaced=True)
+
+    async def create(self, version: str, name: str, **spec: Any) -> Document:
+        """Create an object."""
+        body = {
+            "apiVersion": f"{self.group}/{version}",
+            "kind": "Job",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": spec,
+        }
+        created: Document = (await self.cluster.create(self.at(version), json.dumps(body).encode(), "default")).json()
+        return created
+
+    async def spec(self, version: str, name: str) -> Document:
+        """The spec of an object at a version."""
+        found: Document = (await self.cluster.get(self.at(version), name, "default")).json()["spec"]
+        return found
+
+    async def declare(self, document: Document) -> Document:
+        """Create the rules."""
+        declared: Document = (await self.cluster.create(CONVERSION_RULES, json.dumps(document).encode())).json()
+        return declared
+
+    async def change(self, document: Document) -> int:
+        """Give the rules another spec; return their generation."""
+        body = json.dumps({"spec": document["spec"]}).encode()
+        reply = await self.cluster.patch(
+            CONVERSION_RULES, document["metadata"]["name"], body, patch_type=PatchType.MERGE
+        )
+        generation: int = reply.json()["metadata"]["generation"]
+        return generation
+
+    async def status(self, name: str | None = None) -> Document:
+        """The status of the rules."""
+        document: Document = (await self.cluster.get(CONVERSION_RULES, name or self.name)).json()
+        return document.get("status") or {}
+
+    async def condition(self, type_: str, status: str, generation: int = 0, name: str | None = None) -> Document:
+        """Wait until a condition of the rules has a status, as of a generation; return it."""
+        seen: Document = {}
+
+        async def found() -> Document | None:
+            seen.update(await self.status(name))
+            if (seen.get("observedGeneration") or 0) < generation:
+                return None
+            each: Document
+            for each in seen.get("conditions") or ():
+                if each["type"] == type_ and each["status"] == status:
+                    return each
+            return None
+
+        try:
+            condition: Document = await until(found, "")
+        except AssertionError:
+            raise AssertionError(f"{type_} does not become {status}: {json.dumps(seen, indent=1)}") from None
+        return condition
+
+    async def served(self) -> None:
+        """Wait until the CRD is served at both versions."""
+
+        async def listed() -> bool:
+            try:
+                for version in ("v1beta1", "v1"):
+                    await self.cluster.list_page(self.at(version))
+            except ApiError:
+                return False
+            return True
+
+        await until(listed, f"{self.name} is not served")
+
+    async def remove(self) -> None:
+        """Remove rules, objects and CRD, whatever state they are in."""
+        items = (await self.cluster.list_page(CONVERSION_RULES)).json()["items"]
+        for item in items:
+            name = item["metadata"]["name"]
+            with suppress(NotFound):
+                await self.cluster.patch(
+                    CONVERSION_RULES, name, b'{"metadata": {"finalizers": []}}', patch_type=PatchType.MERGE
+                )
+                await self.cluster.delete(CONVERSION_RULES, name)
+        with suppress(NotFound):
+            body = json.dumps({"spec": {"conversion": {"strategy": "None", "webhook": None}}}).encode()
+            await self.cluster.patch(CRDS, self.name, body, patch_type=PatchType.MERGE)
+            await self.cluster.delete(CRDS, self.name)
+        with suppress(NotFound):
+            await self.cluster.delete(CONFIG_MAPS, record_name(self.name), "default")
+
+
+class Replicas:
+    """Operators with one address: that of the first one."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self.port = free_port()
+        self.started: list[Operator] = []
+
+    async def start(self, port: int | None = None) -> Operator:
+        """Start one."""
+        operator = await Operator.start(
+            "--conversions",
+            "--install-crds",
+            f"--own-ca=https://127.0.0.1:{self.port}",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--port={self.port if port is None else port}",
+        )
+        self.started.append(operator)
+        return operator
+
+    def log(self) -> str:
+        """What all of them logged."""
+        return "".join("".join(each.log) for each in self.started)
+
+
+@pytest.fixture
+async def replicas(cluster: HttpCluster, kubeconfig: Path) -> AsyncIterator[Replicas]:
+    """Replicas that are stopped in the end, with all that they leave."""
+    found = Replicas(kubeconfig)
+    try:
+        yield found
+    finally:
+        for each in found.started:
+            await each.stop()
+        with suppress(NotFound):
+            await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)
+        for name in ("restow-webhook", "restow-webhook-ca"):
+            with suppress(NotFound):
+                await cluster.delete(SECRETS, name, "default")
+        with suppress(NotFound):
+            await cluster.delete(LEASES, LEASE, "default")
+
+
+@pytest.fixture
+async def jobs(cluster: HttpCluster, group: str, replicas: Replicas) -> AsyncIterator[Jobs]:
+    """The kind, whose CRD is installed, and one replica."""
+    found = Jobs(cluster, group)
+    await cluster.create(CRDS, json.dumps(found.crd()).encode())
+    await found.served()
+    await replicas.start()
+    try:
+        yield found
+    finally:
+        await found.remove()
+
+
+async def test_rules_become_conversions(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """A document is all that a team applies: objects then read and write at both versions."""
+    await jobs.create("v1", "before", image="a", timeout="1m30s")
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    assert await jobs.spec("v1beta1", "before") == {"image": "a", "timeoutSeconds": 90}
+    await jobs.create("v1beta1", "after", image="b", timeoutSeconds=30)
+    assert await jobs.spec("v1", "after") == {"image": "b", "timeout": "30s"}
+    status = await jobs.status()
+    assert status["crd"] == jobs.name
+    assert status["served"]["generation"] == 1
+    assert [each["type"] for each in status["conditions"]] == ["Analyzed", "Rehearsed", "Serving", "Wired", "Ready"]
+    assert "1 objects convert" in status["conditions"][1]["message"]
+
+
+async def test_a_wrong_change_never_serves(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """Each gate stops what is wrong, names it, and the last good rules go on, also after a restart."""
+    await jobs.create("v1", "odd", timeout="1m30s")
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    good = (await jobs.status())["served"]
+
+    typo = jobs.rules({"duratoin": {"spoke": "spec.timeoutSeconds"}})
+    await until(lambda: admission_answers(jobs), "admission is not called")
+    with pytest.raises(ApiError, match=r"/spec/spokes/0/rules/0/duratoin: there is no rule duratoin"):
+        await jobs.change(typo)
+
+    forgets = jobs.rules({"rename": {"spoke": "spec.image", "hub": "spec.image"}})
+    told = await jobs.condition("Analyzed", "False", await jobs.change(forgets))
+    assert told["reason"] == "Unaccounted"
+    assert ".spec.timeoutSeconds" in told["message"]
+
+    breaks = {"up": "string(self) + 's'", "down": "int(self)"}  # which no stored duration is
+    pair = jobs.rules({"pair": {"spoke": "spec.timeoutSeconds", "hub": "spec.timeout", **breaks}})
+    told = await jobs.condition("Rehearsed", "False", await jobs.change(pair))
+    assert told["reason"] == "ObjectsFail"
+    assert told["message"].startswith("1 of 1 objects fail: default/odd: ")
+    assert "1m30s" not in told["message"]
+    assert (await jobs.condition("Ready", "False"))["reason"] == "ObjectsFail"
+
+    assert (await jobs.status())["served"] == good
+    assert (await jobs.spec("v1beta1", "odd")) == {"timeoutSeconds": 90}
+    await replicas.started[0].stop()
+    await replicas.start()
+    await until(replicas.started[1].ready, "the next replica does not become ready")
+    assert (await jobs.spec("v1beta1", "odd")) == {"timeoutSeconds": 90}
+    assert (await jobs.status())["served"] == good
+
+
+async def admission_answers(jobs: Jobs) -> bool:
+    """Whether API servers ask the admission step by now."""
+    try:
+        await jobs.cluster.create(
+            CONVERSION_RULES, json.dumps(jobs.rules({"no": {}}, name="probe")).encode(), params={"dryRun": "All"}
+        )
+    except ApiError as error:
+        return "there is no rule no" in str(error)
+    return False
+
+
+async def test_the_schema_changes(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """A field that only one version has closes the gate until the rules account for it; what serves goes on."""
+    await jobs.create("v1", "a", timeout="30s")
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    changed = jobs.crd(more={"queue": {"type": "string"}})
+    body = json.dumps({"spec": {"versions": changed["spec"]["versions"]}}).encode()
+    await cluster.patch(CRDS, jobs.name, body, patch_type=PatchType.MERGE)
+    told = await jobs.condition("Analyzed", "False")
+    assert ".spec.queue" in told["message"]
+    assert await jobs.spec("v1beta1", "a") == {"timeoutSeconds": 30}
+    rules = jobs.rules()
+    rules["spec"]["spokes"][0]["rules"].append({"stash": {"hub": "spec.queue"}})
+    generation = await jobs.change(rules)
+    await jobs.condition("Ready", "True", generation)
+    await jobs.create("v1", "b", timeout="30s", queue="night")
+    assert await jobs.spec("v1beta1", "b") == {"timeoutSeconds": 30}
+    assert await jobs.spec("v1", "b") == {"timeout": "30s", "queue": "night"}
+    assert (await jobs.status())["served"]["generation"] == generation
+
+
+async def test_the_younger_of_two_waits(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """Of two documents for one kind the older one counts, and the younger one says so."""
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    await jobs.declare(jobs.rules(name=f"second.{jobs.group}"))
+    told = await jobs.condition("Conflict", "True", name=f"second.{jobs.group}")
+    assert jobs.name in told["message"]
+    await cluster.delete(CONVERSION_RULES, f"second.{jobs.group}")
+    await until(lambda: gone(cluster, f"second.{jobs.group}"), "the younger one cannot be deleted")
+    assert (await jobs.condition("Ready", "True"))["reason"] == "Ready"
+
+
+async def gone(cluster: HttpCluster, name: str) -> bool:
+    """Whether there are no such rules."""
+    try:
+        await cluster.get(CONVERSION_RULES, name)
+    except NotFound:
+        return True
+    return False
+
+
+async def test_deletion_waits_while_needed(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """Rules that a CRD needs are not deleted under it; once one version is left they go, and the wiring with them."""
+    await jobs.create("v1", "a", timeout="30s")
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    await cluster.delete(CONVERSION_RULES, jobs.name)
+    told = await jobs.condition("Wired", "False")
+    assert told["reason"] == "DeletionBlocked"
+    assert BREAK_GLASS in told["message"]
+    assert await jobs.spec("v1beta1", "a") == {"timeoutSeconds": 30}
+    versions = jobs.crd()["spec"]["versions"]
+    versions[0]["served"] = False
+    body = json.dumps({"spec": {"versions": versions}}).encode()
+    await cluster.patch(CRDS, jobs.name, body, patch_type=PatchType.MERGE)
+    await until(lambda: gone(cluster, jobs.name), "the rules stay")
+    crd = (await cluster.get(CRDS, jobs.name)).json()
+    assert crd["spec"]["conversion"] == {"strategy": "None"}
+    assert await jobs.spec("v1", "a") == {"timeout": "30s"}
+    with pytest.raises(NotFound):
+        await cluster.get(CONFIG_MAPS, record_name(jobs.name), "default")
+
+
+async def test_the_glass_can_be_broken(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """With the annotation rules go although they are needed; the CRD keeps its wiring for whoever converts next."""
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    await cluster.delete(CONVERSION_RULES, jobs.name)
+    await jobs.condition("Wired", "False")
+    body = json.dumps({"metadata": {"annotations": {BREAK_GLASS: "true"}}}).encode()
+    await cluster.patch(CONVERSION_RULES, jobs.name, body, patch_type=PatchType.MERGE)
+    await until(lambda: gone(cluster, jobs.name), "the rules stay")
+    assert (await cluster.get(CRDS, jobs.name)).json()["spec"]["conversion"]["strategy"] == "Webhook"
+
+
+async def test_a_lost_record_is_made_again(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
+    """Without its ConfigMap a kind that is wired already is served first, and its objects are rehearsed then."""
+    await jobs.create("v1", "a", timeout="30s")
+    await jobs.declare(jobs.rules())
+    await jobs.condition("Ready", "True")
+    await replicas.started[0].stop()
+    await cluster.delete(CONFIG_MAPS, record_name(jobs.name), "default")
+    await replicas.start()
+
+    async def reads() -> bool:
+        try:
+            return await jobs.spec("v1beta1", "a") == {"timeoutSeconds": 30}
+        except ApiError:
+            return False
+
+    await until(reads, "the objects cannot be read at the other version")
+
+    async def rehearsed() -> bool:
+        record = (await cluster.get(CONFIG_MAPS, record_name(jobs.name), "default")).json()
+        return bool(record["data"]["rehearsed"] == record["data"]["active"])
+
+    await until(rehearsed, "the objects are not rehearsed")
+    await jobs.condition("Ready", "True")
