@@ -39,7 +39,7 @@ from restow.conversion.operate.targets import CrdFinder
 from restow.crds import Crd, CrdError
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult, Selection, Source
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import ApiError, NotFound, ServerError
+from restow.kube.errors import ApiError, Forbidden, NotFound, ServerError
 from restow.kube.events import event_body, write_event
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.watchevents import Item
@@ -256,7 +256,7 @@ class RulesReconciler:
             known.rehearsal = Rehearsal(known.rehearsal.graph, crd)
         try:
             await known.rehearsal.step(self._cluster)
-        except (ServerError, NotFound) as error:
+        except (Forbidden, NotFound, ServerError) as error:
             said = f"the objects of {crd.name} cannot be listed: {error}"
             return Gate(gates.REHEARSED, None, "CannotList", said), _LATER
         if not known.rehearsal.done:

@@ -37,7 +37,7 @@ _KEPT_IN: Final = "restow-webhook"
     multiple=True,
     required=True,
     type=click.Choice([each.value for each in Command]),
-    help="The command to run; repeatable.",
+    help="The command to run (conversions: operator --conversions); repeatable.",
 )
 @click.option(
     "-n",
@@ -72,11 +72,11 @@ _KEPT_IN: Final = "restow-webhook"
 @click.option(
     "--own-ca",
     metavar="NAMESPACE/SERVICE",
-    help="serve or operator keep certificates for this Service; at https://HOST[:PORT] their Secrets are in the "
-    "namespace of the service account, else in default.",
+    help="serve, operator or conversions keep certificates for this Service; at https://HOST[:PORT] their Secrets are "
+    "in the namespace of the service account, else in default.",
 )
 @click.option("--restore-stashes", is_flag=True, help="serve runs with --restore-stashes.")
-@click.option("--install-crds", is_flag=True, help="operator runs with --install-crds.")
+@click.option("--install-crds", is_flag=True, help="operator runs with --install-crds; conversions, too.")
 @click.option("--no-controllers", is_flag=True, help="operator runs with --no-controllers.")
 @click.option("--maintain-shoots", is_flag=True, help="operator runs with --maintain-shoots.")
 @click.option(
@@ -202,7 +202,7 @@ def _home(flags: dict[str, Any], commands: tuple[Command, ...], account: Service
     if account is not None:
         return account.namespace
     elects = Command.OPERATOR in commands and (flags["keeps"] or not flags["no_controllers"])
-    if flags["shards"] or elects or Command.EMBEDDING in commands:
+    if flags["shards"] or elects or {Command.CONVERSIONS, Command.EMBEDDING} & {*commands}:
         msg = "give --service-account NAMESPACE/NAME: restow needs rights in the namespace that it runs in"
         raise click.UsageError(msg)
     return "default"
@@ -240,7 +240,7 @@ def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
         click.UsageError: a command needs CRDs and none is named, or ``serve`` alone is named without --own-ca.
     """
     serves = Command.SERVE in commands and asked.own_ca is not None
-    others = {Command.SERVE, Command.OPERATOR} | ({Command.REPORT} if asked.profiles else set())
+    others = {Command.SERVE, Command.OPERATOR, Command.CONVERSIONS} | ({Command.REPORT} if asked.profiles else set())
     about_crds = {each for each in commands if each not in others}
     named = bool(asked.crds) or (asked.everything and about_crds <= {Command.STATUS} and not serves)
     if (about_crds or serves) and not named:

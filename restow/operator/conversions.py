@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from restow.conversion.certificates import Address, Service, client_config
-from restow.conversion.certificates.ca import CertificateDetails
+from restow.conversion.certificates.ca import CertificateDetails, Certificates
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
 from restow.conversion.operate.admission import STEP, admit_rules, configuration
@@ -78,14 +78,13 @@ class _Conversions:
             limits=settings.limits,
             clock=settings.clock,
         )
-        self._told: Callable[[CertificateDetails], None] | None = None
+        self._told: Callable[[CertificateDetails], None] = lambda _details: None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Begin, serve until asked to stop, end."""
         settings = self._settings
         if settings.installs_crds:
             await install_crds(self._cluster, [conversionrules.document()])
-        await self._authority.certificates(self._cluster, lifetimes=settings.lifetimes, clock=settings.clock).prepare()
         member = Membership(self._cluster, self._namespace, unique_replica(), settings.clock)
         replica = Replica(
             self._cluster,
@@ -99,6 +98,8 @@ class _Conversions:
         await member.join()
         try:
             await replica.load()
+            # With the CRDs: a rotation of the CA must not go on before all of them have the new one.
+            await self._certificates(replica.wired).prepare()
             await self._serve(replica, member, stop)
         finally:
             await member.leave()
@@ -133,12 +134,14 @@ class _Conversions:
 
     async def _keep(self, crds: frozenset[str]) -> None:
         """Keep certificates, the webhook configuration, and the wiring of CRDs, until cancelled."""
-        authority = replace(self._authority, crds=sorted(crds))
-        settings = self._settings
-        certificates = authority.certificates(
-            self._cluster, lifetimes=settings.lifetimes, clock=settings.clock, hook=self._told
+        certificates = self._certificates(crds, hook=self._told)
+        await keep_running(
+            "certificates", certificates.run_forever, ended=self._metrics.ended, clock=self._settings.clock
         )
-        await keep_running("certificates", certificates.run_forever, ended=self._metrics.ended, clock=settings.clock)
+
+    def _certificates(self, crds: frozenset[str], **more: Any) -> Certificates:
+        authority, settings = replace(self._authority, crds=sorted(crds)), self._settings
+        return authority.certificates(self._cluster, lifetimes=settings.lifetimes, clock=settings.clock, **more)
 
     async def _lead_until(self, stop: asyncio.Event) -> None:
         """Reconcile while this replica leads; when asked to stop, release the lease at once."""

@@ -11,7 +11,10 @@ __all__ = ["Asked", "Command", "Target"]
 
 
 class Command(StrEnum):
-    """A command that talks to an API server; ``embedding`` is the ``Migrator`` in an operator of the reader's own."""
+    """A command that talks to an API server.
+
+    ``conversions`` is ``operator --conversions``; ``embedding`` the ``Migrator`` in an operator of the reader's own.
+    """
 
     STATUS = "status"
     PLAN = "plan"
@@ -21,6 +24,7 @@ class Command(StrEnum):
     REPORT = "report"
     SERVE = "serve"
     OPERATOR = "operator"
+    CONVERSIONS = "conversions"
     EMBEDDING = "embedding"
 
 

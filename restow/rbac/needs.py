@@ -13,6 +13,9 @@ from typing import Final
 from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.conversion.certificates.wiring.clientconfig import Service, Url
 from restow.conversion.certificates.wiring.configuration import stash_name
+from restow.conversion.operate.admission import CONFIGURATION as RULES_CONFIGURATION
+from restow.conversion.operate.revisions import CONVERSION_RULES
+from restow.crds import conversionrules
 from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource
 from restow.migrator import Engine
 from restow.migrator.requests.native import NATIVE_MIGRATIONS
@@ -137,6 +140,35 @@ def _operator(asked: Asked) -> Iterator[Grant]:
         yield from _elects(asked, f"{LEASE}-migrator", "migrator")
         yield from _keeps_migrated(asked, asked.keeps)
         yield _on(EVENTS, "create", _RUNS, optional=_LOGGED)
+
+
+def _conversions(asked: Asked) -> Iterator[Grant]:
+    if asked.installs_crds:
+        for verb in ("patch", "get", "create"):
+            yield _on_crd(conversionrules.NAME, verb, "apply the CRD of ConversionRules, and wait until it is served")
+    if asked.own_ca is not None:
+        yield from _keeps_certificates(*asked.own_ca)
+        yield from _keeps_configuration(_CONFIGURATIONS[1], RULES_CONFIGURATION)
+    yield from _elects(asked, f"{LEASE}-conversions", "gates")
+    for verb in ("list", "watch", "get", "patch"):
+        yield _on(CONVERSION_RULES, verb, "follow the rules; keep their finalizer")
+    yield _on(CONVERSION_RULES, "patch", "say in the status how far they are", subresource="status")
+    for verb in ("list", "watch"):
+        yield Grant(CRDS.group, CRDS.plural, verb, "find the CRD of a kind, and notice changes of its schemas")
+    for name in asked.crds or ("",):
+        for verb in ("get", "patch"):
+            yield _on_crd(name, verb, "check rules against the CRD; keep the webhook's address and CA bundle in it")
+    why = "rehearse rules on every live object, and read them at every version; nothing is written"
+    if asked.crds:
+        for target in asked.targets:
+            yield from _on_objects(asked, target, "list", why=why)
+    else:
+        yield Grant("*", "*", "list", f"{why}. Name the kinds (--crd) to narrow this")
+    for verb in ("list", "watch", "get", "create", "patch", "delete"):
+        yield _in(asked.home, CONFIG_MAPS, verb, "keep the last good rules, and what replicas report of them")
+    for verb in ("list", "create", "patch", "delete"):
+        yield _in(asked.home, LEASES, verb, "know which replicas live: each renews a Lease of its own")
+    yield _on(EVENTS, "create", "report each gate that opens or closes", optional=_LOGGED)
 
 
 def _embedding(asked: Asked) -> Iterator[Grant]:
@@ -288,5 +320,6 @@ _NEEDS: Final = {
     Command.REPORT: _report,
     Command.SERVE: _serve,
     Command.OPERATOR: _operator,
+    Command.CONVERSIONS: _conversions,
     Command.EMBEDDING: _embedding,
 }

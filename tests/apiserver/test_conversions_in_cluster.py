@@ -178,9 +178,22 @@ class Replicas:
         self.started.append(operator)
         return operator
 
-    def log(self) -> str:
-        """What all of them logged."""
-        return "".join("".join(each.log) for each in self.started)
+    async def end(self, cluster: HttpCluster) -> None:
+        """Stop all of them, and take away what they leave."""
+        for each in self.started:
+            await each.stop()
+        await clean(cluster)
+
+
+async def clean(cluster: HttpCluster) -> None:
+    """Take away what replicas that have ended leave, but for rules and their records."""
+    with suppress(NotFound):
+        await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)
+    for name in ("restow-webhook", "restow-webhook-ca"):
+        with suppress(NotFound):
+            await cluster.delete(SECRETS, name, "default")
+    with suppress(NotFound):
+        await cluster.delete(LEASES, LEASE, "default")
 
 
 @pytest.fixture
@@ -190,15 +203,7 @@ async def replicas(cluster: HttpCluster, kubeconfig: Path) -> AsyncIterator[Repl
     try:
         yield found
     finally:
-        for each in found.started:
-            await each.stop()
-        with suppress(NotFound):
-            await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)
-        for name in ("restow-webhook", "restow-webhook-ca"):
-            with suppress(NotFound):
-                await cluster.delete(SECRETS, name, "default")
-        with suppress(NotFound):
-            await cluster.delete(LEASES, LEASE, "default")
+        await found.end(cluster)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -17,23 +17,22 @@ from pathlib import Path
 
 from restow.conversion.certificates import Url
 from restow.conversion.certificates.ca import Certificates, Lifetimes
-from restow.conversion.certificates.ca.store import SECRETS, SecretStore
-from restow.conversion.operate.admission import CONFIGURATION
+from restow.conversion.certificates.ca.store import SecretStore
 from restow.conversion.server import Limits, ServerPhase, ServingCertificate, WebhookServer, bind
 from restow.kube import LeaseTiming, PatchType
 from restow.kube.client import HttpCluster
-from restow.kube.errors import NotFound
-from restow.kube.resources import CRDS, LEASES
+from restow.kube.resources import CRDS
 from restow.operator import Settings
 from restow.operator.conversions import run
 from tests.apiserver.balancer import Balancer, balancing
 from tests.apiserver.kind import Document, until
 from tests.apiserver.load import Load
-from tests.apiserver.operators import CONFIGURATIONS, free_port
-from tests.apiserver.test_conversions_in_cluster import LEASE, Jobs
+from tests.apiserver.operators import free_port
+from tests.apiserver.test_conversions_in_cluster import Jobs, clean
 
 CHANGES = int(os.environ.get("RESTOW_RULE_CHANGES", "10"))
-LIVES = Lifetimes(settle=timedelta(seconds=2), margin=timedelta(seconds=4))
+LIVES = Lifetimes(settle=timedelta(seconds=2), margin=timedelta(seconds=35))
+"""The margin is longer than the 30 s after which each replica looks at the Secrets."""
 TIMING = LeaseTiming(lease_duration=4, renew_deadline=3.0, retry_period=0.5)
 
 
@@ -147,13 +146,7 @@ async def test_the_whole_life(cluster: HttpCluster, kubeconfig: Path, group: str
                     each.cancel()
     finally:
         await jobs.remove()
-        with suppress(NotFound):
-            await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)
-        for name in ("restow-webhook", "restow-webhook-ca"):
-            with suppress(NotFound):
-                await cluster.delete(SECRETS, name, "default")
-        with suppress(NotFound):
-            await cluster.delete(LEASES, LEASE, "default")
+        await clean(cluster)
     assert seen.load.failures == []
     assert seen.wrong == []
     assert seen.load.succeeded > 10 * CHANGES

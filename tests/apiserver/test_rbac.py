@@ -21,6 +21,7 @@ from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
 from restow.conversion.certificates import Url, stash_name
+from restow.conversion.operate.revisions import BREAK_GLASS, CONVERSION_RULES
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
@@ -35,6 +36,8 @@ from tests.apiserver.profile_controllers import World
 from tests.apiserver.provider import CACHES, GATEWAYS, Provider
 from tests.apiserver.proxy import Answer, Seen, proxy_before
 from tests.apiserver.serving import MANIFESTS, Instance
+from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas
+from tests.apiserver.test_conversions_in_cluster import gone as no_rules
 from tests.apiserver.test_serve_own_ca import former, gone
 from tests.restow.commandline import Ran, restow
 
@@ -408,3 +411,38 @@ async def test_the_operator_says_what_it_may_not(accounts: Accounts, cluster: Ht
     ran = await asyncio.to_thread(restow, "operator", *flags, "--metrics-port=0")
     assert ran.code == 2, ran.err
     assert f'cannot create resource "{CRDS.plural}"' in ran.err or "cannot patch" in ran.err, ran.err
+
+
+async def test_the_operator_of_rules(
+    accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path], group: str
+) -> None:
+    """From an empty cluster to objects that read at both versions, and back, each right used and none refused."""
+    jobs = Jobs(cluster, group)
+    asked = Asked(crds=(jobs.name,), own_ca=("default", "restow-webhook"), installs_crds=True)
+    rights = grants([Command.CONVERSIONS], asked)
+    account = await accounts.granted(rights, "conversions")
+    await cluster.create(CRDS, json.dumps(jobs.crd()).encode())
+    await jobs.served()
+    replicas = Replicas(account.kubeconfig)
+    try:
+        await replicas.start()
+        await jobs.create("v1", "a", timeout="30s")
+        await jobs.declare(jobs.rules())
+        await jobs.condition("Ready", "True")
+        assert await jobs.spec("v1beta1", "a") == {"timeoutSeconds": 30}
+        await cluster.delete(jobs.at("v1"), "a", "default")
+        await cluster.delete(CONVERSION_RULES, jobs.name)
+        await jobs.condition("Wired", "False")
+        body = json.dumps({"metadata": {"annotations": {BREAK_GLASS: ""}}}).encode()
+        await cluster.patch(CONVERSION_RULES, jobs.name, body, patch_type=PatchType.MERGE)
+        await until(lambda: no_rules(cluster, jobs.name), "the rules stay")
+    finally:
+        await replicas.end(cluster)
+        await jobs.remove()
+    was_used, refused = used(audit[1], account, rights)
+    assert refused == []
+    # An apply that creates is told as a patch; Secrets are replaced at a rotation only.
+    idle = {
+        (grant.resource, grant.verb) for grant in set(rights) - was_used if not (grant.verb == "create" and grant.name)
+    }
+    assert idle <= {("secrets", "update")}
