@@ -35,7 +35,7 @@ def _judge(request: AdmissionRequest) -> AdmissionResponse:
     document = request.object or {}
     found = mistakes(document)
     if found:
-        return AdmissionResponse(allowed=False, message=listed(found, "mistakes"), code=422)
+        return AdmissionResponse(allowed=False, message=listed(found, "mistake"), code=422)
     old = request.old_object
     if old is not None and target_of(old) != target_of(document):
         message = "/spec/target: another target cannot be given to rules. Create another ConversionRules object for it."

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from restow.conversion.model.errors import DefinitionError
 from restow.conversion.model.fieldpath import pointer
+from restow.conversion.operate.gates import counted
 from restow.conversion.rulefiles.parse import ConversionRules, RulesInvalid, parse, registry_of
 from restow.crds import Crd
 from restow.crds.paths import ROOT
@@ -40,9 +41,9 @@ def _told(rules: ConversionRules, diagnostic: Any) -> str:
 
 
 def listed(problems: Sequence[str], what: str) -> str:
-    """Return a message with the first problems and the number of all."""
+    """Return a message with the first problems and the number of all; ``what`` is what one of them is called."""
     more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-    return f"{len(problems)} {what}: " + "; ".join(problems[:_SHOWN]) + more
+    return f"{counted(len(problems), what)}: " + "; ".join(problems[:_SHOWN]) + more
 
 
 def target_of(document: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -23,6 +23,7 @@ __all__ = [
     "WIRED",
     "Gate",
     "conditions",
+    "counted",
     "news",
     "status",
 ]
@@ -34,6 +35,9 @@ WIRED: Final = "Wired"
 READY: Final = "Ready"
 CONFLICT: Final = "Conflict"
 GATES: Final = (ANALYZED, REHEARSED, SERVING, WIRED)
+
+#: Reasons of a gate that is on its way: no Event is written of them.
+_ON_THE_WAY: Final = frozenset({"Waiting", "InProgress", "Compiling", "RollingOut", "Wiring", "Releasing"})
 
 #: Longer messages are cut: the schema of conditions in other APIs allows 32768 characters.
 _LONGEST: Final = 8_000
@@ -52,6 +56,11 @@ class Gate:
     def status(self) -> str:
         """The state as a condition has it."""
         return {True: "True", False: "False", None: "Unknown"}[self.state]
+
+
+def counted(number: int, what: str) -> str:
+    """Return ``1 object`` or ``2 objects``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def conditions(
@@ -112,12 +121,12 @@ def status(
 
 
 def news(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the conditions whose status or reason changed, and that say more than that a gate waits."""
+    """Return the conditions whose status or reason changed, and that say more than that a gate is on its way."""
     known = {each.get("type"): (each.get("status"), each.get("reason")) for each in before}
     return [
         each
         for each in after
         if known.get(each["type"]) != (each["status"], each["reason"])
         and each["type"] != READY
-        and each["reason"] not in ("Waiting", "InProgress")
+        and each["reason"] not in _ON_THE_WAY
     ]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,6 +53,9 @@ _SOON: Final = 1.0  # seconds: replicas report by the ConfigMap, whose events co
 _LATER: Final = 30.0
 _REHEARSE_AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first time, and at most
 
+Told = Callable[[str, Mapping[str, str]], None]
+"""Is called with the name of an object and the status of each condition; with none once the object is gone."""
+
 At = Callable[[str], Address]
 """Gives where API servers find a path of the webhook."""
 
@@ -86,6 +89,7 @@ class RulesReconciler:
         at: where the webhook is.
         instance: this process, for Events.
         hook: called for the watches and the reconciles.
+        told: called after each look at an object; must not block.
         clock: of all that waits.
         workers: objects that are reconciled concurrently.
     """
@@ -98,6 +102,7 @@ class RulesReconciler:
         *,
         instance: str,
         hook: Callable[[ControllerEvent], None],
+        told: Told,
         clock: Clock = SYSTEM_CLOCK,
         workers: int = 4,
     ) -> None:
@@ -106,6 +111,7 @@ class RulesReconciler:
         self._at = at
         self._instance = instance
         self._hook = hook
+        self._told = told
         self._clock = clock
         self._workers = workers
         self._crds = CrdFinder(cluster, clock)
@@ -162,6 +168,8 @@ class RulesReconciler:
             document = (await self._cluster.get(CONVERSION_RULES, key.name)).json()
         except NotFound:
             self._targets.pop(key.name, None)
+            self._rehearsals.pop(key.name, None)
+            self._told(key.name, {})
             return ReconcileResult()
         self._note(document)
         metadata = document["metadata"]
@@ -185,7 +193,7 @@ class RulesReconciler:
         name, target = document["metadata"]["name"], target_of(document)
         found = mistakes(document)
         if target is None:
-            return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistakes")),))
+            return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
         try:
             crd = await self._crds.find(*target)
         except CrdError as error:
@@ -197,13 +205,13 @@ class RulesReconciler:
             conflict = Gate(gates.CONFLICT, True, "OlderRules", said)
             return _Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _LATER)
         if found:
-            return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistakes")),), crd_name, record)
+            return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),), crd_name, record)
         if crd is None or record is None:
             said = f"there is no CustomResourceDefinition of {target[1]}.{target[0]}: install it"
             return _Look((Gate(gates.ANALYZED, False, "NoCRD", said),), after=_LATER)
         found = await asyncio.to_thread(mistakes, document, crd)
         if found:
-            said = listed(found, "findings against the CustomResourceDefinition")
+            said = f"against the CustomResourceDefinition, {listed(found, 'finding')}"
             return _Look((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
         return await self._pass_live(document, crd, record)
 
@@ -294,16 +302,17 @@ class RulesReconciler:
         if record.active != revision.name:
             waits = [each for each, report in reports.items() if not report or revision.name not in report.compiled]
             if waits or not live:
-                said = f"{len(live) - len(waits)} of {len(live)} replicas have compiled revision {revision.name}"
+                said = f"revision {revision.name} is compiled by {_share(live, waits)}"
                 return Gate(gates.SERVING, False, "Compiling", said), record
             record = await self._write(record, live=live, active=revision.name, active_generation=generation)
         elif record.active_generation != generation:
             record = await self._write(record, live=live, active_generation=generation)
         waits = [each for each, report in reports.items() if not report or report.serves != revision.name]
         if waits or not live:
-            said = f"{len(live) - len(waits)} of {len(live)} replicas serve revision {revision.name}"
+            said = f"revision {revision.name} is served by {_share(live, waits)}"
             return Gate(gates.SERVING, False, "RollingOut", said), record
-        return Gate(gates.SERVING, True, "Served", f"{len(live)} replicas serve revision {revision.name}"), record
+        said = f"revision {revision.name} is served by {gates.counted(len(live), 'replica')}"
+        return Gate(gates.SERVING, True, "Served", said), record
 
     async def _wired(self, crd: Crd, record: Record) -> Gate:
         """Look whether the CRD calls this webhook, and whether objects read at every version; replicas write that."""
@@ -419,6 +428,7 @@ class RulesReconciler:
         now = self._clock.now()
         before = document.get("status") or {}
         after = gates.status(document, look.gates, crd=look.crd, served=served, now=now)
+        self._told(document["metadata"]["name"], {each["type"]: each["status"] for each in after["conditions"]})
         if after == before:
             return
         metadata = document["metadata"]
@@ -460,6 +470,10 @@ class RulesReconciler:
 def _of_record(item: Item) -> list[Key]:
     record = Record.read(item.json())
     return [Key(None, record.rules)] if record.rules else []
+
+
+def _share(live: frozenset[str], waits: Sequence[str]) -> str:
+    return f"{len(live) - len(waits)} of {gates.counted(len(live), 'replica')}"
 
 
 def _all_passed_but_wired() -> tuple[Gate, ...]:

@@ -18,6 +18,7 @@ from restow.conversion.explain.roundtrip import BrokenLaw, round_trips
 from restow.conversion.model.errors import ObjectError
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import same
+from restow.conversion.operate.gates import counted
 from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.errors import Gone
@@ -100,12 +101,12 @@ class Rehearsal:
     def message(self) -> str:
         """What was found, or how far it is."""
         if not self.done:
-            of = f" of {self.objects + self.remaining}" if self.remaining else ""
-            return f"{self.objects}{of} objects were converted"
+            of = f", about {self.remaining} remain" if self.remaining else ""
+            return f"{counted(self.objects, 'object')} converted so far{of}"
         if not self.failed:
-            return f"{self.objects} objects convert to every version and back"
+            return f"{counted(self.objects, 'object')} converted to every version and back"
         more = f"; and {self.failed - len(self.failures)} more" if self.failed > len(self.failures) else ""
-        return f"{self.failed} of {self.objects} objects fail: " + "; ".join(self.failures) + more
+        return f"{self.failed} of {counted(self.objects, 'object')} failed: " + "; ".join(self.failures) + more
 
 
 def _told(broken: BrokenLaw) -> str:

@@ -153,6 +153,7 @@ class _Conversions:
             self._authority.at,
             instance=self._identity,
             hook=self._metrics.controller,
+            told=self._metrics.rules,
             clock=settings.clock,
         )
         elector = LeaderElector(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -51,12 +52,25 @@ class OperatorMetrics:
         )
         self._ends = Counter(
             "restow_operator_work_ended",
-            "Times that the controllers, the migrator or the keeping of certificates ended as a whole.",
+            "Times that the controllers, the migrator or another continuous work ended as a whole.",
             ("work",),
             registry=registry,
         )
-        for work in ("controllers", "migrator", "certificates"):  # from 0 on, or an alert misses the first
+        for work in (
+            "controllers",
+            "migrator",
+            "certificates",
+            "conversions",
+            "replica",
+        ):  # from 0 on, or an alert misses the first
             self._ends.labels(work)
+        self._statuses: dict[str, Mapping[str, str]] = {}
+        self._rules = Gauge(
+            "restow_conversionrules",
+            "ConversionRules objects by the status of a condition, as the leader last saw them.",
+            ("condition", "status"),
+            registry=registry,
+        )
         self._leading = Gauge("restow_leader", "Whether this process leads.", ("lease",), registry=registry)
         self._transitions = Gauge(
             "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry
@@ -87,10 +101,21 @@ class OperatorMetrics:
         self._leading.labels(details.lease).set(details.leading)
         self._transitions.labels(details.lease).set(details.transitions)
         if not details.leading:
+            for rules in list(self._statuses):
+                self.rules(rules, {})
             for name in self._seen:
                 if (name == _MIGRATOR) == details.lease.endswith(f"-{_MIGRATOR}"):
                     self._queued.labels(name).set(0)
                     self._running.labels(name).set(0)
+
+    def rules(self, name: str, statuses: Mapping[str, str]) -> None:
+        """Count ``ConversionRules`` by the statuses of their conditions; without any, the object is gone."""
+        for condition, status in self._statuses.pop(name, {}).items():
+            self._rules.labels(condition, status).dec()
+        if statuses:
+            self._statuses[name] = statuses
+        for condition, status in statuses.items():
+            self._rules.labels(condition, status).inc()
 
     def text(self) -> bytes:
         """Return all of it as Prometheus text."""

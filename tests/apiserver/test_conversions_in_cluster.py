@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from restow.controlplane.binaries import find_binaries
 from restow.conversion.certificates.ca.store import SECRETS
 from restow.conversion.operate.admission import CONFIGURATION
 from restow.conversion.operate.revisions import BREAK_GLASS, CONVERSION_RULES, record_name
@@ -18,7 +23,9 @@ from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES, Resource
 from tests.apiserver.kind import Document, until
-from tests.apiserver.operators import CONFIGURATIONS, Operator, free_port
+from tests.apiserver.operators import CONFIGURATIONS, ROOT, Operator, free_port
+from tests.docs.blocks import Block, commands, parse
+from tests.restow.commandline import restow
 
 LEASE = "restow-operator-conversions"
 
@@ -231,7 +238,7 @@ async def test_rules_become_conversions(cluster: HttpCluster, jobs: Jobs, replic
     assert status["crd"] == jobs.name
     assert status["served"]["generation"] == 1
     assert [each["type"] for each in status["conditions"]] == ["Analyzed", "Rehearsed", "Serving", "Wired", "Ready"]
-    assert "1 objects convert" in status["conditions"][1]["message"]
+    assert "1 object converted" in status["conditions"][1]["message"]
 
 
 async def test_a_wrong_change_never_serves(cluster: HttpCluster, jobs: Jobs, replicas: Replicas) -> None:
@@ -255,7 +262,7 @@ async def test_a_wrong_change_never_serves(cluster: HttpCluster, jobs: Jobs, rep
     pair = jobs.rules({"pair": {"spoke": "spec.timeoutSeconds", "hub": "spec.timeout", **breaks}})
     told = await jobs.condition("Rehearsed", "False", await jobs.change(pair))
     assert told["reason"] == "ObjectsFail"
-    assert told["message"].startswith("1 of 1 objects fail: default/odd: ")
+    assert told["message"].startswith("1 of 1 object failed: default/odd: ")
     assert "1m30s" not in told["message"]
     assert (await jobs.condition("Ready", "False"))["reason"] == "ObjectsFail"
 
@@ -378,3 +385,55 @@ async def test_a_lost_record_is_made_again(cluster: HttpCluster, jobs: Jobs, rep
 
     await until(rehearsed, "the objects are not rehearsed")
     await jobs.condition("Ready", "True")
+
+
+PAGE = "docs/conversions-in-cluster.md"
+
+
+async def test_the_page(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, replicas: Replicas) -> None:
+    """docs/conversions-in-cluster.md: its documents, and what kubectl prints, as they stand there."""
+    blocks = parse(PAGE, (ROOT / PAGE).read_text(encoding="utf-8"))
+    rules, wrong = (yaml.safe_load(block.text) for block in blocks if block.language == "yaml")
+    starts, rights, applies, shows = (block for block in blocks if block.language == "console")
+    assert [each.text.split()[:3] for each in commands(starts)] == [["restow", "operator", "--conversions"]]
+    (printed,) = (each.text.partition("|")[0].replace("\\\n", "").split() for each in commands(rights))
+    assert "kind: ClusterRole" in restow(*printed[1:]).out
+    kubectl = (await find_binaries(("kubectl",)))["kubectl"]
+
+    async def see(block: Block) -> None:
+        for command in commands(block):
+            arguments = shlex.split(command.text)[1:]
+            process = await asyncio.create_subprocess_exec(
+                kubectl,
+                *("--kubeconfig", str(kubeconfig)),
+                *arguments,
+                cwd=tmp_path,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            out, err = await process.communicate()
+            assert process.returncode == 0, err.decode()
+            assert ageless(out.decode()) == ageless(command.printed or ""), command.text
+
+    jobs = Jobs(cluster, "example.dev")
+    await cluster.create(CRDS, json.dumps(jobs.crd()).encode())
+    try:
+        await jobs.served()
+        await replicas.start()
+        await jobs.create("v1", "nightly", image="a", timeout="1m30s")
+        (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules), encoding="utf-8")
+        await see(applies)
+        await until(lambda: admission_answers(jobs), "admission is not called")
+        (refusal,) = (block.text.strip() for block in blocks if block.language == "text")
+        with pytest.raises(ApiError) as refused:
+            await jobs.change(jobs.rules({"duratoin": {}}))
+        assert refusal in str(refused.value)
+        await jobs.condition("Rehearsed", "False", await jobs.change(jobs.rules(wrong)))
+        await see(shows)
+    finally:
+        await jobs.remove()
+
+
+def ageless(text: str) -> str:
+    """What kubectl prints, without ages, and without spaces at the end."""
+    return "\n".join(re.sub(r"\b\d+s$", "AGE", line.rstrip()) for line in text.strip().splitlines())

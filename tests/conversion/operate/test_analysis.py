@@ -36,7 +36,7 @@ def test_mistakes_have_their_places() -> None:
 
 def test_a_message_lists_the_first_and_counts_all() -> None:
     """A thousand problems must not hide how many there are."""
-    assert listed([str(number) for number in range(12)], "mistakes").endswith("8; 9; and 2 more")
+    assert listed([str(number) for number in range(12)], "mistake").endswith("8; 9; and 2 more")
 
 
 async def test_what_cannot_be_right_is_refused() -> None:
