@@ -17,7 +17,7 @@ import msgspec
 from restow.conversion.operate.revisions import LABEL
 from restow.kube import Cluster, KubeError, PatchType
 from restow.kube.clock import SYSTEM_CLOCK, Clock, micro_time
-from restow.kube.errors import Conflict, NotFound, describe_failure
+from restow.kube.errors import Conflict, Forbidden, NotFound, describe_failure
 from restow.kube.resources import LEASES
 
 __all__ = ["LeasesOfReplicas", "Membership", "unique_replica"]
@@ -124,5 +124,5 @@ class LeasesOfReplicas:
         body = {"preconditions": {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}}
         try:
             await self.cluster.delete(LEASES, metadata["name"], self.namespace, body=msgspec.json.encode(body))
-        except (NotFound, Conflict):
+        except (Conflict, Forbidden, NotFound):
             return

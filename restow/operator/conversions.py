@@ -185,7 +185,7 @@ class _Keeper:
     def __init__(self, work: Callable[[frozenset[str]], Coroutine[Any, Any, None]]) -> None:
         self._work = work
         self._task: asyncio.Task[None] | None = None
-        self._wanted: frozenset[str] | None = None
+        self._over = False
 
     async def run(self, crds: frozenset[str]) -> None:
         """Keep these CRDs, or those of a later ``keep``, until cancelled."""
@@ -193,12 +193,14 @@ class _Keeper:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
+            self._over = True
             await self._end()
 
     async def keep(self, crds: frozenset[str]) -> None:
         """Keep other CRDs; return once the former ones are not written any more."""
         await self._end()
-        self._start(crds)
+        if not self._over:
+            self._start(crds)
 
     def _start(self, crds: frozenset[str]) -> None:
         self._task = asyncio.create_task(self._work(crds))

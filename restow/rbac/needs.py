@@ -14,7 +14,7 @@ from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILE
 from restow.conversion.certificates.wiring.clientconfig import Service, Url
 from restow.conversion.certificates.wiring.configuration import stash_name
 from restow.conversion.operate.admission import CONFIGURATION as RULES_CONFIGURATION
-from restow.conversion.operate.revisions import CONVERSION_RULES
+from restow.conversion.operate.revisions import CONVERSION_RULES, record_name
 from restow.crds import conversionrules
 from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource
 from restow.migrator import Engine
@@ -164,10 +164,14 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
             yield from _on_objects(asked, target, "list", why=why)
     else:
         yield Grant("*", "*", "list", f"{why}. Name the kinds (--crd) to narrow this")
-    for verb in ("list", "watch", "get", "create", "patch", "delete"):
+    for verb in ("list", "watch", "get", "create", "patch"):
         yield _in(asked.home, CONFIG_MAPS, verb, "keep the last good rules, and what replicas report of them")
-    for verb in ("list", "create", "patch", "delete"):
+    for record in [record_name(name) for name in asked.crds] or [""]:
+        yield _in(asked.home, CONFIG_MAPS, "delete", "remove them with the rules", record)
+    for verb in ("list", "create", "patch"):
         yield _in(asked.home, LEASES, verb, "know which replicas live: each renews a Lease of its own")
+    without = "they stay, and the leader waits 15 s for a replica that has ended"
+    yield _in(asked.home, LEASES, "delete", "remove the Leases of replicas that ended", optional=without)
     yield _on(EVENTS, "create", "report each gate that opens or closes", optional=_LOGGED)
 
 
