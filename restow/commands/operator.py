@@ -94,10 +94,12 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="With --print-webhooks: the CA bundle of the certificate, PEM.",
 )
 def command(**flags: Any) -> None:
-    """Run conversion, admission and controllers of CloudProfiles, or the conversions that ConversionRules declare.
+    """Run conversion, admission and controllers of CloudProfiles.
 
     Every replica serves; an elected one runs the controllers. Conversion is at /convert/<plural>.core.gardener.cloud,
     admission at /admit/<step> and /mutate/<step>.
+
+    With --conversions it serves the ConversionRules of the cluster instead, each kind at /convert/<plural>.<group>.
 
     SIGTERM releases the lease and drains the server; a second one stops it immediately. SIGHUP reloads the certificate.
 
