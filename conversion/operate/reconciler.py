@@ -31,8 +31,8 @@ from restow.conversion.operate.revisions import (
     CONVERSION_RULES,
     FINALIZER,
     LABEL,
-    Record,
     Revision,
+    RevisionRecord,
     record_name,
 )
 from restow.conversion.operate.targets import CrdFinder
@@ -66,7 +66,7 @@ class _Look:
 
     gates: tuple[Gate, ...]
     crd: str = ""
-    record: Record | None = None
+    record: RevisionRecord | None = None
     after: float | None = None
 
 
@@ -215,7 +215,7 @@ class RulesReconciler:
             return _Look((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
         return await self._pass_live(document, crd, record)
 
-    async def _pass_live(self, document: Mapping[str, Any], crd: Crd, record: Record) -> _Look:
+    async def _pass_live(self, document: Mapping[str, Any], crd: Crd, record: RevisionRecord) -> _Look:
         """Take an analyzed object through the gates that need the cluster."""
         name = document["metadata"]["name"]
         versions = ", ".join(crd.served)
@@ -283,7 +283,9 @@ class RulesReconciler:
             return known.rehearsal.message
         return "every object converted to every version and back"
 
-    async def _roll_out(self, record: Record, revision: Revision, generation: int, name: str) -> tuple[Gate, Record]:
+    async def _roll_out(
+        self, record: RevisionRecord, revision: Revision, generation: int, name: str
+    ) -> tuple[Gate, RevisionRecord]:
         """Have every live replica compile the revision, then serve it."""
         live = await self._leases.live()
         if revision.name not in (record.active, record.candidate):
@@ -314,7 +316,7 @@ class RulesReconciler:
         said = f"revision {revision.name} is served by {gates.counted(len(live), 'replica')}"
         return Gate(gates.SERVING, True, "Served", said), record
 
-    async def _wired(self, crd: Crd, record: Record) -> Gate:
+    async def _wired(self, crd: Crd, record: RevisionRecord) -> Gate:
         """Look whether the CRD calls this webhook, and whether objects read at every version; replicas write that."""
         config = (crd.webhook or {}).get("clientConfig") or {}
         try:
@@ -381,13 +383,15 @@ class RulesReconciler:
 
     # Writes
 
-    async def _record(self, crd: str) -> Record:
+    async def _record(self, crd: str) -> RevisionRecord:
         try:
-            return Record.read((await self._cluster.get(CONFIG_MAPS, record_name(crd), self._namespace)).json())
+            return RevisionRecord.read((await self._cluster.get(CONFIG_MAPS, record_name(crd), self._namespace)).json())
         except NotFound:
-            return Record(crd)
+            return RevisionRecord(crd)
 
-    async def _write(self, record: Record, *, live: frozenset[str] | None = None, **changes: Any) -> Record:
+    async def _write(
+        self, record: RevisionRecord, *, live: frozenset[str] | None = None, **changes: Any
+    ) -> RevisionRecord:
         """Write the leader's entries; return the record as the API server answers."""
         body = record.patch(live=live, **changes)
         encoded, name = msgspec.json.encode(body), record_name(record.crd)
@@ -403,7 +407,7 @@ class RulesReconciler:
                 },
             }
             reply = await self._cluster.create(CONFIG_MAPS, msgspec.json.encode(whole), self._namespace)
-        return Record.read(reply.json())
+        return RevisionRecord.read(reply.json())
 
     async def _drop_record(self, crd: str) -> None:
         try:
@@ -468,7 +472,7 @@ class RulesReconciler:
 
 
 def _of_record(item: Item) -> list[Key]:
-    record = Record.read(item.json())
+    record = RevisionRecord.read(item.json())
     return [Key(None, record.rules)] if record.rules else []
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
-from restow.conversion.operate.revisions import LABEL, Record, Report, Revision, record_name, report_key
+from restow.conversion.operate.revisions import LABEL, Report, Revision, RevisionRecord, record_name, report_key
 from restow.conversion.server.webhook import WebhookServer
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -95,7 +95,7 @@ class Replica:
             params = {"limit": str(_PAGE), "labelSelector": _SELECTOR} | ({"continue": following} if following else {})
             page = (await self._cluster.list_page(CONFIG_MAPS, self._namespace, params=params)).json()
             for item in page["items"]:
-                record = Record.read(item)
+                record = RevisionRecord.read(item)
                 served = self._served.setdefault(record.crd, _Served())
                 await self._adopt(record, served)
                 served.wires = record.wired
@@ -128,7 +128,7 @@ class Replica:
         except NotFound:
             await self._forget(key.name)
             return ReconcileResult()
-        record = Record.read(document)
+        record = RevisionRecord.read(document)
         served = self._served.setdefault(record.crd, _Served())
         problem = await self._adopt(record, served)
         served.wires = record.wired
@@ -145,7 +145,7 @@ class Replica:
                 return ReconcileResult(0.0)
         return ReconcileResult()
 
-    async def _adopt(self, record: Record, served: _Served) -> str:
+    async def _adopt(self, record: RevisionRecord, served: _Served) -> str:
         """Compile what the record names, and serve the active revision; return what went wrong."""
         problem = ""
         for name in filter(None, (record.active, record.candidate)):

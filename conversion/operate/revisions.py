@@ -33,9 +33,9 @@ __all__ = [
     "CONVERSION_RULES",
     "FINALIZER",
     "LABEL",
-    "Record",
     "Report",
     "Revision",
+    "RevisionRecord",
     "RevisionUnreadable",
     "record_name",
     "report_key",
@@ -155,7 +155,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RevisionRecord:
     """The ConfigMap of one CRD, read.
 
     Attributes:
@@ -181,7 +181,7 @@ class Record:
     reports: Mapping[str, Report] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Record:
+    def read(cls, document: Mapping[str, Any]) -> RevisionRecord:
         """Read a ConfigMap; entries that are malformed count as absent."""
         data = document.get("data") or {}
         return cls(

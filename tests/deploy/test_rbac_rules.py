@@ -148,11 +148,23 @@ def test_what_is_not_said_is_not_guessed(arguments: tuple[str, ...], said: str) 
     assert said in ran.output
 
 
+def definition(name: str) -> dict[str, Any]:
+    """The CRD of this name, with one version."""
+    plural, _, group = name.partition(".")
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    names = {"kind": plural.title(), "plural": plural}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
 def test_manifests_name_their_crds(tmp_path: Path) -> None:
     """A file of CRDs in the place of their names."""
     file = tmp_path / "crds.yaml"
-    crds = [{"kind": "CustomResourceDefinition", "metadata": {"name": name}} for name in (CRD, "a.b.dev")]
-    file.write_text(yaml.safe_dump_all(crds))
+    file.write_text(yaml.safe_dump_all(definition(name) for name in (CRD, "a.b.dev")))
     ran = CliRunner().invoke(command, ["--for", "ready", "--crd", str(file), "-o", "json"])
     assert ran.exit_code == 0, ran.output
     found = yaml.safe_load(ran.stdout)["items"]

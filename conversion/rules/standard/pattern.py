@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["Group", "Pattern", "parsed"]
+__all__ = ["Pattern", "PatternGroup", "parsed"]
 
 
 #: Longer texts do not match.
@@ -32,7 +32,7 @@ _UNBOUNDED: Final = re.compile(r"[*+]|,\}|,[0-9]{3}\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PatternGroup:
     """A named group."""
 
     name: str
@@ -43,10 +43,10 @@ class Group:
 class Optional:
     """A part that is there if all of its groups are."""
 
-    parts: tuple[str | Group, ...]
+    parts: tuple[str | PatternGroup, ...]
 
 
-Part = str | Group | Optional
+Part = str | PatternGroup | Optional
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class Pattern:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all groups."""
-        return tuple(each.name for each in _flat(self.parts) if isinstance(each, Group))
+        return tuple(each.name for each in _flat(self.parts) if isinstance(each, PatternGroup))
 
     @property
     def optional(self) -> frozenset[str]:
         """The names of the groups in optional parts."""
         inner = [part for part in self.parts if isinstance(part, Optional)]
-        return frozenset(each.name for part in inner for each in part.parts if isinstance(each, Group))
+        return frozenset(each.name for part in inner for each in part.parts if isinstance(each, PatternGroup))
 
     def groups(self, text: str) -> dict[str, str] | None:
         """Return the texts of the groups that are there, None if the text does not match."""
@@ -79,9 +79,9 @@ class Pattern:
         written: list[str] = []
         for part in self.parts:
             if isinstance(part, Optional):
-                if all(each.name in texts for each in part.parts if isinstance(each, Group)):
+                if all(each.name in texts for each in part.parts if isinstance(each, PatternGroup)):
                     written += [each if isinstance(each, str) else texts[each.name] for each in part.parts]
-            elif isinstance(part, Group):
+            elif isinstance(part, PatternGroup):
                 if part.name not in texts:
                     return None
                 written.append(texts[part.name])
@@ -90,7 +90,7 @@ class Pattern:
         return "".join(written)
 
 
-def _flat(parts: tuple[Part, ...]) -> list[str | Group]:
+def _flat(parts: tuple[Part, ...]) -> list[str | PatternGroup]:
     return [each for part in parts for each in (part.parts if isinstance(part, Optional) else (part,))]
 
 
@@ -104,7 +104,7 @@ def parsed(text: Any) -> Pattern:
         if not isinstance(text, str) or not text:
             raise _Bad("is no text", 'Give a text such as "(?P<host>[^:]+):(?P<port>[0-9]+)"')
         parts, _ = _parts(text, 0, inside=False)
-        names = [each.name for each in _flat(parts) if isinstance(each, Group)]
+        names = [each.name for each in _flat(parts) if isinstance(each, PatternGroup)]
         if len(set(names)) < len(names):
             raise _Bad("names a group twice", "Give each group a name of its own")
         if _tries(parts) > _MOST_TRIES:
@@ -142,10 +142,10 @@ def _part(text: str, position: int, *, inside: bool) -> tuple[Part, int]:
                 f"has the group {opened[1]} with more than characters, classes and quantifiers",
                 "Write the group without groups inside, and escape other signs",
             )
-        return Group(opened[1], body[0]), body.end() + 1
+        return PatternGroup(opened[1], body[0]), body.end() + 1
     if text.startswith("(?:", position) and not inside:
         parts, end = _parts(text, position + 3, inside=True)
-        if text[end : end + 2] == ")?" and any(isinstance(each, Group) for each in parts):
+        if text[end : end + 2] == ")?" and any(isinstance(each, PatternGroup) for each in parts):
             return Optional(parts), end + 2
         raise _Bad("has a part in (?:…) that is not optional, or has no group", "Write (?:…)? with a named group in it")
     raise _Bad(f"has {text[position]!r} outside of its groups", "Escape it, or write it inside of a named group")
@@ -156,7 +156,7 @@ def _tries(parts: tuple[Part, ...]) -> int:
     count = 0
     flat = _flat(parts)
     for index, part in enumerate(flat):
-        if not isinstance(part, Group):
+        if not isinstance(part, PatternGroup):
             continue
         pieces = [piece for piece in _PIECE.finditer(part.body) if piece[1]]
         for place, piece in enumerate(pieces):

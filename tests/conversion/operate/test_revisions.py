@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.operate.revisions import Record, Report, Revision, RevisionUnreadable, record_name, report_key
+from restow.conversion.operate.revisions import (
+    Report,
+    Revision,
+    RevisionRecord,
+    RevisionUnreadable,
+    record_name,
+    report_key,
+)
 from restow.crds import Crd
 
 
@@ -102,7 +109,7 @@ def test_the_record_keeps_what_is_needed_alone() -> None:
         },
         "binaryData": {"revision.a": "AA==", "revision.old": "AA=="},
     }
-    record = Record.read(stored)
+    record = RevisionRecord.read(stored)
     assert record.crd == "jobs.example.dev"
     assert (record.active, record.active_generation, record.wired) == ("a", 3, True)
     assert record.reports == {"one": Report(("a",), "a", wires=True), "two": Report()}
