@@ -87,7 +87,7 @@ def _items_of(node: yaml.Node | None) -> list[yaml.Node]:
 
 
 class _Composer(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]  # whichever there is
-    """libyaml's nodes; a plain scalar is told from a quoted one by its tag."""
+    """libyaml's nodes; the tag distinguishes a plain scalar from a quoted one."""
 
     def resolve(self, kind: type[yaml.Node], _value: Any, implicit: Any) -> str:
         """Return the tag of a node that has none."""

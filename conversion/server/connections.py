@@ -215,7 +215,7 @@ class ClientConnection(web.RequestHandler):
             self._waiter.set_result(None)
 
     def _stay_open(self) -> None:
-        """Begin the time anew after which aiohttp closes an idle connection, as it does itself after each answer."""
+        """Restart the time after which aiohttp closes an idle connection, as it does itself after each answer."""
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)

@@ -42,7 +42,7 @@ _CHOICES = st.integers(0, 99)
 _EXAMPLES: Final = 40
 _THOROUGH: Final = "RESTOW_THOROUGH"
 
-#: What is told of a running test, if somebody listens: its name, how many objects it has tried, and how many it will.
+#: What a listener gets about a running test: its name, how many objects it has tried, and how many it will.
 progress: Callable[[str, int, int], None] | None = None
 
 
@@ -102,7 +102,7 @@ def _test(name: str, strategy: Strategy, check: Callable[[Any], None], state: _S
             pytest.skip(f"test_{state.broken} has found a broken rule: correct it first")
         try:
             with warnings.catch_warnings():
-                # Strategies of large schemas have long reprs, which nobody reads.
+                # Strategies of large schemas have long reprs, which help no reader.
                 warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
                 every()
         except LawBroken as error:

@@ -104,7 +104,7 @@ def serve_conversions(kubeconfig: Path, graph: Graph, *crds: Crd) -> Iterator[Se
     The API server must run on this machine too: it calls the webhook at 127.0.0.1.
 
     Raises:
-        AlreadyExists: a CRD of that name is there already; it may hold somebody's objects.
+        AlreadyExists: a CRD of that name is there already; it may hold objects of other tests.
     """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, name="conversions", daemon=True)

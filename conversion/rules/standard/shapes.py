@@ -47,7 +47,7 @@ _TEMPLATES: Final = ("{{", "${", "$(")
 
 
 def has_template(text: str) -> bool:
-    """Say whether a text has an expression of Helm, Flux, Kustomize or a shell: nobody knows its value yet."""
+    """Say whether a text has an expression of Helm, Flux, Kustomize or a shell: its value is not known yet."""
     return ("{" in text or "$" in text) and any(mark in text for mark in _TEMPLATES)
 
 
