@@ -222,4 +222,4 @@ class _Reader:
     def _add(self, count: int, node: yaml.Node) -> None:
         self._count += count
         if self._count > MOST_VALUES:
-            raise NotYaml(node.start_mark.line + 1, f"aliases that stand for more than {MOST_VALUES} values")
+            raise NotYaml(node.start_mark.line + 1, "its aliases expand to too many values")

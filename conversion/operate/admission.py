@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from restow.conversion.operate.analysis import listed, mistakes, target_of
-from restow.conversion.operate.revisions import CONVERSION_RULES
+from restow.conversion.operate.revisions import CONFIGURATION, CONVERSION_RULES
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server.timeslices import offload
 
-__all__ = ["CONFIGURATION", "STEP", "admit_rules", "configuration"]
+__all__ = ["STEP", "admit_rules", "configuration"]
 
-#: The name of the ValidatingWebhookConfiguration, and of the step.
-CONFIGURATION: Final = "restow-conversionrules"
+#: The name of the step.
 STEP: Final = "conversionrules"
 
 _SECONDS: Final = 10

@@ -30,6 +30,7 @@ from restow.kube.resources import Resource
 
 __all__ = [
     "BREAK_GLASS",
+    "CONFIGURATION",
     "CONVERSION_RULES",
     "FINALIZER",
     "LABEL",
@@ -40,6 +41,9 @@ __all__ = [
     "record_name",
     "report_key",
 ]
+
+#: The name of the ValidatingWebhookConfiguration for ConversionRules.
+CONFIGURATION: Final = "restow-conversionrules"
 
 CONVERSION_RULES: Final = Resource("restow.dev", "v1alpha1", "conversionrules", namespaced=False)
 FINALIZER: Final = "restow.dev/conversions"

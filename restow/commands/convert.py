@@ -50,7 +50,7 @@ def command(**flags: Any) -> None:
     kinds. The stash annotation keeps what VERSION cannot represent, so that nothing is lost on the way back. Files that
     are not YAML, such as templates, are listed and stay unchanged.
 
-    A rule computes nothing from a template expression ({{…}}, ${…}, $(…)): such a field stays as it is, is reported,
+    A rule computes nothing from a template expression ({{ }}, ${ }, $( )): such a field stays as it is, is reported,
     and has to be converted by hand. Other kinds of the group, Kustomize patches and targets, and manifests in
     ConfigMaps are named.
 

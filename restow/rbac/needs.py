@@ -13,7 +13,7 @@ from typing import Final
 from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.conversion.certificates.wiring.clientconfig import Service, Url
 from restow.conversion.certificates.wiring.configuration import stash_name
-from restow.conversion.operate.admission import CONFIGURATION as RULES_CONFIGURATION
+from restow.conversion.operate.revisions import CONFIGURATION as RULES_CONFIGURATION
 from restow.conversion.operate.revisions import CONVERSION_RULES, record_name
 from restow.crds import conversionrules
 from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource

@@ -16,8 +16,7 @@ import yaml
 
 from restow.controlplane.binaries import find_binaries
 from restow.conversion.certificates.ca.store import SECRETS
-from restow.conversion.operate.admission import CONFIGURATION
-from restow.conversion.operate.revisions import BREAK_GLASS, CONVERSION_RULES, record_name
+from restow.conversion.operate.revisions import BREAK_GLASS, CONFIGURATION, CONVERSION_RULES, record_name
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound

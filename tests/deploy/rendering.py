@@ -37,7 +37,9 @@ class Helm:
         environment = os.environ | ({} if home is None else {"HOME": str(home)})
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
         assert done.returncode == code, done.stdout + done.stderr
-        assert code or not re.search("warn|link", done.stderr, re.IGNORECASE), done.stderr
+        # Helm's own watch may end early on a busy machine; it watches again.
+        told = "\n".join(line for line in done.stderr.splitlines() if "reflector.go" not in line)
+        assert code or not re.search("warn|link", told, re.IGNORECASE), done.stderr
         return done.stdout if code == 0 else done.stderr
 
     def text(self, *flags: str | Path, release: str = RELEASE, namespace: str = NAMESPACE) -> str:

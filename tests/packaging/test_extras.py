@@ -36,6 +36,10 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "restow.controlplane.pytest_plugin": ("controlplane", "testing"),
     "restow.conversion": (),
     "restow.conversion.certificates": ("operator",),
+    "restow.conversion.operate": ("operator",),
+    "restow.conversion.operate.analysis": (),
+    "restow.conversion.operate.gates": (),
+    "restow.conversion.operate.revisions": (),
     "restow.conversion.server": ("operator",),
     "restow.conversion.testing": ("testing",),
     "restow.conversion.rules.cel": ("cel",),
@@ -50,7 +54,9 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "restow.rbac": (),
     "restow.report": ("report",),
     "restow.scripts": (),
+    "restow.webhook.pytest_plugin": ("testing",),
     "restow.webhook.serving": ("cli", "operator"),
+    "restow.webhook.testing": ("operator",),
 }
 #: What is installed for its entry point, which no module imports.
 PLUGINS: Final = {"pytest-asyncio": "pytest runs tests that are coroutine functions by it"}

@@ -164,7 +164,7 @@ def differences(
 
 
 def _is_object(value: Any) -> bool:
-    """Say whether a value is an object; one that is absent is an empty one, so that its fields are compared one by one."""
+    """Say whether a value is an object, or absent, which counts as an empty one: its fields are compared one by one."""
     return isinstance(value, dict) or value is ABSENT
 
 

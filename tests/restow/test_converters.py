@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from restow.cli.registries import GraphConverter, graph_converters, load_converters
+from restow.cli.registries import ConversionSource, GraphConverter, graph_converters, load_converters
 from restow.conversion import Registry, rules
 from restow.migrator import MigrationRefused, Unconverted
 from tests.migrator import builders as b
@@ -89,13 +89,13 @@ def test_the_flags_name_a_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "widget_provider.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert load_converters("widget_provider:mine")(b.crd(("v2",), webhook=True)) is not None
+    assert load_converters(ConversionSource("widget_provider:mine"))(b.crd(("v2",), webhook=True)) is not None
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--crd", __file__], "--crd says what a --registry is for: give both"),
+        (["--crd", __file__], "--crd says what --registry or --rules is for: give both"),
         (["--registry", "nonsense"], "--registry takes module:attribute"),
         (["--registry", "nowhere.at.all:x"], "there is no module nowhere"),
         (["--conversion-url", "localhost:9443"], "give https://HOST:PORT/PATH"),
