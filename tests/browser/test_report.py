@@ -130,7 +130,7 @@ async def test_the_state_filter(page: Page) -> None:
     states = f"{VISIBLE_ROWS}.map((row) => row.dataset.state)"
     everything = len(await page.value(states))
     counted = 0
-    for state in ("failed", "due", "ready", "settled"):
+    for state in ("failed", "due", "ready", "done"):
         await page.value(choose.format(state))
         found = await page.value(states)
         assert set(found) == {state}
