@@ -49,7 +49,7 @@ def test_apply_and_refusals(api: Any) -> None:
 
 
 def test_a_crd_that_is_there_is_left_alone(api: Any, serve_conversions: Any) -> None:
-    """It may hold somebody's objects, which the end of the module would delete."""
+    """The end of the module would delete objects of a CRD that it did not create."""
     with pytest.raises(KubeError, match="already exists"):
         serve_conversions(graph, GATEWAYS)
     assert isinstance(GATEWAYS, Crd)

@@ -72,7 +72,7 @@ async def an_old_entry_during_a_restore(memory: MemoryCluster, kind: Kind) -> se
 
 
 async def an_apply_on_no_owner(memory: MemoryCluster, kind: Kind) -> set[str]:
-    """The answer is lost as well, and what restow reads then has owners: the client, and nobody in particular."""
+    """The response is lost too, and the object that restow reads next has two owners, of which one is unknown."""
     manifest = kind.manifest(NEW, NAME, status={"phase": "Ready"})
     _lose(memory, lambda: kind.apply(manifest, "bob", subresource="status"), answered=False)
     return await _lost_after(memory, kind)

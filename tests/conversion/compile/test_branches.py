@@ -69,7 +69,7 @@ STORES = (
     ],
 )
 def test_the_discriminator_decides_alike_in_both_directions(spoke: Any, hub: Any) -> None:
-    """Another branch on the way back would leave fields under names that nobody reads."""
+    """Another branch on the way back would leave fields under names that no version has."""
     graph = graph_of(*STORES)
     assert spec_of(graph, V1, **spoke) == hub
     assert spec_of(graph, V2, **hub) == spoke
@@ -168,7 +168,7 @@ def test_presence_decides_and_the_first_branch_counts(spoke: Any, hub: Any) -> N
 
 
 def test_branches_by_presence_that_share_no_field_all_hold() -> None:
-    """Fields that have nothing to do with each other would be left as they are, for an order nobody sees."""
+    """Fields of unrelated branches would not be converted, because of an order that does not matter."""
     graph = graph_of(
         rules.when([rules.rename("spec.tlsPort", "spec.securePort")], has="spec.tls"),
         rules.when([rules.rename("spec.user", "spec.login")], has="spec.auth"),

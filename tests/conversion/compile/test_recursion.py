@@ -107,7 +107,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def test_as_many_levels_as_any_schema_has_are_converted() -> None:
-    """The bound on levels is for objects that nobody means, not for those of users."""
+    """The bound on levels would refuse objects that users write."""
     graph, obj_ = graph_of(ROUTES), thing(route=nested(MOST_LEVELS - 1))
     assert graph.convert(graph.convert(obj_, V2), V1) == obj_
     assert "match" not in str(graph.convert(obj_, V2)).replace("matcher", "")

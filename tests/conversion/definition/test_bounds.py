@@ -31,7 +31,7 @@ def notes(spoke: dict[str, Any], hub: dict[str, Any], *declared: rules.Rule) -> 
     ],
 )
 def test_a_narrowed_bound_is_noted(wide: dict[str, Any], narrow: dict[str, Any], keyword: str) -> None:
-    """Nobody can write an object back whose value the new version refuses, and only users find out."""
+    """A value that the new version refuses would make its object unwritable, and only users would find out."""
     said = [("v1", ".spec.a", f"admits values that v2 refuses: {keyword} there")]
     assert notes({"a": wide}, {"a": narrow}) == said
     assert notes({"a": narrow}, {"a": narrow}) == []

@@ -109,7 +109,7 @@ def test_lists_in_lists_are_told_each() -> None:
     ],
 )
 def test_what_leaves_nothing_in_the_stash_needs_no_key(inner: list[rules.Rule]) -> None:
-    """A list that cannot lose anything must not be reported; else nobody heeds the report."""
+    """A list that cannot lose anything must not be reported, or authors ignore the report."""
     hub = listed(more=TEXT) if "drop" not in inner[0].name else listed()
     assert not [
         each
