@@ -7,13 +7,18 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 ROOMS  := cloudprofile controlplane conversion crds kube migrator
 
+# Tests start restow hundreds of times as a process of its own. An image that forbids to keep compiled modules would have
+# each of them compile a hundred modules first; they are kept outside of the folders of the sources.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
+
 # So many processes share the tests, each with a control plane of its own. A third of a test's time is waiting, so
 # three keep two cores busy.
 JOBS ?= 3
 SHARE := --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs man audit sbom manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
+.PHONY: figures bench-others help demo test test-matrix test-kind test-pure lint format bench bench-migration bench-conversion lock docs pictures man audit sbom release bench-references bench-cloudprofile manifests binaries browser deploy-tools charts image faults histories peers mutants clean view
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,13 +52,33 @@ format: $(READY) ## Format the sources
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: bench-conversion bench-migration ## Compare everything with its alternatives (about 25 minutes)
+# make bench RECORD=1: what is measured goes into benchmarks/results/, and from there into the documentation.
+RECORD   ?=
+RECORDED := $(if $(RECORD),--record)
+
+bench: bench-conversion bench-migration bench-references bench-cloudprofile bench-others ## Measure everything (about 35 minutes; RECORD=1: for the documentation)
+	$(if $(RECORD),$(BIN)/python -m benchmarks.figures)
+
+figures: $(READY) ## Write the recorded figures, benchmarks/results/, into README.md and docs/
+	$(BIN)/python -m benchmarks.figures
 
 bench-migration: $(READY) binaries ## Compare the migrator with its alternatives, on the same API server
-	$(BIN)/python -m benchmarks.migration $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.migration $(RECORDED) $(BENCH_ARGS)
 
 bench-conversion: $(READY) ## Compare the webhook with one that does nothing, and with controller-runtime's
-	$(BIN)/python -m benchmarks.conversion $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks.conversion $(RECORDED) $(BENCH_ARGS)
+
+bench-references: $(READY) binaries deploy-tools ## Compare the search for references with kubectl and jq, and with Helm
+	$(BIN)/python -m benchmarks.references $(RECORDED) $(BENCH_ARGS)
+
+bench-cloudprofile: $(READY) binaries ## Measure the operator with a large CloudProfile and all that uses it
+	$(BIN)/python -m benchmarks.cloudprofile $(RECORDED) $(BENCH_ARGS)
+
+bench-others: $(READY) binaries ## Measure standard rules, CloudProfile's rules, wiring that is undone, and the demo
+	$(BIN)/python -m benchmarks.conversion.standardrules $(RECORDED)
+	$(BIN)/python -m benchmarks.cloudprofile --rules --full $(RECORDED)
+	$(BIN)/python -m benchmarks.wiring $(RECORDED)
+	$(BIN)/python -m benchmarks.demo $(RECORDED)
 
 browser: ## Chromium, with which the tests look at the report
 	@command -v chromium chromium-browser google-chrome >/dev/null || \
@@ -75,13 +100,14 @@ image: $(READY) ## The container image: make image BASE=…@sha256:… TAG=…
 SEEDS ?= 1..100
 
 faults: $(READY) binaries ## Seeded faults in front of a real API server, judged by what etcd holds (SEEDS=a..b)
-	$(BIN)/python -m tests.faults $(SEEDS)
+	$(BIN)/python -m tests.faults $(SEEDS) $(RECORDED)
 
 histories: $(READY) binaries ## Every yes of restow ready over seeded histories, on two API servers (SEEDS=a..b)
-	$(BIN)/python -m tests.histories $(SEEDS)
+	$(BIN)/python -m tests.histories $(SEEDS) $(RECORDED)
 
-peers: $(READY) ## Ten thousand objects of each of ten kinds, converted by restow and by the kind's own project
-	$(BIN)/python -m tests.peers
+peers: $(READY) ## Ten thousand objects of each of ten kinds, and of CloudProfile's rules, as their own projects have it
+	$(BIN)/python -m tests.peers $(RECORDED)
+	RESTOW_HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q tests/peers/gardener
 
 MUTANTS := .cache/mutants/bin
 
@@ -113,6 +139,9 @@ lock: $(READY) ## Renew the hashed lock files from pyproject.toml
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
 	  --all-extras --group dev --group mutants -c requirements/dev.txt pyproject.toml -o requirements/mutants.txt
 
+pictures: $(READY) binaries ## The pictures of the README, docs/images/: the journey, and the demo in a terminal
+	$(BIN)/python -m docs.pictures
+
 man: $(READY) ## The manual pages, dist/man/restow*.1
 	rm -rf dist/man
 	$(BIN)/python -m restow.manpages dist/man
@@ -137,6 +166,9 @@ sbom: $(AUDIT)/.ready ## What an installation with all extras consists of, as di
 	mkdir -p dist
 	$(AUDIT)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 	  --output-format JSON --output-file dist/restow.cdx.json requirements/runtime.txt
+
+release: $(READY) sbom ## Everything that a release consists of, in dist/release/, with the same bytes each time
+	$(BIN)/python deploy/release.py dist/release --sbom dist/restow.cdx.json
 
 $(AUDIT)/.ready: requirements/audit.txt
 	$(PYTHON) -m venv .cache/audit

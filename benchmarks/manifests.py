@@ -1,6 +1,6 @@
 """Compare the YAML editor of ``restow convert`` with ruamel.yaml's round trip, on manifests that people wrote.
 
-``python -m benchmarks.manifests FOLDER...`` makes the same edit to every manifest in the folders, once with each: the
+``python -m benchmarks.manifests NAME=FOLDER...`` makes the same edit to each manifest of a folder, once with each: the
 apiVersion of every object changes, its ``spec`` gets a field at its end, and loses its first one that has a one-line
 value. It counts the files whose diff has only the lines of these three fields. ruamel.yaml writes each file with all
 its indentations and document starts, and its best result counts; files above 60 kB are left out. It is no dependency:
@@ -22,6 +22,8 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from benchmarks.records import Recorder, add_flag
+from benchmarks.tables import Result, Table, markdown
 from restow.conversion.manifests import NotYaml, read
 from restow.conversion.manifests.edit import edit
 from restow.conversion.model.values import same
@@ -97,9 +99,9 @@ def _judge(way: Way, text: str, wanted: list[Any], own: tuple[str, ...]) -> str:
     return min(found, key=_VERDICTS.index)
 
 
-def _manifests(folders: list[Path]) -> Iterator[tuple[Path, str, list[Any], tuple[str, ...]]]:
+def _manifests(folder: Path) -> Iterator[tuple[Path, str, list[Any], tuple[str, ...]]]:
     """Yield each manifest with what it has to say after the edit, and the fields whose lines may change."""
-    for path in sorted(path for folder in folders for path in folder.rglob("*.y*ml") if path.stat().st_size <= _MOST):
+    for path in sorted(path for path in folder.rglob("*.y*ml") if path.stat().st_size <= _MOST):
         try:
             text = path.read_text()
             documents = read(text)
@@ -111,22 +113,36 @@ def _manifests(folders: list[Path]) -> Iterator[tuple[Path, str, list[Any], tupl
             yield path, text, wanted, tuple(f"{name}" for name in {*filter(None, names), "apiVersion", _FIELD})
 
 
-def main() -> None:
-    """Read the command line, compare, print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.manifests", description=__doc__)
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
-    parser.add_argument("--show", action="store_true", help="name each file of which more than its lines changed")
-    flags = parser.parse_args()
+def _count(folder: Path, *, show: bool) -> dict[str, Counter[str]]:
+    """Return the verdicts on each contender."""
     counts: dict[str, Counter[str]] = {"restow": Counter(), "ruamel.yaml": Counter()}
-    for path, text, wanted, own in _manifests(flags.folders):
+    for path, text, wanted, own in _manifests(folder):
         for name, way in (("restow", _restow), ("ruamel.yaml", _ruamel)):
             verdict = _judge(way, text, wanted, own)
             counts[name][verdict] += 1
-            if flags.show and verdict != _VERDICTS[0]:
+            if show and verdict != _VERDICTS[0]:
                 print(f"{name}: {path}: {verdict}")
-    for name, found in counts.items():
-        said = ", ".join(f"{found[verdict]} {verdict}" for verdict in _VERDICTS)
-        print(f"{name}, {found.total()} files: {said}")
+    return counts
+
+
+def main() -> None:
+    """Read the command line, compare, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.manifests", description=__doc__)
+    parser.add_argument("folders", nargs="+", metavar="NAME=FOLDER", help="a folder of manifests, and whose they are")
+    parser.add_argument("--show", action="store_true", help="name each file of which more than its lines changed")
+    add_flag(parser)
+    flags = parser.parse_args()
+    recorder, rows = Recorder.begin(flags.record), []
+    for given in flags.folders:
+        name, _, folder = given.rpartition("=")
+        counts = _count(Path(folder), show=flags.show)
+        files = counts["restow"].total()
+        rows.append((name or folder, f"{files:,}", *(f"{found[_VERDICTS[0]]:,}" for found in counts.values())))
+    table = Table("Only the lines of the edit", ("manifests", "files", *counts), tuple(rows))
+    print(markdown(table))
+    if recorder is not None:
+        words = " ".join(f'"{row[0]}=FOLDER"' for row in rows)
+        recorder.write("manifests", f"python -m benchmarks.manifests {words}", Result("Manifests", [table]))
 
 
 if __name__ == "__main__":

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.claims import Claim
 
-__all__ = ["Result", "Table", "claims_table", "markdown", "report"]
+__all__ = ["Ranged", "Result", "Shown", "Table", "claims_table", "markdown", "ranged", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranged:
+    """A figure as it is printed, and the lowest and the highest of the values that it stands for."""
+
+    shown: str
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return self.shown
+
+
+Shown = str | Ranged
+
+
+def ranged(value: float, values: Iterable[float], digits: int) -> Ranged:
+    """Return a figure with so many digits, and the range of the values behind it."""
+    known = list(values)
+    return Ranged(f"{value:.{digits}f}", round(min(known), digits + 1), round(max(known), digits + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A heading (or none), columns and rows of text; the first column is words, the others are figures."""
+    """A heading (or none), columns and rows; the first column is words, the others are figures.
+
+    A column that is called after a unit, or ends with a comma and a unit, has that unit; the others have ``unit``.
+    """
 
     heading: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[Shown, ...], ...]
+    unit: str = "1"
 
 
 @dataclass(slots=True)
@@ -47,7 +72,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 def markdown(table: Table) -> str:
     """Write a table with aligned columns."""
-    lines = [table.columns, *table.rows]
+    lines = [table.columns, *(tuple(map(str, row)) for row in table.rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.columns))]
 
     def row(cells: Sequence[str]) -> str:
@@ -56,4 +81,4 @@ def markdown(table: Table) -> str:
 
     rule = "| " + " | ".join([":" + "-" * (widths[0] - 1), *("-" * (width - 1) + ":" for width in widths[1:])]) + " |"
     heading = [f"### {table.heading}", ""] if table.heading else []
-    return "\n".join([*heading, row(table.columns), rule, *(row(line) for line in table.rows)])
+    return "\n".join([*heading, row(lines[0]), rule, *(row(line) for line in lines[1:])])

@@ -14,8 +14,6 @@ import argparse
 import asyncio
 import base64
 import json
-import os
-import platform
 import socket
 import sys
 import tempfile
@@ -25,6 +23,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.records import Recorder, add_flag
+from benchmarks.tables import Result, Table, markdown
 from restow.controlplane import ControlPlane
 from restow.controlplane.users import ControlPlaneAuthority
 from restow.crds.documents import load_documents
@@ -78,9 +78,9 @@ class Reads:
 async def undo(cluster: Cluster, how: str) -> None:
     """Undo the wiring, as a tool does that replaces the CRD, injects its own CA, or applies an old manifest."""
     changes: dict[str, Json] = {
-        "caBundle removed": {"webhook": {"clientConfig": {"caBundle": None}}},
-        "caBundle of another CA": {"webhook": {"clientConfig": {"caBundle": FOREIGN}}},
-        "strategy None": {"strategy": "None", "webhook": None},
+        "`caBundle` removed": {"webhook": {"clientConfig": {"caBundle": None}}},
+        "`caBundle` of another CA": {"webhook": {"clientConfig": {"caBundle": FOREIGN}}},
+        "strategy `None`": {"strategy": "None", "webhook": None},
     }
     body = json.dumps({"spec": {"conversion": changes[how]}}).encode()
     await cluster.patch(CRDS, NAME, body, patch_type=PatchType.MERGE, params={"fieldManager": "another-tool"})
@@ -120,7 +120,7 @@ async def every_second(cluster: Cluster, reads: Reads, seconds: int) -> tuple[in
     reads.reset()
     for _ in range(seconds):
         next_one = time.monotonic() + 1.0
-        await undo(cluster, "caBundle removed")
+        await undo(cluster, CHANGES[0])
         await asyncio.sleep(max(0.0, next_one - time.monotonic()))
     counted = reads.failed, reads.made
     await until_wired(cluster)
@@ -192,9 +192,8 @@ async def start(kubeconfig: Path, folder: Path, address: str, port: int) -> asyn
     return process
 
 
-async def measure(seconds: int) -> None:
-    """Measure, and print a table."""
-    before = os.getloadavg()[0]
+async def measure(seconds: int) -> tuple[Table, str]:
+    """Measure; return the table, and the version of the API server."""
     with tempfile.TemporaryDirectory(prefix="restow-bench-") as folder:
         async with ControlPlane() as plane, connect(str(plane.kubeconfig)) as cluster:
             await cluster.create(CRDS, json.dumps(load_documents(MANIFEST.read_text())[0]).encode())
@@ -207,20 +206,20 @@ async def measure(seconds: int) -> None:
                 found = [await once(cluster, reads, how) for how in CHANGES]
                 failed, made = await every_second(cluster, reads, seconds)
                 reading.cancel()
-    print(f"{len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}; load average {before:.1f}")
-    for line in rows(found, failed, made, seconds):
-        print(line)
+                kubernetes = (await cluster.discover("/version")).json()["gitVersion"]
+    return table(found, failed, made, seconds), kubernetes
 
 
-CHANGES: Final = ("caBundle removed", "caBundle of another CA", "strategy None")
+CHANGES: Final = ("`caBundle` removed", "`caBundle` of another CA", "strategy `None`")
 
 
-def rows(found: Sequence[tuple[str, float, float, int]], failed: int, made: int, seconds: int) -> list[str]:
-    """Return the table's lines."""
-    lines = ["| undone | wired again after | reads fail for | failed reads |", "|---|---|---|---|"]
-    lines += [f"| {how} | {wired:.2f} s | {failing:.2f} s | {count} |" for how, wired, failing, count in found]
+def table(found: Sequence[tuple[str, float, float, int]], failed: int, made: int, seconds: int) -> Table:
+    """Return what was found."""
+    rows = [(how, f"{wired:.2f}", f"{failing:.2f}", f"{count}", "-") for how, wired, failing, count in found]
     share = 100 * failed / max(1, made)
-    return [*lines, f"| caBundle removed every second, {seconds} times | | | {failed} of {made} ({share:.1f} %) |"]
+    rows.append((f"`caBundle` removed every second, {seconds} times", "-", "-", f"{failed}", f"{share:.0f} %"))
+    columns = ("wired again after, s", "reads fail for, s", "failed reads", "of all reads")
+    return Table("Undone", ("undone", *columns), tuple(rows))
 
 
 async def create(cluster: Cluster) -> None:
@@ -241,7 +240,14 @@ def main() -> None:
     """Read the command line, measure, print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.wiring", description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="how long the bundle is removed every second")
-    asyncio.run(measure(parser.parse_args().seconds))
+    add_flag(parser)
+    flags = parser.parse_args()
+    recorder = Recorder.begin(flags.record)
+    found, kubernetes = asyncio.run(measure(flags.seconds))
+    print(markdown(found))
+    if recorder is not None:
+        command = f"python -m benchmarks.wiring --seconds {flags.seconds}"
+        recorder.write("wiring", command, Result("Wiring", [found]), kubernetes=kubernetes)
 
 
 if __name__ == "__main__":

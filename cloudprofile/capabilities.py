@@ -1,9 +1,10 @@
-"""Machine capabilities: what machine types have and image flavors need, and the architectures they stand for. Pure.
+"""Machine capabilities: those of machine types, those that image flavors need, and their architectures. Pure.
 
-A profile that defines ``machineCapabilities`` (Gardener's GEP-33) says architectures as values of the capability
-``architecture``: machine types in ``capabilities``, image versions as one of ``capabilityFlavors`` each. One that does
-not says them in ``architecture`` and ``architectures``. A NamespacedCloudProfile may use either; before it is merged it
-is brought to the form of its parent. After merging the plain fields are filled in, so that readers need know only them.
+A profile that defines ``machineCapabilities`` (Gardener's GEP-33) gives architectures as values of the capability
+``architecture``: machine types in ``capabilities``, each image version as one of its ``capabilityFlavors``. Any other
+profile gives them in ``architecture`` and ``architectures``. A NamespacedCloudProfile may use either form; before a
+merge, restow converts it to the form of its parent. After the merge restow fills in the plain fields, so that readers
+need no other.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "fill_architectures",
     "flavor_architectures",
     "in_form_of",
+    "in_step",
     "synchronise",
 ]
 
@@ -50,24 +52,20 @@ def flavor_architectures(version: Object) -> list[str]:
 
 
 def architecture_of(machine_type: Object, definitions: Definitions) -> str:
-    """Return a machine type's architecture: its capability's, else its field, else the only one defined, else amd64."""
+    """Return a machine type's architecture: its capability's, else the only one defined, else its field, else amd64."""
     return _architecture_of(machine_type, definitions) or AMD64
 
 
 def _architecture_of(machine_type: Object, definitions: Definitions) -> str:
-    capability: Sequence[str] = (machine_type.get("capabilities") or {}).get(ARCHITECTURE) or ()
-    if len(capability) == 1:
-        return capability[0]
-    if named := machine_type.get(ARCHITECTURE):
-        return str(named)
-    defined = () if capability else definitions.get(ARCHITECTURE) or ()
-    return defined[0] if len(defined) == 1 else ""
+    defined = definitions.get(ARCHITECTURE) or ()
+    capability = ((machine_type.get("capabilities") or {}).get(ARCHITECTURE) or defined) if defined else ()
+    return str(capability[0]) if len(capability) == 1 else str(machine_type.get(ARCHITECTURE) or "")
 
 
 def architectures_of(version: Object, definitions: Definitions) -> list[str]:
-    """Return the architectures of an image version: its field, else its flavors', else what is defined, else amd64.
+    """Return the architectures of an image version: its field, else its flavors', else those defined, else amd64.
 
-    A flavor that names none has all that are defined.
+    A flavor that names no architecture has all that are defined.
     """
     if named := version.get("architectures"):
         return list(named)
@@ -81,9 +79,9 @@ def _of_flavors(version: Object, definitions: Definitions) -> list[str]:
 
 
 def fill_architectures(spec: Object) -> dict[str, Any]:
-    """Return a CloudProfile's spec with the architecture of every machine type and image version written out.
+    """Return a CloudProfile's spec with the architecture of every machine type and image version filled in.
 
-    What is written stays.
+    Architectures that the spec names stay.
     """
     definitions = definitions_of(spec)
     return _with_parts(
@@ -103,8 +101,8 @@ def in_form_of(spec: Object, definitions: Definitions) -> dict[str, Any]:
 def synchronise(spec: Object, old_spec: Object | None = None) -> dict[str, Any]:
     """Return a CloudProfile's spec with capabilities and architecture fields that agree, as Gardener stores it.
 
-    Where capabilities are new and there are several architectures to tell apart, empty capabilities and flavors are
-    made from the plain fields; where they are gone, capabilities and flavors go; while there are any, empty plain
+    If capabilities are new and define several architectures, empty capabilities and flavors are made from the plain
+    fields. If capabilities are removed, capabilities and flavors are removed too. As long as there are any, empty plain
     fields are filled from them. ``old_spec`` is the spec that is being replaced.
     """
     definitions, old_definitions = definitions_of(spec), definitions_of(old_spec or {})
@@ -119,9 +117,31 @@ def synchronise(spec: Object, old_spec: Object | None = None) -> dict[str, Any]:
         )
     return _with_parts(
         told,
-        lambda version: _filled(version, "architectures", _of_flavors(version, definitions)),
-        lambda machine_type: _filled(machine_type, ARCHITECTURE, _architecture_of(machine_type, definitions)),
+        lambda version: _filled(version, "architectures", _defined(_of_flavors(version, definitions), definitions)),
+        lambda machine_type: _filled(
+            machine_type, ARCHITECTURE, "".join(_defined([_architecture_of(machine_type, definitions)], definitions))
+        ),
     )
+
+
+def _defined(architectures: list[str], definitions: Definitions) -> list[str]:
+    """Return architectures, or none if one is undefined, which is an error of the capability that names it."""
+    return architectures if set(architectures) <= set(definitions.get(ARCHITECTURE) or ()) else []
+
+
+def in_step(spec: Object, old_spec: Object | None) -> dict[str, Any]:
+    """Return a CloudProfile's spec as the server should store it: ``synchronise`` for the changes of a request.
+
+    Flavors are created only if a request adds capabilities to an existing profile (``old_spec``). A version that is
+    added to a profile with several architectures has to name its own, as do the versions of a new profile; validation
+    demands it.
+    """
+    definitions = definitions_of(spec)
+    known = spec if old_spec is None else old_spec
+    if len(definitions.get(ARCHITECTURE) or ()) > 1 and spec.get("machineTypes"):
+        had = [_with_capabilities(machine_type, definitions) for machine_type in spec["machineTypes"]]
+        spec = {**spec, "machineTypes": had}
+    return synchronise(spec, known)
 
 
 def _with_flavors(version: Object) -> Object:
@@ -151,7 +171,7 @@ def _bare_machine_type(machine_type: Object) -> Object:
 
 
 def _filled(item: Object, field: str, value: object, *, unless: str = "") -> Object:
-    """Return the item with an empty field set, unless there is nothing to set or another field is."""
+    """Return the item with an empty field set, unless there is no value to set or the field ``unless`` is set."""
     return item if item.get(field) or not value or item.get(unless) else {**item, field: value}
 
 

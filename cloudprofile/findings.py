@@ -8,10 +8,10 @@ unauthenticated client, ``anonymous`` removes the names of other users' objects.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 __all__ = [
     "FindingType",
@@ -21,9 +21,11 @@ __all__ = [
     "ValidationVerdict",
     "ValidationWarning",
     "anonymous",
+    "denied",
     "duplicate",
     "forbidden",
     "invalid",
+    "is_denied",
     "not_supported",
     "refusal",
     "required",
@@ -59,7 +61,7 @@ _LEADS = {
 
 @dataclass(frozen=True, slots=True)
 class ProfileUser:
-    """Another object that blocks a request because it uses what the request removes.
+    """Another object that blocks a request because it uses a part that the request removes.
 
     Attributes:
         kind: its kind as written in a sentence, ``shoot`` for instance.
@@ -84,18 +86,23 @@ class ValidationFinding:
     Attributes:
         type: the kind of error.
         field: the path in the object, ``spec.kubernetes.versions[0].lifecycle`` for instance.
-        detail: the rule that is broken, as a sentence without a full stop.
+        detail: the broken rule, as a sentence without a full stop.
         user: the other object that the rule protects, if any.
+        value: the bad value as JSON; empty if it is missing or would not help its author.
+        denied: whether the object is valid by itself, and another object (a profile, its users) forbids it. Gardener's
+            admission plugins answer 403 then; an object that breaks a rule by itself gets 422.
     """
 
     type: FindingType
     field: str
     detail: str
     user: ProfileUser | None = None
+    value: str = ""
+    denied: bool = False
 
     def __str__(self) -> str:
-        """Return the sentence, as ``field: Invalid value: detail``."""
-        return f"{self.field}: {_LEADS[self.type]}: {self.detail}"
+        """Return the sentence, as ``field: Invalid value: "value": detail``."""
+        return ": ".join(filter(None, (self.field, _LEADS[self.type], self.value, self.detail)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,7 @@ class ValidationWarning:
 
 
 Remark: TypeAlias = ValidationFinding | ValidationWarning
-"""What a rule says about an object: rules yield both in one stream."""
+"""A remark of a rule about an object; rules yield findings and warnings in one stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +132,7 @@ class ValidationVerdict:
 
     Attributes:
         findings: the reasons to refuse it; empty if it is allowed.
-        warnings: the warnings, whether it is refused or not.
+        warnings: the warnings, whether the request is refused or not.
     """
 
     findings: tuple[ValidationFinding, ...] = ()
@@ -151,25 +158,45 @@ def required(field: str, detail: str) -> ValidationFinding:
     return ValidationFinding(FindingType.REQUIRED, field, detail)
 
 
-def invalid(field: str, detail: str) -> ValidationFinding:
-    """Return the finding that a value breaks a rule."""
-    return ValidationFinding(FindingType.INVALID, field, detail)
+def invalid(field: str, detail: str, value: Any = None) -> ValidationFinding:
+    """Return the finding that a value breaks a rule; it shows the value, unless that is None or an empty text."""
+    return ValidationFinding(FindingType.INVALID, field, detail, value=_shown(value))
 
 
-def not_supported(field: str, supported: Iterable[str]) -> ValidationFinding:
+def not_supported(field: str, value: Any, supported: Iterable[str]) -> ValidationFinding:
     """Return the finding that a value is none of the supported ones."""
-    values = ", ".join(json.dumps(value) for value in supported)
-    return ValidationFinding(FindingType.NOT_SUPPORTED, field, f"supported values: {values}")
+    values = ", ".join(json.dumps(each) for each in supported)
+    return ValidationFinding(FindingType.NOT_SUPPORTED, field, f"supported values: {values}", value=json.dumps(value))
 
 
 def duplicate(field: str, value: str) -> ValidationFinding:
-    """Return the finding that ``value`` is there twice."""
+    """Return the finding that ``value`` occurs twice."""
     return ValidationFinding(FindingType.DUPLICATE, field, json.dumps(value))
 
 
 def forbidden(field: str, detail: str, user: ProfileUser | None = None) -> ValidationFinding:
-    """Return the finding that something must not be set or changed, because of another object if one is given."""
-    return ValidationFinding(FindingType.FORBIDDEN, field, detail, user)
+    """Return the finding that a field must not be set or changed, because of another object if one is given."""
+    return ValidationFinding(FindingType.FORBIDDEN, field, detail, user, denied=user is not None)
+
+
+def denied(findings: Iterable[ValidationFinding]) -> tuple[ValidationFinding, ...]:
+    """Return findings about a valid object that another object forbids."""
+    return tuple(replace(finding, denied=True) for finding in findings)
+
+
+def is_denied(findings: Iterable[ValidationFinding]) -> bool:
+    """Return whether the object is valid by itself, which makes a refusal 403 Forbidden instead of 422 Invalid."""
+    return all(finding.denied for finding in findings)
+
+
+_LONGEST_VALUE = 200
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 def anonymous(findings: Iterable[ValidationFinding]) -> tuple[ValidationFinding, ...]:
@@ -187,8 +214,8 @@ def anonymous(findings: Iterable[ValidationFinding]) -> tuple[ValidationFinding,
     )
 
 
-def refusal(kind: str, name: str, findings: Iterable[ValidationFinding]) -> str:
-    """Return the sentence that refuses an object: which object, and each field with its rule."""
+def refusal(kind: str, name: str, findings: Sequence[ValidationFinding]) -> str:
+    """Return the sentence that refuses an object; it names the object, and each field with its rule."""
     reasons = [str(finding) for finding in findings]
     listed = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"
-    return f"{kind} {json.dumps(name)} is invalid: {listed}"
+    return f"{kind} {json.dumps(name)} is {'forbidden' if is_denied(findings) else 'invalid'}: {listed}"

@@ -1,11 +1,12 @@
-"""The objects of the CloudProfile family as JSON dicts: their parts, their resources, and which refers to which. Pure.
+"""The objects of the CloudProfile family as JSON dicts: their parts, resources and references. Pure.
 
-Spec and all below it may be missing or null: the accessors return empty parts then. A Shoot's ``cloudProfile`` wins
-over the deprecated ``cloudProfileName``, which only ever names a CloudProfile; an empty kind means CloudProfile
-(GEP-25, "Adjusting Shoots cloudProfileName field"). A NamespacedCloudProfile is looked up in the Shoot's own namespace.
+The spec and everything below it may be missing or null; the accessors return empty parts then. A Shoot's
+``cloudProfile`` wins over the deprecated ``cloudProfileName``, which always names a CloudProfile; an empty kind means
+CloudProfile (GEP-25, "Adjusting Shoots cloudProfileName field"). A NamespacedCloudProfile is looked up in the Shoot's
+own namespace.
 
-``merge_patch`` is the JSON merge patch (RFC 7386) between two objects. It replaces lists whole. It cannot tell a null
-in the target from a field that goes; objects of the family have no nulls.
+``merge_patch`` is the JSON merge patch (RFC 7386) between two objects. It replaces whole lists. It cannot distinguish a
+null in the target from a removed field; objects of the family have no nulls.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def workers(shoot: Object) -> Sequence[Object]:
 
 
 def by_name(items: Iterable[Object]) -> dict[str, Object]:
-    """Return list items by their ``name``; of equal ones the last."""
+    """Return list items by their ``name``; of equal names the last."""
     return {item.get("name") or "": item for item in items}
 
 
@@ -96,7 +97,7 @@ def qualified_name_of(obj: Object) -> str:
 
 
 def is_deleting(obj: Object) -> bool:
-    """Whether an object is in deletion."""
+    """Return whether an object is in deletion."""
     return bool((obj.get("metadata") or {}).get("deletionTimestamp"))
 
 
@@ -106,7 +107,7 @@ NAMESPACED_CLOUD_PROFILE = "NamespacedCloudProfile"
 
 @dataclass(frozen=True, slots=True)
 class ProfileReference:
-    """One profile.
+    """A reference to a profile.
 
     Attributes:
         kind: CloudProfile or NamespacedCloudProfile.
@@ -132,7 +133,7 @@ def reference_to(kind: str, profile: Object) -> ProfileReference:
 
 
 def profile_of(shoot: Object) -> ProfileReference | None:
-    """Return the profile that a Shoot uses; None where it names none."""
+    """Return the profile that a Shoot uses; None if it names none."""
     spec = spec_of(shoot)
     if reference := spec.get("cloudProfile"):
         kind = reference.get("kind") or CLOUD_PROFILE
@@ -152,7 +153,7 @@ def parent_of(profile: Object) -> ProfileReference:
 GROUP: Final = "core.gardener.cloud"
 HUB: Final = "v1beta2"
 OLD: Final = "v1beta1"
-"""The deprecated version, of clients that know no lifecycles."""
+"""The deprecated version, used by clients that do not know lifecycles."""
 
 SHOOT: Final = "Shoot"
 
@@ -171,13 +172,13 @@ def resource_of(kind: str) -> Resource:
     """Return the resource of a kind of the family.
 
     Raises:
-        KeyError: the kind is not of the family.
+        KeyError: the kind is not part of the family.
     """
     return _RESOURCES[kind]
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the patch that turns ``before`` into ``after``; empty where they are equal."""
+    """Return the patch that turns ``before`` into ``after``; empty if they are equal."""
     patch: dict[str, Any] = {name: None for name in before if name not in after}
     for name, value in after.items():
         had = before.get(name)

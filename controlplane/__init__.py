@@ -8,11 +8,11 @@ Python has no envtest. This package can be used alone; it imports no other part 
         plane.user("alice", groups=["dev"]).kubeconfig     # for RBAC tests
         await plane.etcd.stored_object("example.com", "widgets", "default", "w1")
 
-Also: ``python -m restow.controlplane up``, and the pytest plugin ``restow.controlplane.pytest_plugin`` with
-the fixtures ``control_plane``, ``kubeconfig`` and ``etcd``.
+The command is ``python -m restow.controlplane up``. The pytest plugin ``restow.controlplane.pytest_plugin`` has the
+fixtures ``control_plane``, ``kubeconfig`` and ``etcd``.
 
-Invariant: importing this package imports nothing heavy (the pytest plugin is loaded in every pytest run); the
-names below are resolved on first use.
+Invariant: importing this package imports no heavy module, because every pytest run loads the pytest plugin. The names
+below are imported on first use.
 """
 
 from __future__ import annotations

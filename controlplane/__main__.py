@@ -1,9 +1,9 @@
 """``python -m restow.controlplane``: a control plane in the foreground, or only its binaries.
 
-``up`` prints exactly one line on stdout when everything is ready, as JSON: ``kubeconfig``, ``server``, ``etcd``.
-SIGTERM and SIGINT end it then with status 0, and no process or file is left. ``binaries`` prints one
-JSON line with the path of each binary. ``minors`` prints the available Kubernetes minors, one on each line.
-Everything else goes to stderr.
+``up`` prints exactly one line on stdout when everything is ready, as JSON: ``kubeconfig``, ``server``, ``etcd``. Then
+SIGTERM or SIGINT ends the command with status 0, and no process or file is left. ``binaries`` prints one JSON line
+with the path of each binary. ``minors`` prints the available Kubernetes minors, one on each line. All other output
+goes to stderr.
 
 Exit codes: 0 done; 1 a step failed, or a server died; 2 usage; 128 + n interrupted by signal n before
 ready.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from restow.controlplane.binaries import BinarySearch
 
 DEFAULT_BINARIES = ("etcd", "kube-apiserver")
-_OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfig of this room
+_OURS = b"restow-controlplane"  # the name of cluster and context in a kubeconfig of this package
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +90,7 @@ def _search(options: argparse.Namespace) -> BinarySearch:
 
 @contextmanager
 def _copied(kubeconfig: Path, copy: Path | None) -> Iterator[Path]:
-    """Offer the kubeconfig at the place that the user named, for as long as it is of use."""
+    """Write the kubeconfig to the file that the user named, and remove that file at the end."""
     if copy is None:
         yield kubeconfig
         return
@@ -104,7 +104,7 @@ def _copied(kubeconfig: Path, copy: Path | None) -> Iterator[Path]:
 
 
 def _new_kubeconfig(text: str) -> Path:
-    """Refuse an existing file that is not ours: it would be overwritten, and removed at the end."""
+    """Return the path, but refuse an existing file of another origin, which would be overwritten and removed."""
     path = Path(text)
     if path.exists() and not (path.is_file() and _OURS in path.read_bytes()):
         message = f"{path} exists and is no kubeconfig of this command; name another file"
@@ -116,7 +116,7 @@ def _new_kubeconfig(text: str) -> Path:
 
 
 async def _interruptible(work: Coroutine[None, None, None], ready: asyncio.Event) -> int:
-    """Run the work until it ends or a signal cancels it; a second signal cuts its clean-up short."""
+    """Run the work until it ends or a signal cancels it; a second signal cancels its clean-up."""
     task = asyncio.create_task(work)
     received: list[int] = []
 

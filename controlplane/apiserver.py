@@ -1,4 +1,4 @@
-"""One kube-apiserver of a control plane; it can be restarted on the same etcd and port."""
+"""One kube-apiserver of a control plane, which can be restarted on the same etcd and port."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ApiServer"]
 
 
 class ApiServer:
-    """A running API server, its URL and its administrator."""
+    """An API server of a control plane, with its URL and its administrator."""
 
     def __init__(self, name: str, command: Sequence[str], admin: ClusterUser, group: ProcessGroup) -> None:
-        """Describe the server; ``start`` runs it."""
+        """Configure the server; ``start`` runs it."""
         self.name = name
         self.admin = admin
         self._command = command
@@ -53,11 +53,11 @@ class ApiServer:
         self._process = process
 
     async def stop(self, grace: float) -> None:
-        """End the process; requests under way have ``grace`` seconds."""
+        """End the process; pending requests have ``grace`` seconds."""
         if self._process is not None:
             await self._process.stop(grace)
 
     async def restart(self, *, grace: float, timeout: float) -> None:
-        """Stop it and start it again on the same port, so that kubeconfigs stay good."""
+        """Stop the server and start it again on the same port, so that kubeconfigs stay valid."""
         await self.stop(grace)
         await self.start(timeout)

@@ -1,10 +1,10 @@
 """The command lines of etcd, kube-apiserver and kube-controller-manager; pure.
 
-The defaults are those of controller-runtime's envtest where it has any. What differs, and why:
+The defaults are those of controller-runtime's envtest where it has any. The differences, with their reasons:
 
-- ``--endpoint-reconciler-type=none`` and an advertised loopback address: nothing routes to this API server, and
-  without them kube-apiserver looks for an interface with a default route, which an isolated machine has not.
-- ``--shutdown-watch-termination-grace-period``: without it a stop lasts for as long as any client watches (a
+- ``--endpoint-reconciler-type=none`` and an advertised loopback address: no network routes to this API server, and
+  without these flags kube-apiserver looks for an interface with a default route, which an isolated machine lacks.
+- ``--shutdown-watch-termination-grace-period``: without this flag a stop waits as long as any client watches (a
   minute).
 - Profiling and the controllers that need nodes are off: they cost CPU that a measurement would count.
 """
@@ -32,12 +32,12 @@ __all__ = [
 
 FlagValue = str | Sequence[str] | None
 Arguments = Mapping[str, FlagValue]
-"""Flags by name: a text, several texts (the flag is repeated), or None (the default is left out)."""
+"""Flags by name: a text, several texts (the flag is repeated), or None (the default is omitted)."""
 
 LOOPBACK = "127.0.0.1"
 SERVICE_RANGE = "10.0.0.0/24"
 SERVICE_ADDRESS = "10.0.0.1"
-"""The address of the Service ``kubernetes``: the first of the range; a name in the serving certificate."""
+"""The address of the Service ``kubernetes``: the first address of the range, and a name in the serving certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ServerFiles:
 def etcd_command(
     binary: Path, data: Path, *, member: str, client_port: int, peer_port: int, extra: Arguments
 ) -> list[str]:
-    """Return the command of a single member that does not wait for the disk: its data goes with the plane."""
+    """Return the command of a single member that does not sync to disk, because its data is removed with the plane."""
     client, peer = f"http://{LOOPBACK}:{client_port}", f"http://{LOOPBACK}:{peer_port}"
     defaults: dict[str, FlagValue] = {
         "name": member,
@@ -80,7 +80,7 @@ def apiserver_command(
     runtime_config: Mapping[str, bool],
     extra: Arguments,
 ) -> list[str]:
-    """Return the command of an API server with client certificates, RBAC, and no need of nodes."""
+    """Return the command of an API server with client certificates and RBAC that needs no nodes."""
     defaults: dict[str, FlagValue] = {
         "etcd-servers": etcd,
         "bind-address": LOOPBACK,
@@ -120,7 +120,7 @@ def controller_manager_command(
         "kubeconfig": str(kubeconfig),
         "authentication-kubeconfig": str(kubeconfig),
         "authorization-kubeconfig": str(kubeconfig),
-        "authentication-skip-lookup": "true",  # there is no front proxy whose authority could be looked up
+        "authentication-skip-lookup": "true",  # there is no front proxy with an authority to look up
         "client-ca-file": str(files.ca),
         "bind-address": LOOPBACK,
         "secure-port": str(port),
@@ -136,7 +136,7 @@ def controller_manager_command(
 
 
 def key_values(settings: Mapping[str, bool]) -> str | None:
-    """Write ``{"A": True}`` as ``A=true``, sorted; None where there is nothing to write."""
+    """Return ``{"A": True}`` as ``A=true``, sorted; None if there are no settings."""
     return ",".join(f"{name}={str(on).lower()}" for name, on in sorted(settings.items())) or None
 
 
@@ -150,10 +150,10 @@ def _command(binary: Path, defaults: Arguments, extra: Arguments) -> list[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ``count`` different ports that nothing listens on now.
+    """Return ``count`` different ports on which no process listens now.
 
-    The kernel gives ports in a rotating order, yet another process may take one before it is bound: the
-    caller retries its start then (``PortTakenError``).
+    The kernel assigns ports in a rotating order, but another process may take one before it is bound; the caller then
+    retries its start (``PortTakenError``).
     """
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

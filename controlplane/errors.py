@@ -1,4 +1,4 @@
-"""The errors of the control plane: each message says what happened and what to do next."""
+"""The errors of the control plane; each message has the cause and the next step."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = [
 
 
 class ProcessError(ControlPlaneError):
-    """A process of the control plane died, or was not ready in time; the message has its log's tail."""
+    """An error: a process of the control plane died, or was not ready in time. The message has the end of its log."""
 
 
 class PortTakenError(ProcessError):
-    """A process could not bind its port: something else took it between choosing and binding."""
+    """An error: a process could not bind its port, because another process took the port after it was chosen."""
 
 
 class UnavailableError(ControlPlaneError):
-    """What was asked for cannot be had here, for instance etcd reads on an existing cluster."""
+    """An error: a feature is unavailable here, for instance etcd reads on an existing cluster."""
 
 
 class NotStoredError(ControlPlaneError, LookupError):
-    """etcd holds no object at the key."""
+    """An error: etcd has no object at the key."""

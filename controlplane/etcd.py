@@ -1,10 +1,10 @@
-r"""A reader of etcd, for tests that check what is stored.
+r"""A reader of etcd, for tests that check stored objects.
 
-Every read through the API server converts, so only etcd shows the version at which an object is stored.
- etcd's own JSON gateway (``/v3/...``, bytes in base64) is enough for that; no gRPC client is needed.
+Every read through the API server converts, so only etcd shows the version at which an object is stored. etcd's own
+JSON gateway (``/v3/...``, bytes in base64) is enough for that; no gRPC client is needed.
 
-Where things are: a custom resource lies as JSON at ``/registry/<group>/<plural>/<namespace>/<name>`` (without
-the namespace if it is cluster-scoped); built-in kinds are protobuf behind the prefix ``k8s\0``.
+A custom resource is stored as JSON at ``/registry/<group>/<plural>/<namespace>/<name>`` (without the namespace if it
+is cluster-scoped); built-in kinds are stored as protobuf behind the prefix ``k8s\0``.
 
 Invariant: a reader holds no connection between calls, so it can be used from any event loop.
 """
@@ -31,10 +31,10 @@ _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
 class Etcd:
-    """One etcd, by the URL of its client port."""
+    """A reader of one etcd, given the URL of its client port."""
 
     def __init__(self, url: str) -> None:
-        """Remember the URL, for instance ``http://127.0.0.1:2379``."""
+        """Keep the URL, for instance ``http://127.0.0.1:2379``."""
         self.url = url
 
     async def get(self, key: str) -> bytes | None:
@@ -45,9 +45,9 @@ class Etcd:
         return _decode(pairs[0].get("value", "")) if pairs else None
 
     async def prefix(self, prefix: str, *, page: int = _PAGE) -> AsyncIterator[tuple[str, bytes]]:
-        """Yield every key below a prefix with its value, sorted by key, all as of one revision."""
+        """Yield every key with a prefix and its value, sorted by key, all as of one revision."""
         start, end = _range(prefix)
-        revision = 0  # "now" for the first page; the others read at the first page's revision
+        revision = 0  # "now" for the first page; the other pages are read at the first page's revision
         async with self._session() as session:
             while True:
                 query = {
@@ -66,7 +66,7 @@ class Etcd:
                 revision = int(answer["header"]["revision"])
 
     async def count(self, prefix: str) -> int:
-        """Return how many keys lie below a prefix."""
+        """Return the number of keys with a prefix."""
         start, end = _range(prefix)
         query = {"key": _encode(start), "range_end": _encode(end), "count_only": True}
         async with self._session() as session:
@@ -74,13 +74,13 @@ class Etcd:
         return int(answer.get("count", 0))
 
     async def stored_object(self, group: str, plural: str, namespace: str | None, name: str) -> dict[str, Any]:
-        """Return a custom resource as it is stored.
+        """Return the stored form of a custom resource.
 
         ``namespace`` is None for a cluster-scoped one.
 
         Raises:
             NotStoredError: there is no such object.
-            ControlPlaneError: what is stored is not JSON (a built-in kind).
+            ControlPlaneError: the stored value is not JSON (a built-in kind).
         """
         key = "/".join(part for part in ("/registry", group, plural, namespace, name) if part)
         value = await self.get(key)
@@ -92,7 +92,7 @@ class Etcd:
     async def stored_objects(
         self, group: str, plural: str, namespace: str | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """Yield the custom resources of a kind as they are stored, in one namespace or everywhere."""
+        """Yield the stored forms of the custom resources of a kind, in one namespace or everywhere."""
         prefix = "/".join(part for part in ("/registry", group, plural, namespace) if part) + "/"
         async for key, value in self.prefix(prefix):
             yield _json_object(key, value)
@@ -103,11 +103,11 @@ class Etcd:
             return int((await self._call(session, "maintenance/status", {}))["header"]["revision"])
 
     async def compact(self, revision: int | None = None) -> None:
-        """Forget what was before a revision (default: the current one), as the API server does.
+        """Remove the history before a revision (default: the current one), as the API server does.
 
-        A continue token from before then gets 410 Gone only if the API server has to ask etcd: kube-apiserver
-        1.36 answers from snapshots of its watch cache unless it runs with the gate ListFromCacheSnapshot off
-        or was restarted since. What was written last stays readable, so something must be written in between.
+        After that, an older continue token gets 410 Gone only if the API server has to ask etcd: kube-apiserver 1.36
+        answers from snapshots of its watch cache, unless it runs with the gate ListFromCacheSnapshot off or was
+        restarted since. The last write stays readable, so a write is needed after the token was issued.
         """
         async with self._session() as session:
             if revision is None:
@@ -131,8 +131,8 @@ class Etcd:
 
 
 def _range(prefix: str) -> tuple[bytes, bytes]:
-    r"""Return the first key of a prefix and the first one after it; etcd's word for "no bound" is ``\0``."""
-    start = prefix.encode()  # UTF-8 has no byte 0xff, so the last byte can always be raised
+    r"""Return the first key with a prefix and the first one after the prefix; ``\0`` stands for "no bound" in etcd."""
+    start = prefix.encode()  # UTF-8 has no byte 0xff, so the last byte can always be increased
     return (start, start[:-1] + bytes([start[-1] + 1])) if start else (b"\0", b"\0")
 
 

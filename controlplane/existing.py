@@ -1,8 +1,8 @@
-"""An existing cluster instead of an own control plane: ``RESTOW_KUBECONFIG``, or ``USE_EXISTING_CLUSTER=true``.
+"""An existing cluster instead of a new control plane: ``RESTOW_KUBECONFIG``, or ``USE_EXISTING_CLUSTER=true``.
 
-The same tests then run on kind or a staging cluster. What only an own control plane has
-(etcd, users signed by its authority, its processes, further API servers) raises ``UnavailableError`` with a
-sentence, so that no test passes without checking anything; the pytest plugin skips such a test with it.
+The same tests then run on kind or a staging cluster. Features that only a ``ControlPlane`` has (etcd, users signed by
+its authority, its processes, further API servers) raise ``UnavailableError`` with a sentence, so that no test passes
+without a check. The pytest plugin skips such a test with that sentence.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["ExistingCluster", "use_existing_cluster"]
 
 
 def use_existing_cluster(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether ``RESTOW_KUBECONFIG`` names one, or ``USE_EXISTING_CLUSTER`` says so (Go's words for true)."""
+    """Return whether ``RESTOW_KUBECONFIG`` names a cluster, or ``USE_EXISTING_CLUSTER`` is true (in Go's notation)."""
     environment = os.environ if environment is None else environment
     asked = environment.get("USE_EXISTING_CLUSTER", "").lower() in ("1", "t", "true")
     return asked or bool(environment.get("RESTOW_KUBECONFIG"))
 
 
 class ExistingCluster:
-    """The cluster of a kubeconfig's current context, with what can be offered of ``ControlPlane``."""
+    """The cluster of a kubeconfig's current context, with those features of ``ControlPlane`` that it has."""
 
     def __init__(self, kubeconfig: Path) -> None:
         """Read the kubeconfig; raise ``ControlPlaneError`` if it cannot be used."""
@@ -44,7 +44,7 @@ class ExistingCluster:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ExistingCluster:
-        """Use the file that RESTOW_KUBECONFIG names, else the one of KUBECONFIG, else ``~/.kube/config``."""
+        """Use the file that RESTOW_KUBECONFIG names, else that of KUBECONFIG, else ``~/.kube/config``."""
         environment = os.environ if environment is None else environment
         if ours := environment.get("RESTOW_KUBECONFIG"):
             return cls(Path(ours).absolute())
@@ -56,16 +56,16 @@ class ExistingCluster:
 
     @property
     def etcd(self) -> Etcd:
-        """Not to be had."""
+        """Unavailable on an existing cluster."""
         self._unavailable("etcd cannot be read")
 
     @property
     def pids(self) -> dict[str, int]:
-        """Not to be had."""
+        """Unavailable on an existing cluster."""
         self._unavailable("the processes are not ours")
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Not to be had."""
+        """Raise ``UnavailableError``."""
         self._unavailable("the processes are not ours")
 
     def user(
@@ -76,11 +76,11 @@ class ExistingCluster:
         valid_for: timedelta | None = None,  # noqa: ARG002
         apiserver: ApiServer | None = None,  # noqa: ARG002
     ) -> ClusterUser:
-        """Not to be had."""
+        """Raise ``UnavailableError``."""
         self._unavailable(f"no certificate can be signed for {name}")
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Whatever else a control plane of one's own has is not to be had; anything else is a mistake."""
+        """Raise ``UnavailableError`` for other attributes of ``ControlPlane``, and ``AttributeError`` for the rest."""
         from restow.controlplane.plane import ControlPlane
 
         if name.startswith("_") or not hasattr(ControlPlane, name):

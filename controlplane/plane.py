@@ -1,11 +1,11 @@
 """The control plane: etcd, one or more API servers on it, and optionally a controller manager.
 
-It starts the parts in order (binaries, folder, certificates, etcd, kube-apiserver, kube-controller-manager)
+The plane starts its parts in order (binaries, folder, certificates, etcd, kube-apiserver, kube-controller-manager)
 and stops them in the opposite order.
 
-Invariants: several planes run side by side (own folder, own ports; a port that was taken in between means a
-new start, up to five times). Whatever happens — an error, a cancellation, a killed owner — no process and no
-folder stays. The processes are tied to no event loop.
+Invariants: several planes can run at the same time (each with its own folder and ports; if another process takes a
+port, the start is repeated, up to five times). Whatever happens — an error, a cancellation, a killed owner — no
+process and no folder stays. The processes are tied to no event loop.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NO_ARGUMENTS: Arguments = MappingProxyType({})
 
 
 class ControlPlane:
-    """A control plane of one's own: ``async with ControlPlane() as plane: ...``."""
+    """A new control plane: ``async with ControlPlane() as plane: ...``."""
 
     def __init__(
         self,
@@ -83,17 +83,16 @@ class ControlPlane:
         stop_timeout: float | None = None,
         log_directory: Path | None = None,
     ) -> None:
-        """Describe the plane; ``start`` (or ``async with``) runs it.
+        """Configure the plane; ``start`` (or ``async with``) runs it.
 
-        ``*_args`` add flags to the defaults of ``commands`` or change them: ``{"max-requests-inflight": "50"}``; a
-        None leaves a default out. ``feature_gates`` go to the API servers and the controller manager (one that
-        only some of them know is better put into their ``*_args`` under "feature-gates"). ``runtime_config``
-        serves APIs that are off: ``{"storagemigration.k8s.io/v1beta1": True}``. ``controllers`` are those of the
-        controller manager; with the gate StorageVersionMigrator the native migrator is one of them. ``port`` is
-        the first API server's (default: a free one). ``search`` says where binaries come from. The timeouts are
-        seconds: for one process to be ready (default 60, or KUBEBUILDER_CONTROLPLANE_START_TIMEOUT) and to
-        end before it is killed (default 20, or KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT). ``log_directory`` gets
-        the processes' logs and keeps them.
+        ``*_args`` add or change flags of ``commands``: ``{"max-requests-inflight": "50"}``; None omits a default.
+        ``feature_gates`` go to the API servers and the controller manager (put a gate that only some of them know into
+        their ``*_args`` under "feature-gates"). ``runtime_config`` serves APIs that are off by default:
+        ``{"storagemigration.k8s.io/v1beta1": True}``. ``controllers`` are those of the controller manager; with the
+        gate StorageVersionMigrator the native migrator is one of them. ``port`` is the port of the first API server
+        (default: a free one). ``search`` has the sources of binaries. The timeouts are seconds: for one process to be
+        ready (default 60, or KUBEBUILDER_CONTROLPLANE_START_TIMEOUT) and to end before it is killed (default 20, or
+        KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT). ``log_directory`` gets the processes' logs and keeps them.
         """
         self._apiserver_args = apiserver_args
         self._etcd_args = etcd_args
@@ -114,21 +113,21 @@ class ControlPlane:
         self.binaries: Mapping[str, Path] = {}
 
     async def __aenter__(self) -> Self:
-        """Start."""
+        """Start the plane."""
         return await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop."""
+        """Stop the plane."""
         await self.stop()
 
     async def start(self) -> Self:
-        """Find the binaries and start everything; return when the API server is ready.
+        """Find the binaries and start all processes; return when the API server is ready.
 
         Raises:
             BinariesUnavailableError: a binary can neither be found nor downloaded nor built.
-            ProcessError: a process does not start; nothing is left running then.
+            ProcessError: a process does not start; all others are ended then.
         """
         if self._run is not None:
             message = "This control plane is running already; stop it before starting it again."
@@ -149,13 +148,13 @@ class ControlPlane:
         return self
 
     async def stop(self) -> None:
-        """End every process (SIGTERM, then SIGKILL) and remove the folder; do nothing if nothing runs."""
+        """End every process (SIGTERM, then SIGKILL) and remove the folder; do nothing if the plane is not running."""
         run, self._run = self._run, None
         if run is not None:
             await run.group.close(self._stop_timeout)
 
     async def watch(self) -> NoReturn:
-        """Return never; raise ``ProcessError`` when a process ends that was not stopped through this object."""
+        """Watch the processes for ever; raise ``ProcessError`` when one ends without being stopped by this object."""
         while True:
             self._running.group.check()
             await asyncio.sleep(_WATCH_EVERY)
@@ -187,17 +186,17 @@ class ControlPlane:
 
     @property
     def etcd(self) -> Etcd:
-        """What is stored."""
+        """The reader of the plane's etcd."""
         return self._running.etcd
 
     @property
     def apiservers(self) -> Sequence[ApiServer]:
-        """The API servers, the first one first."""
+        """The API servers, in the order of their start."""
         return tuple(self._running.apiservers)
 
     @property
     def pids(self) -> dict[str, int]:
-        """The process ids of what runs now, by name (``etcd``, ``kube-apiserver``, ``kube-apiserver-2``, …)."""
+        """The ids of the running processes, by name (``etcd``, ``kube-apiserver``, ``kube-apiserver-2``, …)."""
         return {process.name: process.pid for process in self._running.processes()}
 
     def cpu_seconds(self) -> dict[str, float]:
@@ -212,9 +211,9 @@ class ControlPlane:
         valid_for: timedelta = timedelta(days=7),
         apiserver: ApiServer | None = None,
     ) -> ClusterUser:
-        """Make a user with a client certificate, at the first API server or the given one.
+        """Create a user with a client certificate, at the first API server or the given one.
 
-        A negative ``valid_for`` makes credentials that have expired (the server answers 401).
+        A negative ``valid_for`` creates expired credentials (the server answers 401).
         """
         server = self.server if apiserver is None else apiserver.server
         return self._running.user(name, tuple(groups), server, datetime.now(UTC) + valid_for)
@@ -259,7 +258,7 @@ class ControlPlane:
             await self._start_controller_manager(run, controllers_port)
 
     async def _start_etcd(self, run: RunningPlane, client_port: int, peer_port: int) -> None:
-        member = run.group.folder.name  # unique, so that the probe can tell our etcd from another one
+        member = run.group.folder.name  # unique, so that the probe can distinguish this plane's etcd from another one
         command = etcd_command(
             self.binaries["etcd"],
             run.group.folder / "etcd",
@@ -319,10 +318,10 @@ _SERVING_HOSTS = (
 
 
 class RunningPlane:
-    """The folder, the authority, the processes."""
+    """The folder, the authority and the processes of a started plane."""
 
     def __init__(self, group: ProcessGroup, etcd_url: str) -> None:
-        """Make an authority; ``write_files`` and the caller fill the rest."""
+        """Create the authority; ``write_files`` and the caller fill in the rest."""
         self.group = group
         self.etcd = Etcd(etcd_url)
         self.etcd_process: ManagedProcess | None = None
@@ -360,7 +359,7 @@ class RunningPlane:
         return create_user(folder, name=name, groups=groups, server=server, ca_file=self.files.ca, pair=pair)
 
     def processes(self) -> list[ManagedProcess]:
-        """Return what runs now, in the order of its start."""
+        """Return the running processes, in the order of their start."""
         servers = [apiserver.process for apiserver in self.apiservers]
         everything = [self.etcd_process, *servers, self.controller_manager]
         return [process for process in everything if process is not None and process.running]

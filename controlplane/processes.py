@@ -1,11 +1,11 @@
 """The processes and the temporary folder of a control plane, which never outlive their owner.
 
-Why it exists: the servers are plain child processes, tied to no event loop, so that one plane can be used
-from any number of loops (pytest-asyncio makes one per test) and from synchronous code.
+The servers are plain child processes, tied to no event loop, so that one plane can be used from any number of loops
+(pytest-asyncio makes one per test) and from synchronous code.
 
-Invariants: every process writes its output to one log file; every process belongs to the group led by
-``guardian``, which ends the group and removes the folder when this Python process dies, however it dies.
-``close`` leaves neither a process nor the folder, and can be called at any time, more than once.
+Invariants: every process writes its output to one log file; every process belongs to the group led by ``guardian``,
+which ends the group and removes the folder when this Python process dies, however it dies. ``close`` leaves neither a
+process nor the folder, and can be called at any time, more than once.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ManagedProcess", "ProcessGroup"]
 
-_POLL = 0.02  # seconds between looks at a process that is to end
+_POLL = 0.02  # seconds between checks of a process that is ending
 _STDERR = 2  # the file descriptor: pytest replaces sys.stderr by objects that have none
 _TAIL_LINES = 25
 _TAIL_BYTES = 16_384
 
 
 class ManagedProcess:
-    """One running server: its pid, its log, and its end."""
+    """One server process: its pid, its log, and its end."""
 
     def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path | None, log_start: int) -> None:
         """Wrap a process that ``ProcessGroup.start`` has started; its log begins at ``log_start`` bytes."""
@@ -53,7 +53,7 @@ class ManagedProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process has not ended yet."""
+        """Whether the process is still running."""
         return self._popen.poll() is None
 
     def cpu_seconds(self) -> float:
@@ -67,7 +67,7 @@ class ManagedProcess:
         return ticks / os.sysconf("SC_CLK_TCK")
 
     def log_tail(self) -> str:
-        """Return the last lines of what the process wrote, for an error message."""
+        """Return the last lines of the process's output, for an error message."""
         if self._log is None:
             return "(its output went to this process's stderr)"
         with self._log.open("rb") as file:
@@ -98,14 +98,14 @@ class ManagedProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End the process now and reap it; nothing happens if it has ended."""
+        """End the process now and reap it; do nothing if it has ended."""
         self._ended_here = True
         self._popen.kill()
         self._popen.wait()
 
 
 class ProcessGroup:
-    """A temporary folder and the processes that work in it; both end with this process at the latest."""
+    """A temporary folder and the processes that work in it; both end at the latest when this Python process does."""
 
     def __init__(self, *, log_directory: Path | None = None, attach_output: bool = False) -> None:
         """Make the folder (mode 0700) and start the guardian.
@@ -131,7 +131,7 @@ class ProcessGroup:
             raise
 
     def start(self, name: str, command: Sequence[str]) -> ManagedProcess:
-        """Start a process in the group; ``name`` names its log file (appended to on a second start)."""
+        """Start a process in the group; ``name`` names its log file, to which a second start appends."""
         log = None if self._attach_output else self._logs / f"{name}.log"
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(log.open("ab")) if log is not None else _STDERR
@@ -159,7 +159,7 @@ class ProcessGroup:
     async def close(self, grace: float) -> None:
         """Stop the processes, the newest first, each within ``grace`` seconds; remove the folder.
 
-        If one of them died, the others are killed at once: an API server without etcd waits in vain.
+        If one of them died, the others are killed at once, because an API server would wait for a dead etcd in vain.
         """
         try:
             with contextlib.suppress(ProcessError):
@@ -170,7 +170,7 @@ class ProcessGroup:
             self.kill()
 
     def kill(self) -> None:
-        """End every process now, remove the folder, let the guardian go."""
+        """End every process now, remove the folder, release the guardian."""
         for process in reversed(self._processes):
             process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)

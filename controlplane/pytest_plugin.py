@@ -1,21 +1,21 @@
 """pytest fixtures: one control plane per test session.
 
-- ``control_plane``: a running ``ControlPlane``, or an ``ExistingCluster`` where RESTOW_KUBECONFIG names one (or
-  USE_EXISTING_CLUSTER=true); of RESTOW_KUBERNETES, a minor, where that is set;
+- ``control_plane``: a running ``ControlPlane``, of the minor in RESTOW_KUBERNETES if that is set, or an
+  ``ExistingCluster`` if RESTOW_KUBECONFIG names one (or USE_EXISTING_CLUSTER=true);
 - ``kubeconfig``: the path of its administrator's kubeconfig;
-- ``etcd``: what is stored (``Etcd``);
+- ``etcd``: the reader of its stored objects (``Etcd``);
 - ``control_plane_definition``: override it to start the plane with other flags:
 
       @pytest.fixture(scope="session")
       def control_plane_definition() -> ControlPlane:
           return ControlPlane(feature_gates={"StorageVersionMigrator": True}, controller_manager=True)
 
-If the control plane is not available, tests are skipped with the reason; with CI set they fail instead,
-because a skipped test in CI goes unnoticed. On an existing cluster a test that needs more than the
-cluster has (etcd, users, another API server) is skipped with the reason, in CI too.
+If the control plane is not available, tests are skipped with the reason; with CI set they fail instead, because a
+skipped test in CI goes unnoticed. On an existing cluster a test that needs a feature that the cluster lacks (etcd,
+users, another API server) is skipped with the reason, in CI too.
 
-Invariants: importing this module is cheap, it is loaded in every pytest run where restow is installed. The
-fixtures are synchronous and touch no event loop of the tests: the processes belong to none.
+Invariants: importing this module is cheap, because every pytest run loads it where restow is installed. The fixtures
+are synchronous and touch no event loop of the tests, because the processes belong to none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["control_plane", "control_plane_definition", "etcd", "kubeconfig", "r
 
 @pytest.fixture(scope="session")
 def control_plane_definition() -> ControlPlane:
-    """Define the session's control plane, not started yet; override this fixture to change it."""
+    """Return the session's control plane, not started yet; override this fixture to change it."""
     from restow.controlplane.plane import ControlPlane
 
     return ControlPlane()
@@ -59,9 +59,9 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane | Exi
 
 @contextmanager
 def running_plane(define: Callable[[], ControlPlane]) -> Iterator[ControlPlane]:
-    """Run a control plane that is a fixture of its own, of one module say; ``define`` makes it, not started yet.
+    """Run a control plane for another fixture, for example of one module; ``define`` returns it, not started yet.
 
-    Skips, or fails in CI, where it cannot be had.
+    If the plane is unavailable, the test is skipped, or fails in CI.
     """
     from restow.controlplane.binaries.errors import BinariesUnavailableError
 
@@ -84,20 +84,20 @@ def kubeconfig(control_plane: ControlPlane | ExistingCluster) -> Path:
 
 @pytest.fixture(scope="session")
 def etcd(control_plane: ControlPlane | ExistingCluster) -> Etcd:
-    """Return the reader of what is stored."""
+    """Return the reader of the stored objects."""
     return control_plane.etcd
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Iterator[None]:
-    """Skip a test whose fixtures need what an existing cluster does not give."""
+    """Skip a test whose fixtures need a feature that an existing cluster lacks."""
     with _skipping():
         yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """Skip a test that needs what an existing cluster does not give."""
+    """Skip a test that needs a feature that an existing cluster lacks."""
     with _skipping():
         yield
 
@@ -116,7 +116,7 @@ def _skipping() -> Iterator[None]:
 
 
 def _run(coroutine: Coroutine[object, object, object]) -> None:
-    """Run to the end in a loop of its own; a given loop factory leaves the thread's current loop as it is."""
+    """Run a coroutine in a new loop; with an explicit loop factory the thread's current loop stays unchanged."""
     import asyncio
 
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:

@@ -1,8 +1,8 @@
-"""Waiting until a started process serves; the error names the cause of a death or a time-out.
+"""Waiting until a started process serves; an error has the cause of a death or a time-out.
 
-Invariant: an answer counts only if it comes from *our* process: the API server's certificate must be signed
-by the plane's own authority, and etcd must name the member that was started; another plane's server that took
-the port in between is never mistaken for ours.
+Invariant: a response counts only if it comes from *our* process: the API server's certificate must be signed by the
+plane's own authority, and etcd must have the name of the started member. A server of another plane that took the port
+is never mistaken for ours.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 
 Probe = Callable[[aiohttp.ClientSession], Awaitable[str | None]]
-"""Looks once: None means ready, a text says what is still missing."""
+"""A function that checks once and returns None if the process is ready, else a text with the missing condition."""
 
 _POLL = 0.1  # seconds; as envtest
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)  # another process on the port may accept and never answer
 
 
 async def wait_until_ready(process: ManagedProcess, probe: Probe, timeout: float) -> None:
-    """Return when the probe is content; raise ``ProcessError`` if the process ends or the time is up."""
+    """Return when the probe succeeds; raise ``ProcessError`` if the process ends or the time is up."""
     missing: str | None = "it was not asked yet"
     try:
         async with asyncio.timeout(timeout), aiohttp.ClientSession(timeout=_REQUEST_TIMEOUT) as session:
@@ -66,7 +66,7 @@ async def wait_until_ready(process: ManagedProcess, probe: Probe, timeout: float
 
 
 def etcd_probe(url: str, member: str) -> Probe:
-    """Probe etcd: it is healthy and is the member of that name."""
+    """Return a probe of etcd that succeeds if etcd is healthy and its only member has that name."""
 
     async def probe(session: aiohttp.ClientSession) -> str | None:
         if missing := await _ok(session, f"{url}/health"):
@@ -79,7 +79,7 @@ def etcd_probe(url: str, member: str) -> Probe:
 
 
 def apiserver_probe(url: str, context: ssl.SSLContext) -> Probe:
-    """Probe an API server: it is ready and has made the namespace ``default``."""
+    """Return a probe of an API server that succeeds if the server is ready and the namespace ``default`` exists."""
 
     async def probe(session: aiohttp.ClientSession) -> str | None:
         return await _ok(session, f"{url}/readyz", context) or await _ok(
@@ -90,7 +90,7 @@ def apiserver_probe(url: str, context: ssl.SSLContext) -> Probe:
 
 
 def http_probe(url: str, context: ssl.SSLContext) -> Probe:
-    """Probe one URL for 200."""
+    """Return a probe that succeeds if a URL answers 200."""
 
     async def probe(session: aiohttp.ClientSession) -> str | None:
         return await _ok(session, url, context)
@@ -108,14 +108,14 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
 
 def go_duration_seconds(text: str) -> float:
-    """Return the seconds of a Go duration; raise ValueError if it is none. Negative ones have no use here."""
+    """Return the seconds of a Go duration; raise ValueError if the text is none, or is negative."""
     if _PART.sub("", text) or not text:
         raise ValueError(text)
     return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
 
 
 def seconds_from_environment(phase: str, default: float) -> float:
-    """Return ``KUBEBUILDER_CONTROLPLANE_<phase>_TIMEOUT`` in seconds, or the default where it is not set."""
+    """Return ``KUBEBUILDER_CONTROLPLANE_<phase>_TIMEOUT`` in seconds, or the default if it is not set."""
     name = f"KUBEBUILDER_CONTROLPLANE_{phase}_TIMEOUT"
     text = os.environ.get(name)
     if not text:

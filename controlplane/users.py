@@ -36,7 +36,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(_HINT, name=error.name) from error
 
 
-_BACKDATED = timedelta(hours=1)  # so that a clock that is a little behind accepts a fresh certificate
+_BACKDATED = timedelta(hours=1)  # accept a fresh certificate on a machine whose clock is a little behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class SignedKeyPair:
 
 
 class ControlPlaneAuthority:
-    """A root that signs server and client certificates."""
+    """A root authority that signs server and client certificates."""
 
     def __init__(self, common_name: str, *, now: datetime, valid_for: timedelta = timedelta(days=365)) -> None:
-        """Make a new key and a self-signed certificate for it."""
+        """Create a new key and a self-signed certificate for it."""
         self._key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         builder = _builder(name, name, self._key.public_key(), now - _BACKDATED, now + valid_for)
@@ -64,7 +64,7 @@ class ControlPlaneAuthority:
 
     @classmethod
     def create(cls, common_name: str = "restow-controlplane") -> Self:
-        """Make an authority that is valid from now on, for a year."""
+        """Create an authority that is valid from now on, for a year."""
         return cls(common_name, now=datetime.now(UTC))
 
     @property
@@ -81,7 +81,7 @@ class ControlPlaneAuthority:
     def issue_client(self, user: str, groups: Sequence[str] = (), *, not_after: datetime) -> SignedKeyPair:
         """Sign a client certificate: Kubernetes reads the user from CN and the groups from O.
 
-        A ``not_after`` that has passed gives an expired certificate; it was valid for an hour until then.
+        A past ``not_after`` gives an expired certificate, which was valid for the hour before it.
         """
         organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user)])
@@ -116,7 +116,7 @@ def public_key_pem(private_key: bytes) -> bytes:
 
 
 def service_account_key() -> bytes:
-    """Make the private key (PEM) that signs service account tokens."""
+    """Return a new private key (PEM) that signs service account tokens."""
     return _private_pem(ec.generate_private_key(ec.SECP256R1()))
 
 
@@ -172,7 +172,7 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ClusterUser:
-    """A user's credentials as files (mode 0600) in the plane's folder; they go when the plane stops."""
+    """A user's credentials as files (mode 0600) in the plane's folder, which are removed when the plane stops."""
 
     name: str
     groups: tuple[str, ...]
@@ -183,7 +183,7 @@ class ClusterUser:
     ca_file: Path
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return a client context that trusts the plane's authority only and authenticates as the user."""
+        """Return a client context that trusts only the plane's authority and authenticates as the user."""
         context = ssl.create_default_context(cafile=self.ca_file)
         context.load_cert_chain(self.certificate_file, self.key_file)
         return context
@@ -225,7 +225,7 @@ def kubeconfig_document(user: str, server: str, ca: bytes, pair: SignedKeyPair) 
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, replacing an older one in one step."""
+    """Write a file that only its owner can read; an older file is replaced in one step."""
     temporary = path.with_name(f".{path.name}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

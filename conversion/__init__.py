@@ -1,6 +1,9 @@
-"""Converts objects between the versions of a kind. Conversions are declared once, checked before use, and lossless.
+"""Converts objects between the versions of a kind.
+
+Conversions are declared once, checked before use, and lossless within the bounds of docs/limits.md.
 
 Public:
+
 - ``Registry``, ``rules``: for declaring conversions; ``Registry.freeze`` returns a ``Graph``, or raises an error with
   every ``Diagnostic``;
 - ``Graph.convert`` converts one object, ``convert_review`` a whole ConversionReview, bytes to bytes;
@@ -13,6 +16,7 @@ Conversion does no I/O, reads no clock and never changes its input.
 """
 
 from restow.conversion import rules
+from restow.conversion.compile.adoption import Adopted
 from restow.conversion.compile.graph import Graph, KindGraph
 from restow.conversion.definition.registry import Kind, Registry
 from restow.conversion.model.errors import (
@@ -27,13 +31,16 @@ from restow.conversion.model.errors import (
 )
 from restow.conversion.model.values import ABSENT
 from restow.conversion.reviews.conversion import convert_review
+from restow.conversion.rules.kindwide import Keyless
 
 __all__ = [
     "ABSENT",
+    "Adopted",
     "ConversionError",
     "DefinitionError",
     "Diagnostic",
     "Graph",
+    "Keyless",
     "Kind",
     "KindGraph",
     "ObjectError",

@@ -1,6 +1,6 @@
-"""The packaged CustomResourceDefinitions of the CloudProfile family: crds/manifests/, as ``kubectl apply`` takes them.
+"""The packaged CustomResourceDefinitions of the CloudProfile family, read from crds/manifests/.
 
-The module reads only the files of this package.
+``kubectl apply`` takes the same files. The module reads only the files of this package.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _GROUP: Final = "core.gardener.cloud"
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """Return the documents by the name of the CRD, e.g. ``shoots.core.gardener.cloud``; parsed at every call.
+    """Return the documents by the name of the CRD, e.g. ``shoots.core.gardener.cloud``; each call parses the files.
 
-    They declare strategy Webhook with the Service of an ordinary installation and no CA bundle: an installation adds
-    its own, and may put a ``url`` in the place of the Service.
+    The documents declare strategy Webhook with the Service of an ordinary installation and no CA bundle. An
+    installation adds its own CA bundle, and may replace the Service by a ``url``.
     """
     folder = resources.files("restow.crds").joinpath("manifests")
     files = sorted(

@@ -1,11 +1,11 @@
 """The effects of a schema change on objects and their owners.
 
-The migrator compares two versions of a CRD before it writes: can a managedFields entry be translated by
-renaming its version, would a re-encode persist a default, would it drop a field. Every result is a tuple
-of paths (``restow.crds.paths``), each once, in the order of the document.
+Before it writes, the migrator compares two versions of a CRD: whether renaming the version is enough to translate a
+managedFields entry, whether a re-encode would persist a default, whether it would drop a field. Every result is a
+tuple of paths (``restow.crds.paths``), each once, in the order of the document.
 
-Pure. Neither schema nor object is mutated; every walk ends because it follows declared nodes, of which a
-document has finitely many.
+Pure. No function mutates a schema or an object. Every walk ends, because it follows declared nodes and a document has
+finitely many.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ __all__ = ["added_defaults", "dropped_fields", "pruned_paths", "retyped_fields",
 def topology_differences(old: Schema, new: Schema) -> tuple[str, ...]:
     """Return the places that both schemas know but own differently.
 
-    A place differs if one schema takes it for one leaf where the other takes it for many (atomic against
-    set, map or granular), if a list is a set here and a map there or has other keys, or if no kind of value
-    fits both (scalar against list). Below such a place nothing is compared, except below lists that only
-    differ in their keys. Places of any type compare by what both admit: ``any`` is a granular map and an atomic
-    list. An entry of managedFields can be moved between the versions by renaming if nothing is returned.
+    A place differs if one schema owns it as one leaf and the other as many (atomic against set, map or granular), if a
+    list is a set in one schema and a map in the other or has other keys, or if no kind of value fits both (scalar
+    against list). Nothing below such a place is compared, except below lists that differ only in their keys. A place of
+    any type compares by what both schemas admit: ``any`` is a granular map and an atomic list. If the result is empty,
+    an entry of managedFields can move between the versions by renaming.
     """
     return _unique(_topology(old, new, ROOT))
 
 
 def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
-    """Return the places that both schemas know where a value that ``old`` admits may be of no type that ``new`` admits.
+    """Return the places where ``old`` admits a value whose type ``new`` does not admit.
 
-    An object with such a value can be read at the new version, but the API server cannot type it: it then knows no
-    owner of any of its fields, and a write empties managedFields. Places within atomic lists count too.
+    An object with such a value can be read at the new version, but the API server cannot type it. The server then finds
+    no owner for any field of the object, and a write empties managedFields. Places within atomic lists count too.
     """
     return _unique(_retyped(old, new, ROOT))
 
@@ -48,25 +48,25 @@ def retyped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
 def added_defaults(old: Schema, new: Schema, *, webhook: bool = False) -> tuple[str, ...]:
     """Return the places where ``new`` has a default that an object stored under ``old`` may lack.
 
-    The server puts a default in where an object is there and the field is missing (or null although null is
-    no value there), so a place counts unless ``old`` rules that out: by a default of its own, by requiring the
-    field, or by not knowing an object above it which ``new`` does not default into existence either. Defaults
-    of items and map values only replace null. Objects inside a defaulted object count with it.
+    The server inserts a default where the parent object exists and the field is missing, or null although the field is
+    not nullable. So a place counts unless ``old`` rules that out: ``old`` has its own default, requires the field, or
+    does not know a parent object that ``new`` does not create by a default. Defaults of items and map values only
+    replace null. Objects inside a defaulted object count with it.
 
-    ``webhook`` says that objects come through a conversion webhook. It may produce any field that ``new`` has, so
-    then only a default at the same place of ``old`` rules one out.
+    With ``webhook``, objects come through a conversion webhook. A webhook may produce any field that ``new`` declares,
+    so only a default at the same place of ``old`` rules a place out.
 
-    The object's own metadata has no defaults and is left out; that of an embedded resource may have some.
+    The object's own metadata has no defaults and is skipped; the metadata of an embedded resource may have some.
     Source: apiextensions ``schema/defaulting``.
     """
     return _unique(_added_defaults(old, new, ROOT, webhook=webhook))
 
 
 def dropped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
-    """Return the places that ``old`` keeps and ``new`` prunes, the uppermost ones only.
+    """Return the places that ``old`` keeps and ``new`` prunes, without the places below them.
 
-    A declared field is named itself; the values of a map that is no map any more as ``{}``; an object whose
-    undeclared fields ``old`` keeps and ``new`` does not, by the path of that object.
+    A declared field is listed by its own path. The values of a map are listed as ``{}`` where ``new`` has no map. An
+    object is listed by its path where ``old`` keeps its undeclared fields and ``new`` does not.
     """
     return _unique(_dropped(old, new, ROOT))
 
@@ -74,8 +74,8 @@ def dropped_fields(old: Schema, new: Schema) -> tuple[str, ...]:
 def pruned_paths(obj: Mapping[str, Any], schema: Schema) -> tuple[str, ...]:
     """Return the places of an object that the API server drops when it writes it under ``schema``.
 
-    Only the uppermost dropped fields are named. Unknown fields of metadata (also of embedded resources) are
-    among them. Null values that the server drops are not: they say nothing.
+    Only the uppermost dropped fields are listed. Unknown fields of metadata (also of embedded resources) are included.
+    Null values that the server drops are not, because they hold no data.
     Source: apiextensions ``schema/pruning`` and ``schema/objectmeta``.
     """
     return _unique(_pruned(obj, schema, ROOT))
@@ -86,7 +86,7 @@ def _unique(paths: Iterator[str]) -> tuple[str, ...]:
 
 
 def _names(old: Schema, new: Schema) -> dict[str, None]:
-    """Return the names that either schema declares, once each, the old ones first."""
+    """Return the names that either schema declares, each once, those of ``old`` first."""
     return dict.fromkeys((*old.properties, *new.properties))
 
 
@@ -137,7 +137,7 @@ def _list_topology(schema: Schema) -> tuple[str | None, frozenset[str]]:
 
 
 def _added_defaults(old: Schema | None, new: Schema, path: str, *, webhook: bool) -> Iterator[str]:
-    """Walk ``new``; ``old`` is its counterpart, None where a default or a webhook has made the value."""
+    """Walk ``new`` with its counterpart ``old``, which is None where a default or a webhook created the value."""
     if old is None or webhook or old.admits_map:
         yield from _added_defaults_of_fields(old, new, path, webhook=webhook)
         yield from _added_defaults_of_values(old, new, path, webhook=webhook)
@@ -183,7 +183,7 @@ def _stored_values(old: Schema | None, new: Schema, *, webhook: bool) -> Iterato
 
 
 def _stored_field(old: Schema | None, name: str) -> Schema | None:
-    """Return the field of ``old``, as declared: the metadata of an embedded resource may have defaults."""
+    """Return the field of ``old`` as declared, because the metadata of an embedded resource may have defaults."""
     if old is None:
         return None
     node = _declared(old).get(name)
@@ -199,7 +199,7 @@ def _described(schema: Schema | None) -> Schema | None:
 
 
 def _may_lack(old: Schema | None, name: str, new_field: Schema, *, webhook: bool) -> bool:
-    if old is None or name not in _declared(old):  # a default of map values does not stand in for a missing one
+    if old is None or name not in _declared(old):  # a default of map values does not fill in a missing one
         return True
     old_field = Schema(_declared(old)[name])
     may_be_null = old_field.nullable and not new_field.nullable
@@ -245,7 +245,7 @@ def _dropped_values(old: Schema, new: Schema, path: str) -> Iterator[str]:
 def _dropped_items(old: Schema, new: Schema, path: str) -> Iterator[str]:
     if old.items is None or not old.admits_list or (old.kind == "any" and not new.admits_list):
         return
-    if new.items is not None or old.items is not ANY:  # else the place itself is named already
+    if new.items is not None or old.items is not ANY:  # otherwise the place itself is already listed
         yield from _dropped(old.items, new.items or UNDESCRIBED, items_path(path))
 
 

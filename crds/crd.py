@@ -1,8 +1,8 @@
 """A CustomResourceDefinition as an immutable view: versions, schemas, conversion, status.
 
-Built from the decoded document of any apiextensions.k8s.io/v1 CRD, read from a server or from a file. The
-document is neither copied nor mutated; a document that would mislead a migration (no storage version, two
-of them, a version named twice) is refused here, so that callers need no check.
+A view is built from the decoded document of any apiextensions.k8s.io/v1 CRD, read from a server or from a file. The
+document is neither copied nor mutated. A document that would mislead a migration (no storage version, two of them, a
+version named twice) is refused here, so callers need no check.
 
 Pure: a dict in, frozen data out.
 """
@@ -27,7 +27,7 @@ _KIND: Final = "CustomResourceDefinition"
 
 
 class CrdError(ValueError):
-    """A document is not a usable CustomResourceDefinition; the message says which one and why."""
+    """An error: a document is not a usable CustomResourceDefinition. The message says which one and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Version:
 class Crd:
     """A CRD. ``versions`` keeps the document's order, ``served`` is sorted by version priority.
 
-    ``generation`` is 0 and ``uid``, ``resource_version`` are empty for a document that never was on a server.
+    ``generation`` is 0 and ``uid``, ``resource_version`` are empty for a document that was never on a server.
     ``webhook`` is the raw ``spec.conversion.webhook``, None with strategy None.
     """
 
@@ -88,7 +88,7 @@ class Crd:
         """Read an apiextensions.k8s.io/v1 CRD.
 
         Raises:
-            CrdError: the document is no CRD, or a malformed one.
+            CrdError: the document is not a CRD, or a malformed one.
         """
         name = _checked_name(doc)
         metadata, spec, status = doc["metadata"], _section(doc, "spec", name), _optional(doc, "status", name)
@@ -123,19 +123,19 @@ class Crd:
         )
 
     def version(self, name: str) -> Version | None:
-        """Return the version of that name, None if the CRD has none."""
+        """Return the version with this name, or None if the CRD has none."""
         return next((version for version in self.versions if version.name == name), None)
 
     def resource_at(self, version: str) -> Resource:
-        """Return the resource of its objects, as it is served at a version."""
+        """Return the resource of the CRD's objects, served at ``version``."""
         return Resource(self.group, version, self.plural, self.namespaced)
 
     @property
     def fingerprint(self) -> tuple[tuple[str, bool, bool], ...]:
         """Return (name, served, storage) of every version, sorted by name.
 
-        Two generations with equal fingerprints store and serve alike, whatever else was edited (a CA bundle,
-        a schema, printer columns): this is what the guard of a prune compares.
+        Two generations with equal fingerprints store and serve the same versions, even if a CA bundle, a schema or
+        printer columns changed. The guard of a prune compares fingerprints.
         """
         return tuple(sorted((version.name, version.served, version.storage) for version in self.versions))
 
@@ -146,7 +146,7 @@ class Crd:
 
     @property
     def names_accepted(self) -> bool:
-        """Whether no other CRD holds one of the names."""
+        """Whether no other CRD uses one of the names."""
         return self._is_true("NamesAccepted")
 
     @property
@@ -230,7 +230,7 @@ def _versions(spec: Mapping[str, Any], group: str, name: str) -> tuple[Version, 
     entries = spec.get("versions")
     if not isinstance(entries, Sequence) or isinstance(entries, str) or not entries:
         _refuse(name, "has no spec.versions")
-    # apiextensions v1 allows this flag only on CRDs that came from v1beta1; such objects are never pruned.
+    # apiextensions v1 allows this flag only on CRDs that came from v1beta1; the server never prunes their objects.
     unstructured = spec.get("preserveUnknownFields") is True
     versions = tuple(_version(entry, group, name, unstructured=unstructured) for entry in entries)
     names = [version.name for version in versions]

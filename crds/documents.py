@@ -1,8 +1,8 @@
 """YAML and JSON documents as plain data, fast, with scalars as kubectl reads them.
 
 libyaml parses and composes; one walk over its nodes makes JSON values. ``restow.conversion.manifests.read`` builds a
-node for every value, keeps places and comments, and so can edit the text; this module keeps the line of each object.
-Aliases are expanded by reference and bounded, so that a small text cannot stand for billions of values.
+node for every value, keeps places and comments, and so can edit the text; this module keeps only the line of each
+object. Aliases are expanded by reference and bounded, so that a small text cannot expand to billions of values.
 
 Pure.
 """
@@ -21,7 +21,8 @@ from restow.crds.scalars import Unsayable, key_text, resolve
 __all__ = ["MOST_VALUES", "NotYaml", "load_documents", "load_objects", "not_yaml"]
 
 
-#: Values in a document with its aliases written out; more is an attack, or a mistake. Kubernetes has its own bound.
+#: The most values that a document may have with its aliases expanded; more is an attack or a mistake. Kubernetes has
+#: its own bound.
 MOST_VALUES: Final = 5_000_000
 
 _TAGS: Final = "tag:yaml.org,2002:"
@@ -33,7 +34,7 @@ _LONG_LINE: Final = re.compile(rf"[^\n]{{{_DEEP}}}")
 
 
 class NotYaml(ValueError):
-    """The text cannot be read. ``line`` counts from 1; ``problem`` is the parser's."""
+    """An error: the text cannot be read. ``line`` counts from 1; ``problem`` is the parser's message."""
 
     def __init__(self, line: int, problem: str) -> None:
         self.line = line
@@ -42,26 +43,26 @@ class NotYaml(ValueError):
 
 
 def not_yaml(error: yaml.YAMLError) -> NotYaml:
-    """Return the parser's error with its line: where the construct begins that was not understood, if that is known."""
+    """Return the parser's error with its line: the line where the failing construct begins, if the parser knows it."""
     mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or str(error).splitlines()[0])
     return NotYaml(1 if mark is None else mark.line + 1, problem)
 
 
 def load_documents(text: str | bytes) -> list[Any]:
-    """Return the documents of a text as JSON values; empty ones are left out.
+    """Return the documents of a text as JSON values, without empty ones.
 
     Raises:
-        NotYaml: the text is neither YAML nor JSON, or has what JSON cannot represent.
+        NotYaml: the text is neither YAML nor JSON, or contains a value that JSON cannot represent.
     """
     return [value for _, value, _ in _documents(text) if value is not None]
 
 
 def load_objects(text: str | bytes) -> Iterator[tuple[int, Any]]:
-    """Yield (line, value) for each document of a text; the items of a ``…List`` stand for the list.
+    """Yield (line, value) for each document of a text, and for each item of a ``…List`` instead of the list.
 
     Raises:
-        NotYaml: the text is neither YAML nor JSON, or has what JSON cannot represent.
+        NotYaml: the text is neither YAML nor JSON, or contains a value that JSON cannot represent.
     """
     for line, value, node in _documents(text):
         if value is not None:
@@ -86,11 +87,11 @@ def _items_of(node: yaml.Node | None) -> list[yaml.Node]:
     return []
 
 
-class _Composer(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]  # whichever there is
-    """libyaml's nodes; the tag distinguishes a plain scalar from a quoted one."""
+class _Composer(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]  # the C loader if it is installed
+    """A composer of libyaml's nodes whose tags distinguish a plain scalar from a quoted one."""
 
     def resolve(self, kind: type[yaml.Node], _value: Any, implicit: Any) -> str:
-        """Return the tag of a node that has none."""
+        """Return the tag of a node that has no explicit tag."""
         if kind is yaml.ScalarNode:
             return _PLAIN if implicit[0] else _STRING
         return _MAP if kind is yaml.MappingNode else _LIST
@@ -105,7 +106,7 @@ def _documents(text: str | bytes) -> Iterator[tuple[int, Any, yaml.Node | None]]
         try:
             yield 1, json.loads(text, parse_constant=_no_constant), None
         except (ValueError, RecursionError):
-            pass  # flow style looks like JSON; the YAML parser has the better message
+            pass  # flow style looks like JSON; the YAML parser gives the better message
         else:
             return
     try:
@@ -124,9 +125,10 @@ def _documents(text: str | bytes) -> Iterator[tuple[int, Any, yaml.Node | None]]
 
 
 def _check_depth(text: str) -> None:
-    """Refuse a text that is nested more deeply than libyaml can compose: it recurses in C, without a bound.
+    """Refuse a text that is nested too deeply for libyaml, whose composer recurses in C without a bound.
 
-    Every level takes a bracket, or a character in front of some line; only where there are many, events are counted.
+    Every level needs a bracket, or a character at the start of some line. Only a text with many brackets or with a long
+    line is parsed to count its depth.
     """
     if text.count("[") + text.count("{") < _DEEP and _LONG_LINE.search(text) is None:
         return
@@ -142,9 +144,10 @@ def _no_constant(_text: str) -> NoReturn:
 
 
 class _Reader:
-    """Makes JSON values of the nodes of one document. Aliased nodes are made once, and counted as often as they stand.
+    """A builder of JSON values from the nodes of one document.
 
-    ``has_aliases`` may be true for a document without any; it only costs time.
+    An aliased node is built once, and its values count each time it is used. ``has_aliases`` may be true for a document
+    without aliases; that only costs time.
     """
 
     def __init__(self, *, has_aliases: bool) -> None:

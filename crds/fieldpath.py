@@ -1,15 +1,16 @@
-"""Path elements, and sets of paths in the ``FieldsV1`` notation: which paths of an object a manager owns.
+"""Path elements, and sets of paths in the ``FieldsV1`` notation, which say which paths of an object a manager owns.
 
 A path is a tuple of elements (structured-merge-diff ``fieldpath``): ``f:<name>`` for a field, ``k:<json>`` for the item
-of a list of type map, by its keys, ``v:<json>`` for one of a set, by its value, ``i:<n>`` for an index (understood,
+of a list of type map, by its keys, ``v:<json>`` for one of a set, by its value, ``i:<n>`` for an index (accepted,
 although the API server writes none). A set is a tree of JSON objects whose keys are elements. A path is a *member* if
-its node is ``{}`` or has the key ``.``; ``{}`` and ``{".": {}}`` mean the same. Nothing here looks at an object or a
-schema; sets are never changed in place.
+its node is ``{}`` or has the key ``.``; ``{}`` and ``{".": {}}`` mean the same. No function here reads an object or a
+schema, and none changes a set in place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -37,11 +38,17 @@ FieldSet: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
 
 METADATA_NAME: FieldSet = {"f:metadata": {"f:name": {}}}
-"""The smallest set that the server keeps: it names a field of every object and stands for no field of its spec."""
+"""The smallest set that the server keeps; it names a field that every object has, and no field of the spec."""
 
 _decoder = msgspec.json.Decoder(dict[str, Any])
-_encoder = msgspec.json.Encoder()
 _sorted_encoder = msgspec.json.Encoder(order="sorted")
+
+_KEPT = 64
+_LONGEST_KEPT = 4096
+"""How many decoded sets are cached, and the most bytes of a cached one: a manager owns the same fields of many objects.
+"""
+
+_decode_once = lru_cache(maxsize=_KEPT)(_decoder.decode)
 
 
 def decode(raw: bytes | msgspec.Raw) -> FieldSet:
@@ -50,19 +57,26 @@ def decode(raw: bytes | msgspec.Raw) -> FieldSet:
     Raises:
         msgspec.MsgspecError: the bytes are not a JSON object.
     """
-    return _decoder.decode(raw)
+    return _decode_once(bytes(raw)) if len(raw) <= _LONGEST_KEPT else _decoder.decode(raw)
 
 
 def is_readable(raw: bytes | msgspec.Raw) -> bool:
-    """Whether the API server can read a set: objects throughout, and keys, values and indices that it can parse.
+    """Return whether the API server can read a set: all nodes are objects, and keys, values and indices can be parsed.
 
-    Elements of kinds that it does not know are no fault, it skips them. Source: structured-merge-diff
+    Elements of unknown kinds are no fault, because the server skips them. Source: structured-merge-diff
     ``fieldpath/serialize.go`` and ``serialize-pe.go``.
     """
+    return _is_readable_once(bytes(raw)) if len(raw) <= _LONGEST_KEPT else _is_text_readable(raw)
+
+
+def _is_text_readable(raw: bytes | msgspec.Raw) -> bool:
     try:
         return _is_readable(_decoder.decode(raw))
     except (msgspec.MsgspecError, RecursionError):
         return False
+
+
+_is_readable_once = lru_cache(maxsize=_KEPT)(_is_text_readable)
 
 
 def _is_readable(node: FieldSet) -> bool:
@@ -82,20 +96,19 @@ def _is_readable(node: FieldSet) -> bool:
 
 
 def encode(fields: FieldSet) -> msgspec.Raw:
-    """Encode a set for the wire."""
-    return msgspec.Raw(_encoder.encode(fields))
+    """Encode a set for the wire, with its elements in the API server's order."""
+    return msgspec.Raw(_sorted_encoder.encode(fields))
 
 
 def is_leaf(node: FieldSet) -> bool:
-    """Whether a node is a member and has no member below it."""
+    """Return whether a node is a member and has no member below it."""
     return not node or (len(node) == 1 and "." in node)
 
 
 def union(one: FieldSet, other: FieldSet) -> FieldSet:
-    """Return the set that owns what either owns.
+    """Return the set of the paths that either set owns.
 
-    A path that is a member of one side only through being a leaf stays a member when the other side has
-    children below it.
+    A leaf of one set stays a member when the other set has children below it.
     """
     return _union(one, other, root=True)
 
@@ -110,36 +123,44 @@ def _union(one: FieldSet, other: FieldSet, *, root: bool = False) -> FieldSet:
 
 
 def only(fields: FieldSet, *elements: str) -> FieldSet:
-    """Return the part of a set below these top-level path elements."""
+    """Return the part of a set below the given top-level path elements."""
     return {key: fields[key] for key in elements if key in fields}
 
 
 def without(fields: FieldSet, *elements: str) -> FieldSet:
-    """Return the rest of a set, without the part below these top-level path elements."""
+    """Return a set without the part below the given top-level path elements."""
     return {key: node for key, node in fields.items() if key not in elements}
 
 
 def from_paths(paths: Iterable[Path]) -> FieldSet:
-    """Return the set of these members."""
+    """Return the set of the given members; a leaf is ``{}`` without a dot, as the server writes it."""
+    members = frozenset(paths)
+    return _from_members_once(members) if len(members) <= _MOST_MEMBERS_KEPT else _from_members(members)
+
+
+def _from_members(members: frozenset[Path]) -> FieldSet:
     fields: FieldSet = {}
-    for path in paths:
+    nodes = []
+    for path in members:
         node = fields
         for each in path:
-            node = node.setdefault(each, {})
-        if path:
+            below = node.get(each)
+            if below is None:
+                below = node[each] = {}
+            node = below
+        nodes.append(node)
+    for node in nodes:
+        if node and node is not fields:
             node["."] = {}
-    return _plain(fields, root=True)
+    return fields
 
 
-def _plain(node: FieldSet, *, root: bool = False) -> FieldSet:
-    """Spell a leaf as the server does: ``{}``, without a dot."""
-    if not root and is_leaf(node):
-        return {}
-    return {key: _plain(child) if key != "." else child for key, child in node.items()}
+_MOST_MEMBERS_KEPT = 128
+_from_members_once = lru_cache(maxsize=_KEPT)(_from_members)
 
 
 def equal(one: bytes | msgspec.Raw, other: bytes | msgspec.Raw) -> bool:
-    """Whether two encoded sets have the same members, whatever their order and spelling."""
+    """Return whether two encoded sets have the same members, regardless of order and spelling."""
     if bytes(one) == bytes(other):
         return True
     return _normal(decode(one), root=True) == _normal(decode(other), root=True)
@@ -153,9 +174,12 @@ def _normal(node: FieldSet, *, root: bool = False) -> FieldSet:
 
 
 def normal(key: str) -> str:
-    """Return a path element in one spelling: ``k:`` and ``v:`` elements hold JSON, of which there are several."""
-    if key[:2] not in ("k:", "v:"):
-        return key
+    """Return a path element in one normal spelling, because the JSON of ``k:`` and ``v:`` elements has several."""
+    return _normal_element(key) if key.startswith(("k:", "v:")) else key
+
+
+@lru_cache(maxsize=1024)
+def _normal_element(key: str) -> str:
     try:
         return key[:2] + _sorted_encoder.encode(msgspec.json.decode(key[2:])).decode()
     except msgspec.MsgspecError:
@@ -163,17 +187,17 @@ def normal(key: str) -> str:
 
 
 def key_element(keys: Mapping[str, Any]) -> str:
-    """Return the path element of a list item that is named by these keys."""
+    """Return the path element of the list item with these keys."""
     return "k:" + _sorted_encoder.encode(keys).decode()
 
 
 def value_element(value: Any) -> str:
-    """Return the path element of a list item that is named by its value."""
+    """Return the path element of the list item with this value."""
     return "v:" + _sorted_encoder.encode(value).decode()
 
 
 def keys_of(element: str) -> dict[str, Any]:
-    """Return the keys that a path element names an item by; none of a set's value or an index."""
+    """Return the keys in a ``k:`` path element; the result is empty for a value or an index."""
     try:
         named = msgspec.json.decode(element[2:]) if element.startswith("k:") else {}
     except msgspec.MsgspecError:

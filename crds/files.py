@@ -1,11 +1,11 @@
-"""Reads CustomResourceDefinitions out of manifests: files, folders, texts.
+"""A reader of CustomResourceDefinitions in manifests: files, folders, texts.
 
     from restow import crds
 
     [mirrors] = crds.load("config/crd/mirrors.yaml")
 
 A file may hold several documents, and lists as ``kubectl get crd -o yaml`` prints them. Objects of other kinds are
-passed over. Values are read as kubectl reads them, so that a date and a plain ``=`` are strings.
+skipped. Scalars are read as kubectl reads them, so a date and a plain ``=`` are strings.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _KIND: Final = "CustomResourceDefinition"
 
 
 def load(*paths: str | Path, skip: Callable[[str], None] | None = None) -> tuple[Crd, ...]:
-    """Return the CRDs of files, and of the manifests in folders and the folders in them, in the order of their names.
+    """Return the CRDs of files, and of the manifests in folders and their subfolders, in the order of the file names.
 
-    ``skip`` receives a sentence for each file of a folder that is no YAML (a template, for instance); without it such
-    a file raises. Files of a folder without CRDs are passed over.
+    ``skip`` receives a sentence for each file of a folder that is not YAML (a template, for instance); without ``skip``
+    such a file raises. Files of a folder that hold no CRD are skipped.
 
     Raises:
-        CrdError: a file or folder holds no CRD, a file is no YAML, or a CRD is malformed; with file and line.
+        CrdError: a file or folder holds no CRD, a file is not YAML, or a CRD is malformed; with file and line.
         OSError: a file cannot be read.
     """
     return tuple(crd for path in paths for crd in _at(Path(path), skip))
 
 
 def loads(text: str | bytes, name: str = "the text") -> tuple[Crd, ...]:
-    """Return the CRDs of a text; ``name`` stands for it in messages.
+    """Return the CRDs of a text; messages call the text ``name``.
 
     Raises:
-        CrdError: the text holds no CRD, is no YAML, or a CRD is malformed; with the line.
+        CrdError: the text holds no CRD, is not YAML, or a CRD is malformed; with the line.
     """
     others: Counter[str] = Counter()
     try:

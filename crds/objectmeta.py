@@ -1,9 +1,9 @@
-"""The schema nodes that no CRD declares and the API server adds: apiVersion, kind, metadata.
+"""The schema nodes that the API server adds to every CRD and no CRD declares: apiVersion, kind, metadata.
 
-Every custom resource, and every ``x-kubernetes-embedded-resource`` inside one, carries them. Their list types
+Every custom resource, and every ``x-kubernetes-embedded-resource`` inside one, has these fields. Their list types
 decide who owns a finalizer or an owner reference in managedFields.
-Source: ``io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`` in the API server's published OpenAPI (1.36), which
-the CRD type converter puts in place of whatever a CRD says about ``metadata``.
+Source: ``io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta`` in the API server's published OpenAPI (1.36). The CRD type
+converter uses it instead of a CRD's own ``metadata`` schema.
 
 Pure: constants, never to be mutated.
 """

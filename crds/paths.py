@@ -1,9 +1,9 @@
-"""The notation of paths in schemas and objects, wherever restow shows one.
+"""The notation of paths in schemas and objects that all output of restow uses.
 
 - ``.`` is the root, ``.spec.replicas`` a field;
 - ``[]`` any item of a list: ``.spec.items[].name``; ``[0]`` the first one of an object's list;
 - ``{}`` any value of a map (additionalProperties): ``.spec.selector{}.key``;
-- ``["a.b/c"]`` a field whose name has other characters than letters, digits, ``_``, ``-`` and ``$``, as in JSON.
+- ``["a.b/c"]`` a field whose name, quoted as in JSON, has characters other than letters, digits, ``_``, ``-``, ``$``.
 
 Pure: strings in, strings out. A path names a place and never holds a value.
 """

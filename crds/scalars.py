@@ -1,6 +1,6 @@
-"""YAML scalars as kubectl reads them: as values of JSON.
+"""YAML scalars as kubectl reads them, resolved to JSON values.
 
-kubectl follows neither YAML 1.1 nor 1.2: ``y`` is true, a date stays a string, ``=`` is a string, ``1:30`` is no
+kubectl follows neither YAML 1.1 nor 1.2: ``y`` is true, a date stays a string, ``=`` is a string, ``1:30`` is not a
 number, and an integer beyond 64 bits becomes a float. Source: sigs.k8s.io/yaml and its copy of go-yaml.
 
 Pure.
@@ -28,11 +28,11 @@ _INT64, _UINT64 = 2**63, 2**64
 
 
 class Unsayable(ValueError):
-    """YAML that has no JSON: the message says what it is, never its value."""
+    """An error: JSON cannot represent this YAML. The message names the kind of YAML, never its value."""
 
 
 def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
-    """Return the JSON value of a scalar; ``plain`` is one without quotes.
+    """Return the JSON value of a scalar; ``plain`` marks a scalar without quotes.
 
     Raises:
         Unsayable: JSON cannot represent the value.
@@ -43,7 +43,7 @@ def resolve(text: str, *, plain: bool, tag: str | None = None) -> Any:
 
 
 def key_text(value: Any) -> str:
-    """Return the name of a field whose key is this value.
+    """Return the field name that a YAML key with this value stands for.
 
     Raises:
         Unsayable: the key is null, a list or an object.

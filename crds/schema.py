@@ -1,27 +1,25 @@
 """A read-only view over one node of a CRD's structural schema, in the API server's own terms.
 
 Two parts of the API server read these schemas, and managedFields work needs the answers of both:
-- the type converter of server-side apply (kube-openapi ``schemaconv``, structured-merge-diff): is a value one
-  leaf or many, and what are a list's keys: ``kind``, ``list_type``, ``list_keys``, ``map_type``;
-- pruning (apiextensions ``schema/pruning``): which fields are kept at all: ``field``, ``items``, ``values``.
+- the type converter of server-side apply (kube-openapi ``schemaconv``, structured-merge-diff) decides whether a value
+  is one leaf or many, and which keys a list has: ``kind``, ``list_type``, ``list_keys``, ``map_type``;
+- pruning (apiextensions ``schema/pruning``) decides which fields are kept: ``field``, ``items``, ``values``.
 
-``below``, ``element`` and ``is_whole`` give the first answers in path elements (``restow.crds.fieldpath``), for field
-sets.
+``below``, ``element`` and ``is_whole`` give the answers of the type converter in path elements
+(``restow.crds.fieldpath``), for field sets.
 
-Where the two differ, pruning decides whether a field exists (a field that is dropped is never owned), and the
-type converter decides how it is owned. Junctors (``allOf``, ``anyOf``, ``oneOf``, ``not``) only validate and play no
-part in either.
+Where the two differ, pruning decides whether a field exists (a dropped field is never owned), and the type converter
+decides how it is owned. Junctors (``allOf``, ``anyOf``, ``oneOf``, ``not``) only validate and affect neither.
 
 Invariants: the document is never copied and never mutated. A view is made on first use and then cached with its
-answers: all objects of a CRD share the same few nodes. Views compare by identity, their ``node`` by
-content.
+answers, because all objects of a CRD share the same few nodes. Views compare by identity, their ``node`` by content.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
 from restow.crds.fieldpath import key_element, value_element
@@ -48,6 +46,11 @@ _SCALARS: Final[Mapping[str, Scalar]] = {
     "number": "number",
     "string": "string",
 }
+_TYPES: Final[Mapping[Scalar, frozenset[type]]] = {
+    "boolean": frozenset({bool}),
+    "number": frozenset({int, float}),
+    "string": frozenset({str}),
+}
 _NO_SCALARS: Final[frozenset[Scalar]] = frozenset()
 
 
@@ -55,10 +58,10 @@ _NO_SCALARS: Final[frozenset[Scalar]] = frozenset()
 class Schema:
     """One schema node (JSONSchemaProps as decoded from JSON) and the context that its meaning depends on.
 
-    ``node`` is the raw node, for what this view does not answer (``enum``, ``format``, …).
-    ``is_root`` marks the root of an object: apiVersion, kind and metadata are known whatever the node says.
-    ``unpruned`` marks the items of a list that preserves unknown fields: pruning carries that from a list to
-    its items, but not from an object to its declared properties.
+    ``node`` is the raw node, for keywords that this view does not cover (``enum``, ``format``, …).
+    ``is_root`` marks the root of an object, whose apiVersion, kind and metadata are known whatever the node declares.
+    ``unpruned`` marks the items of a list that preserves unknown fields: pruning passes that flag from a list to its
+    items, but not from an object to its declared properties.
     """
 
     node: Mapping[str, Any]
@@ -67,34 +70,34 @@ class Schema:
 
     @classmethod
     def root(cls, node: Mapping[str, Any] | None) -> Schema:
-        """Return the view of a version's ``openAPIV3Schema``; a version without one accepts anything (``ANY``)."""
+        """Return the view of a version's ``openAPIV3Schema``; without one, the view accepts anything (``ANY``)."""
         return ANY if node is None else cls(node, is_root=True)
 
     @cached_property
     def kind(self) -> Kind:
-        """What a value here can be; ``any`` where the node names no type (int-or-string is a scalar)."""
+        """The kind of value that this node admits; ``any`` where the node names no type (int-or-string is a scalar)."""
         if self.int_or_string:
             return "scalar"
         return _KINDS.get(self.node.get("type") or "", "any")
 
     @cached_property
     def admits_list(self) -> bool:
-        """Whether a list can stand here."""
+        """Whether the node admits a list."""
         return self.kind in ("list", "any")
 
     @cached_property
     def admits_map(self) -> bool:
-        """Whether an object can stand here."""
+        """Whether the node admits an object."""
         return self.kind in ("map", "any")
 
     @cached_property
     def admits_scalar(self) -> bool:
-        """Whether a scalar can stand here."""
+        """Whether the node admits a scalar."""
         return self.kind in ("scalar", "any")
 
     @cached_property
     def scalars(self) -> frozenset[Scalar]:
-        """The types of scalars that can stand here; integers and numbers are one to the type converter."""
+        """The types of scalars that the node admits; integers and numbers are one type to the type converter."""
         if self.int_or_string:
             return frozenset({"string", "number"})
         declared = _SCALARS.get(self.node.get("type") or "")
@@ -103,10 +106,15 @@ class Schema:
         )
 
     @cached_property
+    def plain_types(self) -> frozenset[type]:
+        """The Python types, as decoded from JSON, of the scalars that the node admits; null is always admitted."""
+        return frozenset({type(None)}).union(*(_TYPES[scalar] for scalar in self.scalars))
+
+    @cached_property
     def list_type(self) -> ListType | None:
         """How a list here is owned: ``atomic`` as one leaf (the default), ``set`` or ``map`` item by item.
 
-        None where no list can stand.
+        None where the node admits no list.
         """
         if not self.admits_list:
             return None
@@ -115,7 +123,7 @@ class Schema:
 
     @cached_property
     def list_keys(self) -> tuple[str, ...]:
-        """The fields that identify an item of a ``map`` list, as declared (their order carries no meaning)."""
+        """The fields that identify an item of a ``map`` list, as declared (their order has no meaning)."""
         if self.list_type != "map":
             return ()
         return tuple(self.node.get("x-kubernetes-list-map-keys") or ())
@@ -124,7 +132,7 @@ class Schema:
     def map_type(self) -> MapType | None:
         """How an object here is owned: ``granular`` field by field (the default) or ``atomic`` as one leaf.
 
-        None where no object can stand.
+        None where the node admits no object.
         """
         if not self.admits_map:
             return None
@@ -132,42 +140,42 @@ class Schema:
 
     @cached_property
     def preserves_unknown_fields(self) -> bool:
-        """Whether undeclared fields of an object here are kept."""
+        """Whether undeclared fields of an object are kept."""
         return self.unpruned or self.node.get("x-kubernetes-preserve-unknown-fields") is True
 
     @property
     def embedded_resource(self) -> bool:
-        """Whether an object here is a whole Kubernetes object with its own apiVersion, kind and metadata."""
+        """Whether the node describes a whole Kubernetes object with its own apiVersion, kind and metadata."""
         return self.node.get("x-kubernetes-embedded-resource") is True
 
     @cached_property
     def int_or_string(self) -> bool:
-        """Whether a value here is an integer or a string."""
+        """Whether the node admits an integer or a string."""
         return self.node.get("x-kubernetes-int-or-string") is True
 
     @cached_property
     def nullable(self) -> bool:
-        """Whether null is a value here; elsewhere the server drops it or puts the default in its place."""
+        """Whether null is a valid value; if not, the server drops a null or replaces it by the default."""
         return self.node.get("nullable") is True
 
     @property
     def has_default(self) -> bool:
-        """Whether the node declares a default; null counts as none, as it does for the server."""
+        """Whether the node declares a default; as on the server, a null default counts as none."""
         return self.node.get("default") is not None
 
     @property
     def default(self) -> Any:
-        """The declared default, None without one. Not a copy: never mutate it."""
+        """The declared default, or None. It is not a copy: never mutate it."""
         return self.node.get("default")
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The fields without which an object here is invalid."""
+        """The fields that an object must have."""
         return frozenset(self.node.get("required") or ())
 
     @cached_property
     def items(self) -> Schema | None:
-        """The schema of a list's items; None where the node describes none (their fields would be pruned)."""
+        """The schema of a list's items; None where the node declares none (their fields would be pruned)."""
         items = self.node.get("items")
         if isinstance(items, Mapping):
             return Schema(items, unpruned=self.preserves_unknown_fields)
@@ -185,44 +193,58 @@ class Schema:
 
     @cached_property
     def properties(self) -> Mapping[str, Schema]:
-        """The declared fields by name, with apiVersion, kind and metadata where they are implicitly known."""
+        """The declared fields by name, including apiVersion, kind and metadata where they are implicitly known."""
         nodes: Mapping[str, Mapping[str, Any]] = self.node.get("properties") or {}
         if self.is_root or self.embedded_resource:
             nodes = {**nodes, **IMPLICIT_PROPERTIES}
         return {name: Schema(node) for name, node in nodes.items()}
 
     def is_declared(self, name: str) -> bool:
-        """Say whether the field is one of ``properties``; otherwise it is a key of a map, or pruned."""
+        """Return whether the field is one of ``properties``; otherwise it is a key of a map, or pruned."""
         return name in self.properties
 
     def field(self, name: str) -> Schema | None:
-        """Return the schema of a field of an object here; None if the server would prune it."""
+        """Return the schema of a field of this object; None if the server would prune it."""
         declared = self.properties.get(name)
         return self.values if declared is None else declared
 
     def below(self, element: str) -> Schema | None:
-        """Return the schema of the field, or of the list item, that a path element names; None if there is none."""
+        """Return the schema of the field or the list item that a path element names; None if there is none."""
         if element.startswith("f:"):
             return self.field(element[2:])
         return self.items if self.admits_list else None
 
     def is_whole(self, value: Any = None) -> bool:
-        """Whether a value here is owned as one; where any type is allowed, that depends on the type of the value."""
+        """Return whether this value is owned as one; for a node of any type, the type of the value decides."""
         if self.kind == "list" or (self.kind == "any" and isinstance(value, list)):
             return self.list_type == "atomic"
         if self.kind == "map" or (self.kind == "any" and (value is None or isinstance(value, dict))):
             return self.map_type == "atomic"
         return True
 
+    @cached_property
+    def is_one(self) -> bool:
+        """Whether every value of this node is owned as one, whatever its type."""
+        if self.kind == "any":
+            return False
+        return self.kind == "scalar" or "atomic" in (self.list_type, self.map_type)
+
     def element(self, item: Any) -> str | None:
-        """Return the path element of an item of a list here, or None where it lacks its keys."""
+        """Return the path element of an item of this list, or None if the item lacks its keys."""
         if self.list_type == "set":
             return value_element(item)
         if not isinstance(item, dict):
             return None
+        key = self._only_key
+        if key and isinstance(value := item.get(key), str):
+            return _element_of(key, value)
         named = {name: item.get(name, default) for name, default in self._key_defaults.items()}
         named = {name: value for name, value in named.items() if value is not None or name in item}
         return key_element(named) if named else None
+
+    @cached_property
+    def _only_key(self) -> str:
+        return self.list_keys[0] if len(self.list_keys) == 1 else ""
 
     @cached_property
     def _key_defaults(self) -> Mapping[str, Any]:
@@ -230,16 +252,23 @@ class Schema:
         return {name: None if field is None else field.default for name, field in fields.items()}
 
 
-#: Anything goes and everything is kept: below x-kubernetes-preserve-unknown-fields, or without a schema.
-#: Objects are granular, lists atomic: the deduced type of structured-merge-diff.
+@lru_cache(maxsize=1024)
+def _element_of(key: str, value: str) -> str:
+    """Return the path element of an item with one key; cached, since items of different objects often share names."""
+    return key_element({key: value})
+
+
+#: A schema that admits every value and keeps every field: below x-kubernetes-preserve-unknown-fields, or without a
+#: schema. Objects are granular and lists atomic, as in the deduced type of structured-merge-diff.
 ANY: Final = Schema({"x-kubernetes-preserve-unknown-fields": True})
 
-#: A value under ``additionalProperties: true``: kept itself, but the fields of objects within it are pruned.
+#: The schema of a value under ``additionalProperties: true``: the value is kept, but fields of objects within it are
+#: pruned.
 UNDESCRIBED: Final = Schema({})
 
 
 def schema_at(schema: Schema | None, names: Iterable[str]) -> Schema | None:
-    """Return the schema of the field that these names lead to; None if there is none, or no schema at all."""
+    """Return the schema of the field at the end of these names; None if there is none, or no schema at all."""
     for name in names:
         if schema is None:
             return None

@@ -1,12 +1,12 @@
 """Type checks of an object against its schema, which rules need before they read a field.
 
-The API server answers the same question before it stores an object, but after mutating admission, and never for a
+The API server makes the same checks before it stores an object, but only after mutating admission, and never for a
 manifest that only a command reads. Source: kube-openapi's ``validate`` package for types, apiextensions
 ``schema/defaulting.PruneNonNullableNulls…`` for null.
 
-Conversions ask less: ``fits`` and ``violations`` let null pass everywhere, since the server drops it or puts a default
-in its place. The stash asks for types alone, since an older stored object may violate newer rules; it lets nothing into
-an object that the schema cannot hold, as a conversion's result is stored without validation.
+Conversions check less: ``fits`` and ``violations`` accept null everywhere, because the server drops a null or replaces
+it by a default. The stash checks only types, because an older stored object may violate newer rules. A conversion's
+result is stored without validation, so the stash never puts a value into an object that the schema cannot hold.
 
 Pure. A walk goes as deep as the schema, not as deep as the object.
 """
@@ -33,8 +33,8 @@ class TypeProblem:
         field: the path in the object, ``spec.kubernetes.versions[0].version`` for instance; empty for the object
             itself.
         wanted: the type of the schema, with its article: ``a string``, ``an integer or a string``.
-        found: what stands there, with its article: ``a number``, ``null``; ``nothing`` for the missing key of a list's
-            item.
+        found: the type of the value, with its article: ``a number``, ``null``; ``nothing`` for the missing key of a
+            list's item.
     """
 
     field: str
@@ -43,7 +43,7 @@ class TypeProblem:
 
     @property
     def detail(self) -> str:
-        """What is wrong, without the field."""
+        """The problem, without the field."""
         return f"must be {self.wanted}, not {self.found}"
 
     def __str__(self) -> str:
@@ -51,13 +51,13 @@ class TypeProblem:
 
 
 def type_problems(document: Any, schema: Schema, *, keys: bool = False) -> Iterator[TypeProblem]:
-    """Yield a problem for each value of ``document`` that has another type than ``schema`` (``Version.schema``) names.
+    """Yield a problem for each value of ``document`` whose type differs from that in ``schema`` (``Version.schema``).
 
-    With ``keys``, for each item too that lacks a field by which its list is keyed, so that rules find it in any item.
+    With ``keys``, also yield one for each item that lacks a key of its list, so that rules find the key in every item.
 
-    Nothing below such a value is looked at. Fields that the schema does not declare fit always. So does null as the
-    value of a field, since the server drops it or puts the default in its place (``without_ignored_nulls`` does what it
-    does); a null in a list stays, and is a problem unless the items are ``nullable``.
+    Nothing below such a value is checked. Fields that the schema does not declare always fit. A null as the value of a
+    field also fits, because the server drops it or replaces it by the default (``without_ignored_nulls`` does the
+    same). A null in a list stays, and is a problem unless the items are ``nullable``.
     """
     return _problems(document, schema, ROOT, keys=keys)
 
@@ -81,7 +81,7 @@ def _problems(value: Any, schema: Schema, path: str, *, keys: bool) -> Iterator[
 def without_ignored_nulls(value: Any, schema: Schema) -> Any:
     """Return ``value`` without the fields whose null the server ignores; nothing is mutated.
 
-    A null counts only where the schema says ``nullable``; a rule behind the API server never sees another one.
+    Only nulls that the schema allows by ``nullable`` stay; a rule behind the API server never sees any other null.
     """
     if schema is ANY or schema is UNDESCRIBED:
         return value
@@ -98,7 +98,7 @@ def without_ignored_nulls(value: Any, schema: Schema) -> Any:
 
 
 def fits(value: Any, schema: Schema | None) -> bool:
-    """Say whether the types of a value are those of the schema. Without a schema everything fits."""
+    """Return whether the types of a value match the schema. Without a schema every value fits."""
     return schema is None or next(violations(value, schema, types_only=True), None) is None
 
 
@@ -122,7 +122,7 @@ def violations(value: Any, schema: Schema, path: str = ROOT, *, types_only: bool
 
 
 def has_type(value: Any, schema: Schema) -> bool:
-    """Say whether a value itself, not what is in it, has the type of its schema; 1.0 is an integer, as in JSON."""
+    """Return whether a value itself, not its children, has the type of its schema; 1.0 is an integer, as in JSON."""
     if schema.int_or_string:
         return isinstance(value, str) or _is_integer(value)
     match schema.node.get("type"):

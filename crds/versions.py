@@ -1,8 +1,8 @@
 """The order of Kubernetes API versions, highest priority first.
 
-Discovery, kubectl's choice of a version and every list that restow shows follow this order: GA before beta
-before alpha, then the higher major, then the higher minor version; names that are no Kubernetes version
-(``foo10``) come last, in plain string order.
+Discovery, kubectl's choice of a version and every list that restow shows follow this order: GA before beta before
+alpha, then the higher major, then the higher minor version. Names that are not Kubernetes versions (``foo10``) come
+last, in plain string order.
 Source: "Version priority" in the Kubernetes documentation of CustomResourceDefinition versions, and
 apimachinery's ``version.CompareKubeAwareVersionStrings``.
 
@@ -21,7 +21,7 @@ __all__ = ["sort_versions", "version_priority"]
 
 _KUBE_VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
 _STABILITY = {None: 0, "beta": 1, "alpha": 2}
-_MAX_INT = 2**63 - 1  # the server parses into an int64; what does not fit is no Kubernetes version
+_MAX_INT = 2**63 - 1  # the server parses into an int64; a larger number is no Kubernetes version
 
 
 def version_priority(name: str) -> tuple[int, int, int, int, str]:

@@ -199,7 +199,7 @@ async def _demo(objects: int, form: str, *, keep: bool) -> Exit:
             await run(objects, show, keep=keep)
     except asyncio.CancelledError:
         if not results:
-            say("Interrupted; the control plane has been taken down.", style="yellow")
+            say("Interrupted; the control plane has been taken down.", style="magenta")
     except ExceptionGroup as errors:
         raise first_error(errors) from errors
     return Exit.DONE if results and results[0].passed else Exit.FAILURES
@@ -210,7 +210,7 @@ def _show(finished: DemoResult, form: str) -> None:
     if form != "table":
         print_data(finished.to_json(), form)
         return
-    console().print("\nWhat was checked", style="bold cyan")
+    console().print("\nWhat was checked", style="bold")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("WHEN", "CHECK"):
         table.add_column(column)
@@ -218,7 +218,7 @@ def _show(finished: DemoResult, form: str) -> None:
     table.add_column("RESULT", overflow="fold")
     when = ""
     for check in finished.checks:
-        cell = Text("ok", style="green") if check.passed else Text(check.verdict, style="bold red")
+        cell = Text("ok", style="bold") if check.passed else Text(check.verdict, style="bold red")
         what = Text(check.what)
         if check.note:
             what.append(f"\n{check.note}", style="dim")
@@ -231,7 +231,7 @@ def _show(finished: DemoResult, form: str) -> None:
     )
     console().print(
         f"\n{said}, on {finished.kubernetes}, in {finished.duration_s:.0f} s.",
-        style="bold red" if failed else "bold green",
+        style="bold red" if failed else "bold",
     )
 
 

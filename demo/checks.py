@@ -31,8 +31,11 @@ __all__ = [
     "present",
     "pruned",
     "readiness",
+    "references_found",
+    "references_moved",
     "same_owners",
     "stored_at_new",
+    "unserving",
 ]
 
 
@@ -263,6 +266,41 @@ def readiness(when: str, said: bool, *, wanted: bool) -> Check:
     """``restow ready`` gives the expected answer."""
     wrong = [] if said is wanted else [f"it says {'yes' if said else 'no'}"]
     return _check(when, f"restow ready --drop {OLD} says {'yes' if wanted else 'no'}", 1, wrong)
+
+
+def unserving(when: str, said: bool) -> Check:
+    """``restow ready`` says that the version may be unserved."""
+    wrong = [] if said else ["it says no"]
+    return _check(when, f"restow ready says that {OLD} may be unserved", 1, wrong)
+
+
+def references_found(when: str, made: Collection[str], found: Collection[str]) -> Check:
+    """The search finds every ConfigMap whose ownerReference names the old version, and nothing else."""
+    wrong = [f"{key} was not found" for key in {*made} - {*found}]
+    wrong += [f"{key} does not name {OLD}" for key in {*found} - {*made}]
+    return _check(when, f"every ownerReference at {OLD} is found", len(made), wrong)
+
+
+def references_moved(when: str, before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> Check:
+    """A ConfigMap names the new version, and nothing else of it has changed, its fields' owners included."""
+    wrong = [
+        f"{was['metadata']['name']} is {'not' if _owner_version(is_now) != _AT_NEW else 'more than'} moved"
+        for was, is_now in zip(before, now, strict=True)
+        if _without_version(was) != _without_version(is_now) or _owner_version(is_now) != _AT_NEW
+    ]
+    return _check(when, f"they name {NEW}, and their fields' owners stay", len(before), wrong)
+
+
+def _owner_version(config_map: Mapping[str, Any]) -> str:
+    (owner,) = config_map["metadata"]["ownerReferences"]
+    return str(owner["apiVersion"])
+
+
+def _without_version(config_map: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a ConfigMap without what a move changes: the version of the reference, and the resourceVersion."""
+    metadata = {name: value for name, value in config_map["metadata"].items() if name != "resourceVersion"}
+    (owner,) = metadata["ownerReferences"]
+    return {**config_map, "metadata": {**metadata, "ownerReferences": [{**owner, "apiVersion": ""}]}}
 
 
 def accepted(when: str, what: str, refusal: str) -> Check:

@@ -15,7 +15,7 @@ import msgspec
 from demo.fixtures import NEW, OLD, PLURAL, Apply, CrdStage, crd, crd_name, databases
 from restow.kube import ApiError, Cluster, PatchType, Reply, Resource
 from restow.kube.errors import NotFound, TooManyRequests
-from restow.kube.resources import CRDS, NAMESPACES
+from restow.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
 
 __all__ = ["DatabaseClient", "DemoError", "Response", "all_of"]
 
@@ -133,6 +133,10 @@ class DatabaseClient:
         )
         return await _response(patched)
 
+    async def config_map(self, namespace: str, name: str) -> Response:
+        """Read a ConfigMap."""
+        return await _response(self._cluster.get(CONFIG_MAPS, name, namespace))
+
     async def delete(self, namespace: str, name: str, version: str) -> Response:
         """Delete a database."""
         return await _response(self._cluster.delete(databases(self.group, version), name, namespace))
@@ -154,6 +158,8 @@ class DatabaseClient:
         return True
 
     def _resource(self, manifest: Mapping[str, Any]) -> Resource:
+        if manifest["kind"] == "ConfigMap":
+            return CONFIG_MAPS
         group, _, version = manifest["apiVersion"].partition("/")
         return Resource(group, version, PLURAL, namespaced=True)
 

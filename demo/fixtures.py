@@ -21,6 +21,7 @@ __all__ = [
     "APPLIED_MEANWHILE",
     "BACKED_UP",
     "BACKUP",
+    "CONFIGURED",
     "CONTROLLER",
     "CREATED_FROM",
     "DEFAULT_POLICY",
@@ -46,6 +47,7 @@ __all__ = [
     "Share",
     "applies",
     "backup_manifest",
+    "config_map",
     "crd",
     "crd_name",
     "databases",
@@ -216,6 +218,8 @@ class Share:
 
 BACKED_UP = Share(4, 0)
 WATCHED = Share(3, 0)
+CONFIGURED = Share(300, 0)
+"""Of these, which stay to the end, the controller also keeps a ConfigMap that the database owns."""
 EDITED = Share(10, 0)
 PROTECTED = Share(10, 5)
 DELETING = Share(50, 5)
@@ -296,6 +300,17 @@ def status_manifest(database: Database, version: str, *, group: str = GROUP) -> 
         ],
     }
     return manifest(database, version, group=group, status=status)
+
+
+def config_map(database: Database, uid: str) -> dict[str, Any]:
+    """Return the ConfigMap of a database, with an ownerReference as the controller writes it at v1alpha1."""
+    owner = {"apiVersion": f"{GROUP}/{OLD}", "kind": KIND, "name": database.name, "uid": uid, "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": database.name, "namespace": database.namespace, "ownerReferences": [owner]},
+        "data": {"endpoint": f"{database.name}.{database.namespace}.svc:5432"},
+    }
 
 
 def edit_patch(connections: int) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Narration:
         """Print the title of a step, and at its end its duration."""
         begun = time.monotonic()
         self._print("")
-        self._print(f"{len(self.seconds) + 1}. {title}", "bold cyan", indent=0)
+        self._print(f"{len(self.seconds) + 1}. {title}", "bold", indent=0)
         self.seconds[title] = 0.0
         yield
         self.seconds[title] = time.monotonic() - begun
@@ -53,7 +53,7 @@ class Narration:
 
     def output(self, response: str, *, good: bool | None = None) -> None:
         """Print a response or a result, and colour it if it is good or bad."""
-        self._print(response, {True: "green", False: "red", None: ""}[good], indent=_INDENT + 2)
+        self._print(response, {True: "bold", False: "red", None: ""}[good], indent=_INDENT + 2)
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[], None]]:

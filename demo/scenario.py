@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from demo import checks, fixtures, outcomes
 from demo.checks import Check, ClientWrites
@@ -18,9 +19,24 @@ from restow.cli.progress import Progress
 from restow.commands import migrate as migrate_command
 from restow.commands import plan as plan_command
 from restow.commands import ready as ready_command
+from restow.commands import references as references_command
 from restow.controlplane import ControlPlane
 from restow.kube import Cluster
-from restow.migrator import CrdReport, Migration, Moment, Options, plan, read_crd, ready
+from restow.kube.resources import qualified_name
+from restow.migrator import (
+    CrdReport,
+    Migration,
+    Moment,
+    Options,
+    Readiness,
+    ReferenceKind,
+    find_references,
+    move_references,
+    plan,
+    read_crd,
+    ready,
+    sought,
+)
 
 __all__ = ["Scenario"]
 
@@ -30,6 +46,7 @@ _SETTLE_S = 5.0
 """Shorter than the default, because no admission webhook delays requests on this cluster."""
 _SERVED = f"{OLD} still served"
 _UNSERVED = f"{OLD} unserved"
+_MOVED = "references moved"
 _REMOVED = f"{OLD} removed"
 
 
@@ -51,6 +68,7 @@ class Scenario:
         self._databases = databases_numbered(count)
         self._before: dict[str, StoredObject] = {}
         self._now: dict[str, StoredObject] = {}
+        self._config_maps: list[Mapping[str, Any]] = []
         self._writes = ClientWrites()
         self.checks: list[Check] = []
 
@@ -63,6 +81,7 @@ class Scenario:
         await self._plan()
         await self._migrate()
         await self._old_clients()
+        await self._references()
         await self._unserve()
         await self._remove()
         await self._owners_act()
@@ -76,6 +95,10 @@ class Scenario:
             with narration.counting("writing databases", writes_due(databases)) as done:
                 made = await populate(self._client, databases, done=done)
             self._before = await self._stored_objects()
+            configured = fixtures.CONFIGURED.of(databases)
+            manifests = [fixtures.config_map(each, self._before[each.key].uid) for each in configured]
+            applied = [(await self._client.apply(each, fixtures.CONTROLLER)).or_raise() for each in manifests]
+            self._config_maps = [each.object for each in applied]
             narration.say(
                 f"{made.platform} databases in {len(fixtures.NAMESPACES)} namespaces, "
                 f"written at {OLD} by four managers:"
@@ -83,7 +106,8 @@ class Scenario:
             narration.say(f"- {fixtures.PLATFORM} applies each of them, with its item of the keyed list spec.users;")
             narration.say(f"- {fixtures.BACKUP} applies spec.backup and another item of spec.users, on {made.backup};")
             narration.say(
-                f"- {fixtures.CONTROLLER} applies the status with its (atomic) conditions, on {made.controller};"
+                f"- {fixtures.CONTROLLER} applies the status with its (atomic) conditions, on {made.controller}; "
+                f"{len(configured)} of them own a ConfigMap that it wrote;"
             )
             narration.say(f"- {fixtures.EDITOR} sends merge patches, on {made.editor}.")
             protected = len(fixtures.PROTECTED.of(databases))
@@ -151,6 +175,35 @@ class Scenario:
             self.checks.append(checks.readiness(_SERVED, await self._ready(), wanted=False))
             self._show_checks(_SERVED)
 
+    async def _references(self) -> None:
+        """Find and move what names the old version outside of the CRD's own objects, while it is still served."""
+        narration = self._narration
+        with narration.step(f"Before {OLD} is unserved: what else in the cluster names it?"):
+            narration.say(
+                f"{len(self._config_maps)} ConfigMaps have an ownerReference at {OLD}. The garbage collector looks an "
+                f"owner up at that version: without {OLD} it leaves them behind when their database is deleted."
+            )
+            name = f"{_CRD} --version {OLD} --kinds owner-references"
+            narration.command(f"restow references {name}")
+            crd = (await read_crd(self._cluster, _CRD)).crd
+            of, kinds = sought(crd, OLD), {ReferenceKind.OWNER_REFERENCES}
+            found = (await find_references(self._cluster, [of], kinds=kinds))[of]
+            references_command.show([found], "table")
+            made = [
+                qualified_name(each["metadata"]["namespace"], each["metadata"]["name"]) for each in self._config_maps
+            ]
+            self.checks.append(checks.references_found(_MOVED, made, [each.key for each in found.references]))
+            narration.command(f"restow references {name} --move {NEW}")
+            references_command.show_moves([await move_references(self._cluster, crd, OLD, NEW, kinds=kinds)], "table")
+            now = [
+                (await self._client.config_map(each["metadata"]["namespace"], each["metadata"]["name"])).or_raise()
+                for each in self._config_maps
+            ]
+            self.checks.append(checks.references_moved(_MOVED, self._config_maps, [each.object for each in now]))
+            narration.say(f"Now {OLD} may be unserved. To be removed, it still has to lose the entries of its clients:")
+            self.checks.append(checks.unserving(_MOVED, not (await self._readiness()).against_unserving))
+            self._show_checks(_MOVED)
+
     async def _unserve(self) -> None:
         narration = self._narration
         with narration.step(f"{OLD} is not served any more, and restow finishes what its last clients left"):
@@ -202,11 +255,14 @@ class Scenario:
         return crd
 
     async def _ready(self) -> bool:
+        return (await self._readiness()).ready
+
+    async def _readiness(self) -> Readiness:
         self._narration.command(f"restow ready {_CRD} --drop {OLD}")
         crd = (await read_crd(self._cluster, _CRD)).crd
         readiness = await ready(self._cluster, crd, OLD)
         ready_command.show(readiness, "table")
-        return readiness.ready
+        return readiness
 
     async def _apply(self, databases: Sequence[Database], version: str, when: str, what: str) -> list[Apply]:
         """Let every manager apply what it owns, without force, and return these applies."""

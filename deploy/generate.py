@@ -31,6 +31,7 @@ BASES: Final[Mapping[str, tuple[str, ...]]] = {
     "migration": ("migration.enabled=true", "migration.hook=false", "migration.crds={widgets.example.com}"),
     "webhook": ("webhook.enabled=true", "webhook.registry=conversions:registry", "webhook.crds={widgets.example.com}"),
     "operator": ("operator.enabled=true", "operator.crds=operator"),
+    "conversions": ("conversions.enabled=true",),
 }
 _OF_HELM: Final = ("app.kubernetes.io/managed-by", "app.kubernetes.io/instance", "helm.sh/chart")
 _RIGHTS: Final = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
@@ -87,10 +88,15 @@ def bases(helm: Path) -> Iterator[tuple[Path, str]]:
         for setting in settings:
             command += ["--set", setting]
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603
-        documents = [_anywhere(_plain(each)) for each in load_documents(text)]
+        documents = [_anywhere(_plain(each)) for each in load_documents(text) if not _is_hook(each)]
         if name == "migration":
             documents = [_without_arguments(each) for each in documents if each["kind"] not in _RIGHTS]
         yield HERE / "kustomize" / name / "manifests.yaml", yaml.safe_dump_all(documents, sort_keys=False, width=120)
+
+
+def _is_hook(document: dict[str, Any]) -> bool:
+    """Say whether only Helm would run the object at its time."""
+    return "helm.sh/hook" in (document["metadata"].get("annotations") or {})
 
 
 def _plain(value: Any) -> Any:

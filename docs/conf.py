@@ -16,8 +16,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_click",
+    "sphinx_copybutton",
 ]
 exclude_patterns = ["examples"]
+copybutton_prompt_text = "$ "
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
@@ -29,6 +31,8 @@ autodoc_preserve_defaults = True
 default_role = "literal"
 smartquotes = False  # a flag begins with two hyphens
 nitpicky = False
+# An annotation such as type[X] is looked up by its bare name, which attributes of two classes have.
+suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = "restow"

@@ -10,6 +10,7 @@ from restow.kube.client import connect
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.controller import Controller, ControllerEvent, ControllerEventType, ReconcileResult, Source
 from restow.kube.errors import ApiError, ConfigError, KubeError, Unreachable
+from restow.kube.impersonation import Impersonation
 from restow.kube.leaderelection import ElectionEvent, LeaderElector, LeaseTiming, unique_identity
 from restow.kube.resources import Resource
 from restow.kube.store import Informer, Store, StoreChange, TooOld
@@ -27,6 +28,7 @@ __all__ = [
     "ControllerEventType",
     "Deleted",
     "ElectionEvent",
+    "Impersonation",
     "Informer",
     "Interruption",
     "Item",

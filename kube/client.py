@@ -16,15 +16,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache, partial
 from importlib import metadata
 from typing import Any, TypeVar
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from restow.kube.cluster import PatchType, Reply
 from restow.kube.credentials import ConnectionSettings, Credentials, load_connection
 from restow.kube.errors import CertificateUntrusted, KubeError, TimedOut, Unauthorized, Unreachable, api_error
+from restow.kube.impersonation import Impersonation
 from restow.kube.resources import Resource
 
 __all__ = ["HttpCluster", "PlainErrors", "connect"]
@@ -37,6 +40,7 @@ _log = logging.getLogger(__name__)
 _JSON = "application/json"
 _METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
 _REQUEST_TIMEOUT = 75.0  # seconds; an API server gives up after 60, with a better message
 _CONNECT_TIMEOUT = 10.0
@@ -52,6 +56,9 @@ async def connect(
     kubeconfig: str | os.PathLike[str] | None = None,
     context: str | None = None,
     *,
+    cluster: str | None = None,
+    user: str | None = None,
+    impersonate: Impersonation | None = None,
     request_timeout: float = _REQUEST_TIMEOUT,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> AsyncIterator[HttpCluster]:
@@ -60,6 +67,8 @@ async def connect(
     Args:
         kubeconfig: as kubectl's flag; see ``load_connection`` for the default.
         context: as kubectl's flag.
+        cluster, user: as kubectl's flags: names of the kubeconfig, in place of the context's own.
+        impersonate: as kubectl's --as flags; replaces what the kubeconfig's user sets, field by field.
         request_timeout: seconds for one whole request; does not apply to watches.
         now: the clock that decides when credentials have to be renewed.
 
@@ -67,17 +76,18 @@ async def connect(
         ConfigError: the kubeconfig is missing or malformed, or gives no credentials. Requests raise
             ``CredentialsExpired``, which is temporary, if it cannot be loaded again later.
     """
-    first = await load_connection(kubeconfig, context, now=now)
+    load = partial(load_connection, kubeconfig, cluster=cluster, user=user, impersonate=impersonate, now=now)
+    first = await load(context)
 
     async def reload() -> ConnectionSettings:
-        return await load_connection(kubeconfig, context or first.context, now=now, known=credentials.held)
+        return await load(context or first.context, known=credentials.held)
 
     credentials = Credentials(first, reload, now)
-    cluster = HttpCluster(credentials, request_timeout=request_timeout)
+    client = HttpCluster(credentials, request_timeout=request_timeout)
     try:
-        yield cluster
+        yield client
     finally:
-        await cluster.close()
+        await client.close()
         await credentials.close()
 
 
@@ -163,6 +173,12 @@ class HttpCluster:
         target = resource.describe(namespace)
         accept = _METADATA_LIST if metadata_only else _JSON
         return await self._request("GET", resource.path(namespace), "list", target, accept=accept, params=params)
+
+    async def table_page(
+        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        target = resource.describe(namespace)
+        return await self._request("GET", resource.path(namespace), "list", target, accept=_TABLE, params=params)
 
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
@@ -308,8 +324,14 @@ class HttpCluster:
 
 
 def _url(connection: ConnectionSettings, path: str, params: Mapping[str, str] | None) -> URL:
-    url = URL(connection.host + path, encoded=True)
-    return url.with_query(params) if params else url
+    query = f"?{_query(tuple(params.items()))}" if params else ""
+    return URL(f"{connection.host}{path}{query}", encoded=True)
+
+
+@lru_cache(maxsize=16)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    """Return an encoded query: the writes of a run have the same one."""
+    return URL().with_query(dict(params)).raw_query_string
 
 
 def _route(connection: ConnectionSettings) -> dict[str, Any]:
@@ -321,12 +343,14 @@ def _route(connection: ConnectionSettings) -> dict[str, Any]:
     }
 
 
-def _headers(connection: ConnectionSettings, accept: str, content_type: str | None) -> dict[str, str]:
+def _headers(connection: ConnectionSettings, accept: str, content_type: str | None) -> Mapping[str, str]:
     headers = {"Accept": accept}
     if content_type is not None:
         headers["Content-Type"] = content_type
     if connection.authorization is not None:
         headers["Authorization"] = connection.authorization
+    if connection.impersonation:
+        return CIMultiDict([*headers.items(), *connection.impersonation])  # a header for each group
     return headers
 
 
@@ -348,7 +372,9 @@ async def _lines(content: aiohttp.StreamReader, errors: PlainErrors) -> AsyncIte
         yield line
 
 
+@lru_cache(maxsize=4)
 def _date(value: str | None) -> datetime | None:
+    """Read a ``Date`` header; all replies of a second have the same one."""
     try:
         return parsedate_to_datetime(value) if value else None
     except ValueError:

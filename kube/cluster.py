@@ -122,6 +122,12 @@ class Cluster(Protocol):
         """Read one page (``limit`` and ``continue`` are params), of one namespace or of all."""
         ...
 
+    async def table_page(
+        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Read one page as a ``Table``: of each object the metadata, and the columns that the server prints."""
+        ...
+
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:

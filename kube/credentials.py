@@ -25,7 +25,8 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from restow.kube.errors import ConfigError, CredentialsExpired
-from restow.kube.kubeconfig import choose_context
+from restow.kube.impersonation import Impersonation
+from restow.kube.kubeconfig import KubeContext, choose_context
 
 __all__ = ["ConnectionSettings", "Credentials", "load_connection"]
 
@@ -54,6 +55,7 @@ class ConnectionSettings:
         valid_until: when they end, as far as they tell.
         context: the kubeconfig's context that this is; None in a pod.
         tls_digest: of the bytes that ``tls`` was made from.
+        impersonation: the headers that name the impersonated user; none without one.
     """
 
     host: str
@@ -66,6 +68,7 @@ class ConnectionSettings:
     valid_until: datetime | None = None
     context: str | None = None
     tls_digest: bytes = b""
+    impersonation: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"ConnectionSettings(host={self.host!r}, namespace={self.namespace!r})"
@@ -75,6 +78,9 @@ async def load_connection(
     kubeconfig: str | os.PathLike[str] | None = None,
     context: str | None = None,
     *,
+    cluster: str | None = None,
+    user: str | None = None,
+    impersonate: Impersonation | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     known: ConnectionSettings | None = None,
 ) -> ConnectionSettings:
@@ -83,6 +89,8 @@ async def load_connection(
     Args:
         kubeconfig: as kubectl's flag.
         context: as kubectl's flag.
+        cluster, user: as kubectl's flags: names of the kubeconfig, in place of the context's own.
+        impersonate: as kubectl's --as flags; replaces what the kubeconfig's user sets, field by field.
         now: the clock.
         known: the result of an earlier load. Its TLS context, and so its connections, are kept while the certificates
             are the same. A configuration that now names another server is refused.
@@ -91,8 +99,17 @@ async def load_connection(
         ConfigError: no usable configuration was found, or it names another server than before; the message names the
             files and settings that were read.
     """
-    files = _kubeconfig_files(kubeconfig, wanted=bool(context))
-    loaded = await _from_kubeconfig(files, context, now, known) if files else _from_pod(now, known)
+    files = _kubeconfig_files(kubeconfig, wanted=bool(context or cluster or user))
+    flags = impersonate or Impersonation()
+    if files:
+        chosen = choose_context(files, context, cluster=cluster, user=user)
+        loaded, flags = await _from_kubeconfig(files, chosen, now, known), flags.over(chosen.impersonation)
+    else:
+        loaded = _from_pod(now, known)
+    try:
+        loaded = replace(loaded, impersonation=flags.headers())
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     if known is not None and loaded.host != known.host:
         msg = f"the configuration names the server {loaded.host} now, and this run works with {known.host}: start again"
         raise ConfigError(msg)
@@ -122,12 +139,12 @@ def _kubeconfig_files(kubeconfig: str | os.PathLike[str] | None, *, wanted: bool
 
 
 async def _from_kubeconfig(
-    files: Sequence[Path], context: str | None, now: Callable[[], datetime], known: ConnectionSettings | None
+    files: Sequence[Path], chosen: KubeContext, now: Callable[[], datetime], known: ConnectionSettings | None
 ) -> ConnectionSettings:
     from kubernetes_asyncio import config as kube_config
 
-    chosen, settings = choose_context(files, context), _empty_configuration()
-    source = f"context {chosen.context!r} of kubeconfig {os.pathsep.join(map(str, files))!r}"
+    settings, where = _empty_configuration(), f"kubeconfig {os.pathsep.join(map(str, files))!r}"
+    source = f"context {chosen.context!r} of {where}" if chosen.context else where
     try:
         with _raised_and_not_logged():
             loader = await kube_config.load_kube_config_from_dict(chosen.to_document(), client_configuration=settings)
@@ -144,7 +161,7 @@ async def _from_kubeconfig(
     elif "tokenFile" in chosen.user:
         renew_at = now() + _TOKEN_FILE_PERIOD
     made = _connection(settings, source, known, namespace=chosen.namespace, renew_at=renew_at)
-    return replace(made, context=chosen.context, valid_until=expiry)
+    return replace(made, context=chosen.context or None, valid_until=expiry)
 
 
 def _from_pod(now: Callable[[], datetime], known: ConnectionSettings | None) -> ConnectionSettings:

@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from restow.kube.errors import ConfigError
+from restow.kube.impersonation import Impersonation
 
 __all__ = ["KubeContext", "choose_context"]
 
@@ -25,21 +26,24 @@ _PATHS = {
     "clusters": ("certificate-authority",),
     "users": ("client-certificate", "client-key", "tokenFile"),
 }
-_IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 
 
 @dataclass(frozen=True, slots=True)
 class KubeContext:
-    """One context of the merged files, with its namespace (or ``default``), cluster and user; paths are absolute."""
+    """One context of the merged files, with its namespace (or ``default``), cluster and user; paths are absolute.
+
+    The name of the context is empty where no context was chosen, only a cluster.
+    """
 
     context: str
     namespace: str
     cluster: Mapping[str, Any]
     user: Mapping[str, Any]
+    impersonation: Impersonation
 
     def to_document(self) -> dict[str, Any]:
         """Return a kubeconfig with only this context."""
-        name = self.context
+        name = self.context or "chosen"
         return {
             "current-context": name,
             "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
@@ -51,8 +55,16 @@ class KubeContext:
         return f"KubeContext(context={self.context!r})"
 
 
-def choose_context(files: Sequence[Path], context: str | None = None) -> KubeContext:
+def choose_context(
+    files: Sequence[Path], context: str | None = None, *, cluster: str | None = None, user: str | None = None
+) -> KubeContext:
     """Read the files and return a context, by default the current one; the first file that sets something wins.
+
+    Args:
+        files: the kubeconfig files.
+        context: the name of the context; its cluster and user, unless the next two name others.
+        cluster: the name of a cluster.
+        user: the name of a user.
 
     Raises:
         ConfigError: a file cannot be read or is malformed, or no file has the context, its cluster or its user.
@@ -60,26 +72,33 @@ def choose_context(files: Sequence[Path], context: str | None = None) -> KubeCon
     documents = [_read(file) for file in files]
     where = f"kubeconfig {os.pathsep.join(map(str, files))!r}"
     contexts = _merged("contexts", documents, files)
-    known = f"it has {', '.join(sorted(contexts))}" if contexts else "it has none"
     name = str(context or next((each["current-context"] for each in documents if each.get("current-context")), ""))
-    if not name:
-        msg = f"{where} names no current-context: give --context NAME ({known})"
+    if not name and cluster is None:
+        msg = f"{where} names no current-context: give --context NAME ({_listed(contexts)})"
         raise ConfigError(msg)
-    if name not in contexts:
-        msg = f"{where} has no context {name!r}: give --context NAME ({known})"
+    if name and name not in contexts:
+        msg = f"{where} has no context {name!r}: give --context NAME ({_listed(contexts)})"
         raise ConfigError(msg)
-    entry = contexts[name]
-    cluster = _lookup("cluster", entry, _merged("clusters", documents, files), f"context {name!r} of {where}")
-    if not cluster.get("server"):
-        msg = f"cluster {entry['cluster']!r} of {where} names no server: set its server to https://HOST:PORT"
+    entry = contexts.get(name, {})
+    server = _lookup("cluster", cluster, name, entry, _merged("clusters", documents, files), where)
+    if not server.get("server"):
+        which = cluster or entry.get("cluster")
+        msg = f"cluster {which!r} of {where} names no server: set its server to https://HOST:PORT"
         raise ConfigError(msg)
-    user: Mapping[str, Any] = {}
-    if entry.get("user"):
-        user = _lookup("user", entry, _merged("users", documents, files), f"context {name!r} of {where}")
-    if any(key in user for key in _IMPERSONATION):
-        msg = f"user {entry['user']!r} of {where} impersonates another ('as'), which is not supported: choose another"
-        raise ConfigError(msg)
-    return KubeContext(name, str(entry.get("namespace") or "default"), cluster, user)
+    account: Mapping[str, Any] = {}
+    if user is not None or entry.get("user"):
+        account = _lookup("user", user, name, entry, _merged("users", documents, files), where)
+    try:
+        impersonation = Impersonation.of_entry(account)
+    except ValueError as error:
+        msg = f"user {user or entry.get('user')!r} of {where} is malformed: {error}"
+        raise ConfigError(msg) from error
+    namespace = str(entry.get("namespace") or "default")
+    return KubeContext(name, namespace, server, Impersonation.without_entries(account), impersonation)
+
+
+def _listed(known: Mapping[str, Any]) -> str:
+    return f"it has {', '.join(sorted(known))}" if known else "it has none"
 
 
 def _read(file: Path) -> Mapping[str, Any]:
@@ -131,10 +150,22 @@ def _with_whole_paths(kind: str, entry: Mapping[str, Any], folder: Path) -> Mapp
 
 
 def _lookup(
-    kind: str, entry: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], where: str
+    kind: str,
+    chosen: str | None,
+    context: str,
+    entry: Mapping[str, Any],
+    known: Mapping[str, Mapping[str, Any]],
+    where: str,
 ) -> Mapping[str, Any]:
-    name = str(entry.get(kind) or "")
+    """Return the cluster or user that was chosen by its name, else the context's."""
+    if chosen is not None and chosen not in known:
+        msg = f"{where} has no {kind} {chosen!r}: give another --{kind} NAME ({_listed(known)})"
+        raise ConfigError(msg)
+    name = chosen if chosen is not None else str(entry.get(kind) or "")
     if name not in known:
-        msg = f"{where} names the {kind} {name!r}, which is not there: add it, or choose another with --context NAME"
+        msg = (
+            f"context {context!r} of {where} names the {kind} {name!r}, which is not there: add it, or choose another "
+            "with --context NAME"
+        )
         raise ConfigError(msg)
     return known[name]

@@ -33,7 +33,7 @@ def qualified_name(namespace: object, name: object) -> str:
 
     A manifest that a person wrote may have a number in the place of a text.
     """
-    return "/".join(str(part) for part in (namespace, name) if part)
+    return "/".join([str(part) for part in (namespace, name) if part])
 
 
 @dataclass(frozen=True, slots=True)

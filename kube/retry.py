@@ -253,6 +253,12 @@ class RetryingCluster:
             target, lambda: self.bare.list_page(resource, namespace, params=params, metadata_only=metadata_only)
         )
 
+    async def table_page(
+        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        target = f"list {resource.describe(namespace)}"
+        return await self._retry(target, lambda: self.bare.table_page(resource, namespace, params=params))
+
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:

@@ -35,8 +35,8 @@ from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster, PatchType, Reply
 from restow.kube.errors import api_error, first_error
 from restow.kube.resources import Object, Resource
-from restow.kube.watch import Key, Selection, watch
-from restow.kube.watchevents import Added, Bookmark, Deleted, Listed, Modified, WatchEvent
+from restow.kube.watch import Key, Selection, watch_parts
+from restow.kube.watchevents import Added, Bookmark, Deleted, Item, Listed, ListedPart, Modified, WatchEvent
 
 __all__ = [
     "Informer",
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 
-_KEPT_CHANGES = 4096  # a reader that is further behind lists again, which costs no request
+_KEPT_CHANGES = 4096
 
 
 class TooOld(Exception):
@@ -78,19 +78,26 @@ class Store:
     Args:
         transform: returns the part of an object to keep; at least its name, namespace, uid and resourceVersion.
         index_by: returns the index value of an object, by which ``by_index`` finds it.
+        kept_changes: how many changes are kept for readers. Each keeps an object alive, so fewer for large objects; a
+            reader that is further behind lists again, which costs no request.
     """
 
     def __init__(
-        self, transform: Callable[[Object], dict[str, Any]], index_by: Callable[[Object], Hashable] = _no_index
+        self,
+        transform: Callable[[Object], dict[str, Any]],
+        index_by: Callable[[Object], Hashable] = _no_index,
+        *,
+        kept_changes: int = _KEPT_CHANGES,
     ) -> None:
         self._transform = transform
         self._index_by = index_by
         self._objects: dict[Key, Object] = {}
         self._indexed: dict[Hashable, dict[Key, Object]] = {}
-        self._changes: deque[StoreChange] = deque(maxlen=_KEPT_CHANGES)
+        self._changes: deque[StoreChange] = deque(maxlen=kept_changes)
         self._position = 0
         self._gap = 0
         self._listed = ""
+        self._parts: list[dict[str, Any]] = []
         self.version = ""
 
     @property
@@ -110,11 +117,13 @@ class Store:
         """Return the objects with an index value."""
         return list(self._indexed.get(value, {}).values())
 
-    def apply(self, event: WatchEvent) -> bool:
+    def apply(self, event: WatchEvent | ListedPart) -> bool:
         """Apply an event of a watch; return whether readers have to be notified."""
         match event:
+            case ListedPart():
+                return self._list_part(event)
             case Listed(items=items, resource_version=version):
-                self._list((self._transform(item.json()) for item in items), version)
+                self._list(self._transformed(items), version)
                 return True
             case Added(item=item) | Modified(item=item):
                 return self._put(self._transform(item.json()))
@@ -157,6 +166,18 @@ class Store:
         if position < self._gap or behind > len(self._changes):
             raise TooOld
         return islice(self._changes, len(self._changes) - behind, None)
+
+    def _transformed(self, items: Iterable[Item]) -> Iterator[dict[str, Any]]:
+        return (self._transform(item.json()) for item in items)
+
+    def _list_part(self, part: ListedPart) -> bool:
+        if part.first:
+            self._parts = []
+        self._parts += self._transformed(part.items)
+        if part.last:
+            listed, self._parts = self._parts, []
+            self._list(listed, part.resource_version)
+        return part.last
 
     def _list(self, listed: Iterable[dict[str, Any]], version: str) -> None:
         before, self._objects, self._indexed = self._objects, {}, {}
@@ -279,11 +300,12 @@ class Informer:
             await synced.wait()
 
     async def _follow(self, resource: Resource) -> None:
-        async with watch(self._cluster, Selection(resource), clock=self._clock, chance=self._chance) as events:
+        store, synced = self._stores[resource], self._synced[resource]
+        async with watch_parts(self._cluster, Selection(resource), clock=self._clock, chance=self._chance) as events:
             async for event in events:
-                if self._stores[resource].apply(event):
+                if store.apply(event):
                     self._notify(resource)
-                self._synced[resource].set()
+                    synced.set()
 
     def _notify(self, resource: Resource) -> None:
         changed, self._changed[resource] = self._changed[resource], asyncio.Event()
@@ -334,6 +356,12 @@ class Informer:
         await self._synced[resource].wait()
         items = [_view(obj, metadata_only=metadata_only) for obj in store.all()]
         return Reply(_encode({"metadata": {"resourceVersion": store.version}, "items": items}))
+
+    async def table_page(
+        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        """List as a table from the API server, which knows the columns."""
+        return await self._cluster.table_page(resource, namespace, params=params)
 
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None

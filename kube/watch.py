@@ -14,7 +14,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -33,13 +33,25 @@ from restow.kube.errors import (
 )
 from restow.kube.resources import Resource, qualified_name
 from restow.kube.retry import Backoff, requested_wait
-from restow.kube.watchevents import Bookmark, Item, Listed, WatchEvent, read_event, read_page
+from restow.kube.watchevents import Bookmark, Item, Listed, ListedPart, Page, WatchEvent, read_event, read_page
 
-__all__ = ["HEALTHY_S", "WATCH_BACKOFF", "Interruption", "Key", "Selection", "WatchPosition", "key_of", "watch"]
+__all__ = [
+    "HEALTHY_S",
+    "WATCH_BACKOFF",
+    "Interruption",
+    "Key",
+    "Selection",
+    "WatchPosition",
+    "key_of",
+    "watch",
+    "watch_parts",
+]
 
 _log = logging.getLogger(__name__)
 
 _PAGE_SIZE = 500
+_FIRST_PART, _FEWEST = 10, 5  # objects of a page; an object is up to 1.5 MiB, in etcd
+_PART_BYTES = 8 * 1024 * 1024  # of a page, once its objects are known to be large
 _SHORTEST, _LONGEST = 300.0, 600.0  # seconds of one watch request; random, so that clients do not reopen together
 _GRACE = 30.0  # seconds that the server may be late in ending a watch before the connection counts as dead
 
@@ -109,14 +121,15 @@ def _ignore(_interruption: Interruption) -> None:
     pass
 
 
-def watch(
+@asynccontextmanager
+async def watch(
     cluster: Cluster,
     selection: Selection,
     *,
     on_interruption: Callable[[Interruption], None] = _ignore,
     clock: Clock = SYSTEM_CLOCK,
     chance: Callable[[], float] = random.random,
-) -> AbstractAsyncContextManager[AsyncGenerator[WatchEvent, None]]:
+) -> AsyncIterator[AsyncGenerator[WatchEvent, None]]:
     """Watch a selection of objects until the caller ends it.
 
     ::
@@ -140,7 +153,44 @@ def watch(
             410 and 429. Before the first list has succeeded, 401, 403 and 404 are raised at once; later only if they
             last, because a restarting API server returns them for some moments.
     """
-    return aclosing(_ListWatch(cluster, selection, on_interruption, clock, chance).events())
+    list_watch = _ListWatch(cluster, selection, on_interruption, clock, chance, lambda _page: _PAGE_SIZE)
+    async with aclosing(list_watch.events()) as parts, aclosing(_whole_lists(parts)) as events:
+        yield events
+
+
+def watch_parts(
+    cluster: Cluster, selection: Selection, *, clock: Clock = SYSTEM_CLOCK, chance: Callable[[], float] = random.random
+) -> AbstractAsyncContextManager[AsyncGenerator[WatchEvent | ListedPart, None]]:
+    """Watch as ``watch`` does, but yield each list in parts, for a consumer that keeps less than it receives.
+
+    The first page is small. The following ones have as many objects as fit into a few megabytes.
+
+    Raises:
+        ApiError: from the iteration; see ``watch``.
+    """
+    return aclosing(_ListWatch(cluster, selection, _ignore, clock, chance, _limit_after).events())
+
+
+async def _whole_lists(events: AsyncIterator[WatchEvent | ListedPart]) -> AsyncGenerator[WatchEvent, None]:
+    items: list[Item] = []
+    async for event in events:
+        if not isinstance(event, ListedPart):
+            yield event
+            continue
+        if event.first:
+            items = []
+        items += event.items
+        if event.last:
+            yield Listed(tuple(items), event.resource_version)
+            items = []
+
+
+def _limit_after(page: Page | None) -> int:
+    """Return how many objects to ask for after a page, of which the first has none before it."""
+    if page is None:
+        return _FIRST_PART
+    size = sum(memoryview(item.raw).nbytes for item in page.items) or 1
+    return min(max(_PART_BYTES * len(page.items) // size, _FEWEST), _PAGE_SIZE)
 
 
 class _ListWatch:
@@ -151,27 +201,30 @@ class _ListWatch:
         on_interruption: Callable[[Interruption], None],
         clock: Clock,
         chance: Callable[[], float],
+        limit_after: Callable[[Page | None], int],
     ) -> None:
         self._cluster = cluster
         self._selection = selection
+        self._limit_after = limit_after
         self._on_interruption = on_interruption
         self._clock = clock
         self._chance = chance
 
-    async def events(self) -> AsyncGenerator[WatchEvent, None]:
+    async def events(self) -> AsyncGenerator[WatchEvent | ListedPart, None]:
         position = WatchPosition()
         while True:
             opened: float | None = None
             error: KubeError | None = None
             try:
-                version = position.version
-                if version is None:
-                    listed = await self._list()
-                    version = listed.resource_version
-                    position = position.seen(version)
-                    yield listed
+                if position.version is None:
+                    async with aclosing(self._list()) as parts:
+                        async for part in parts:
+                            if part.last:
+                                position = position.seen(part.resource_version)
+                            yield part
+                    del part  # its objects would stay in memory as long as the watch
                 seconds = int(_SHORTEST + (_LONGEST - _SHORTEST) * self._chance())
-                async with self._open(version, seconds) as lines:
+                async with self._open(position, seconds) as lines:
                     opened = self._clock.monotonic()
                     deadline = asyncio.get_running_loop().time() + seconds + _GRACE
                     while (event := await self._next(lines, deadline)) is not None:
@@ -183,36 +236,36 @@ class _ListWatch:
                 position = position.failed(error, self._since(opened))
             await self._pause(position, error)
 
-    async def _list(self) -> Listed:
-        try:
-            return await self._pages({"limit": str(_PAGE_SIZE)})
-        except Gone:
-            # Reading the pages took longer than the server keeps history. Its inconsistent token is of no use: a watch
-            # needs one resourceVersion for all pages. So ask for everything in one page.
-            return await self._pages({})
-
-    async def _pages(self, limit: dict[str, str]) -> Listed:
-        selection = self._selection
-        items: list[Item] = []
-        token = ""
-        while True:
-            params = selection.params() | limit | ({"continue": token} if token else {})
-            reply = await self._cluster.list_page(
-                selection.resource, selection.namespace, params=params, metadata_only=selection.metadata_only
-            )
-            page = read_page(reply.body, str(selection))
-            items += page.items
-            if not page.continue_token:
-                return Listed(tuple(items), page.resource_version)
-            if page.continue_token == token:
-                msg = f"list {selection}: the server continues every page with the same one"
+    async def _list(self) -> AsyncGenerator[ListedPart, None]:
+        page: Page | None = None
+        while page is None or page.continue_token:
+            token = "" if page is None else page.continue_token
+            limit = {"limit": str(self._limit_after(page))} | ({"continue": token} if token else {})
+            try:
+                page = await self._page(limit)
+            except Gone:
+                # Reading the pages took longer than the server keeps history. Its inconsistent token is of no use: a
+                # watch needs one resourceVersion for all pages. So ask for everything in one page.
+                token, page = "", await self._page({})
+            if token and page.continue_token == token:
+                msg = f"list {self._selection}: the server continues every page with the same one"
                 raise BadReply(msg)
-            token = page.continue_token
+            yield ListedPart(page.items, page.resource_version, first=not token, last=not page.continue_token)
 
-    def _open(self, version: str, seconds: int) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    async def _page(self, params: dict[str, str]) -> Page:
+        selection = self._selection
+        reply = await self._cluster.list_page(
+            selection.resource,
+            selection.namespace,
+            params=selection.params() | params,
+            metadata_only=selection.metadata_only,
+        )
+        return read_page(reply.body, str(selection))
+
+    def _open(self, position: WatchPosition, seconds: int) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         selection = self._selection
         params = selection.params() | {
-            "resourceVersion": version,
+            "resourceVersion": position.version or "",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(seconds),
         }

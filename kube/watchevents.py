@@ -22,6 +22,7 @@ __all__ = [
     "Deleted",
     "Item",
     "Listed",
+    "ListedPart",
     "Metadata",
     "Modified",
     "Page",
@@ -81,6 +82,25 @@ class Listed:
 
     items: tuple[Item, ...]
     resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """One page of a list: what a consumer reads at once does not have to be in memory with all other objects.
+
+    The parts from a first to a last one are one ``Listed``. A first one without a last before it begins the list again,
+    and the parts in between are void.
+
+    Attributes:
+        items: the objects of the page.
+        resource_version: of the whole list.
+        first, last: whether the list begins, and ends, with this page.
+    """
+
+    items: tuple[Item, ...]
+    resource_version: str
+    first: bool
+    last: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,22 @@ from restow.migrator.planning.plan import Cost, MigrationPlan
 from restow.migrator.planning.planner import plan
 from restow.migrator.planning.ready import Readiness, ready
 from restow.migrator.planning.status import CrdState, CrdStatus, CrdsToMigrate, crds_to_migrate, status
+from restow.migrator.references.model import (
+    Effect,
+    FoundReferences,
+    Looked,
+    NotLookedAt,
+    Reference,
+    ReferenceKind,
+    ReferenceTally,
+    SoughtVersion,
+    old_versions,
+    sought,
+)
+from restow.migrator.references.move import MOVABLE_KINDS, MoveReport, NotMoved, move_references
+from restow.migrator.references.readers.files import file_references
+from restow.migrator.references.scan import CLUSTER_KINDS, find_old_references, find_references
+from restow.migrator.references.undo import UndoReport, undo_releases
 from restow.migrator.requests.crdaccess import list_crds, read_crd
 from restow.migrator.requests.lister import ListFailed
 from restow.migrator.requests.passes import Converters, own_webhook
@@ -48,6 +64,8 @@ from restow.migrator.requests.preflight import refusal
 from restow.migrator.run.run import Migration, migrate, prune
 
 __all__ = [
+    "CLUSTER_KINDS",
+    "MOVABLE_KINDS",
     "PATIENCE_S",
     "SETTLE_S",
     "Answer",
@@ -60,11 +78,14 @@ __all__ = [
     "CrdState",
     "CrdStatus",
     "CrdsToMigrate",
+    "Effect",
     "Engine",
     "Events",
+    "FoundReferences",
     "Hook",
     "Json",
     "ListFailed",
+    "Looked",
     "ManagedFields",
     "Migration",
     "MigrationDetails",
@@ -75,6 +96,9 @@ __all__ = [
     "MigrationResult",
     "Migrator",
     "Moment",
+    "MoveReport",
+    "NotLookedAt",
+    "NotMoved",
     "ObjectCounts",
     "ObjectFailure",
     "Observer",
@@ -84,25 +108,37 @@ __all__ = [
     "PlanFinding",
     "Proven",
     "Readiness",
+    "Reference",
+    "ReferenceKind",
+    "ReferenceTally",
     "Requests",
     "Scope",
     "Shard",
     "ShardReport",
+    "SoughtVersion",
     "Targets",
     "Unconverted",
+    "UndoReport",
     "crds_to_migrate",
+    "file_references",
+    "find_old_references",
+    "find_references",
     "in_group",
     "labelled",
     "list_crds",
     "log_details",
     "migrate",
+    "move_references",
+    "old_versions",
     "own_webhook",
     "plan",
     "prune",
     "read_crd",
     "ready",
     "refusal",
+    "sought",
     "status",
+    "undo_releases",
     "url_problem",
     "what_is_proved",
 ]

@@ -5,8 +5,10 @@ Subcommands are imported when they are called, not before: the API client alone 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from typing import Final
@@ -21,6 +23,7 @@ from restow.scripts import missing_library
 __all__ = ["COMMANDS", "kubectl", "kubectl_main", "main"]
 
 
+_SHORT: Final = re.compile(r"(?P<flag>-[a-zA-Z])=(?P<value>.*)", re.ASCII | re.DOTALL)
 _FILES: Final = 0  # cobra's ShellCompDirectiveDefault: the shell's own completion of files
 _NO_FILES: Final = 4  # ShellCompDirectiveNoFileComp
 _FOLDERS: Final = 16  # ShellCompDirectiveFilterDirs
@@ -63,9 +66,11 @@ COMMANDS = {
     "status": "Show the versions of CRDs and whether a migration is due.",
     "prune": "Prune status.storedVersions after a proof that this is safe.",
     "ready": "Report whether a version can be unserved or removed now.",
+    "references": "Find everything that names a version of a CRD.",
     "rbac": "Print the minimal RBAC that commands need, with reasons.",
     "timeline": "Plan the removal of API versions across releases of a project.",
     "report": "Write an HTML page of stored versions, owners, and readiness.",
+    "suggest": "Draft the conversion rules between two versions of a CRD.",
     "convert": "Convert manifests to another version, with comments and order.",
     "explain": "Explain where each field of a converted object came from.",
     "check": "Check that conversions account for every field of CRDs.",
@@ -74,11 +79,24 @@ COMMANDS = {
     "rules": "Print conversion rules as data, and their JSON Schema.",
     "serve": "Serve conversions and admission over HTTPS.",
     "operator": "Run conversion, admission and controllers of CloudProfiles.",
+    "unwire": "Take a conversion webhook away from CRDs that do not need it.",
+    "doctor": "Find out what is wrong with a CRD, and how to fix it.",
     "profile": "Evaluate, draw, render, validate, manage CloudProfiles of files.",
-    "version": "Show the version, and the supported API versions and formats.",
+    "version": "Show the versions of restow, the API server and all formats.",
     "completion": "Print the completion script of restow for a shell.",
 }
 """Subcommands in the order of the journey, with their one-line help."""
+
+
+def separated(arguments: Sequence[str]) -> list[str]:
+    """Return arguments with the value of a short flag on its own, since kubectl also takes ``-o=json`` and ``-v=6``."""
+    found: list[str] = []
+    flags = True
+    for each in arguments:
+        flags = flags and each != "--"
+        short = _SHORT.fullmatch(each) if flags else None
+        found += [short["flag"], short["value"]] if short else [each]
+    return found
 
 
 class _Commands(click.Group):
@@ -96,6 +114,17 @@ class _Commands(click.Group):
             raise InputError(missing_library(f"restow {name}", error)) from error
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = get_close_matches(name, COMMANDS, 1)
+            advice = f"did you mean {near[0]}?" if near else "restow --help lists them"
+            context.fail(f"No such command {name!r}: {advice}")
+        found, command, rest = super().resolve_command(context, args)
+        return found, command, separated(rest)
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         if incomplete.startswith("-"):
@@ -118,7 +147,9 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(version("restow"), prog_name="restow")
 def main() -> None:
-    """Migrate CustomResourceDefinitions from one API version to the next without losing an object or an owner.
+    """Migrate CustomResourceDefinitions from one API version to the next, with every object and its owners.
+
+    What cannot be kept fails or is reported: see "Limits" in the documentation.
 
     Exit codes: 0 done; 1 some objects failed, or findings; 2 usage or refused; 3 work is due, or not ready;
     4 the API server or a converter stayed out of reach: run again.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
@@ -27,11 +26,13 @@ from benchmarks.tables import Result, Table
 __all__ = ["measure_peers"]
 
 _BUDGET: Final = 16_000_000  # bytes that a volley sends at most
-_TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 _KILOBYTES: Final = 8
 
 #: Objects of a review, connections, and the ratio of rates that is wanted.
 _CELLS: Final = ((1, 1, 2.2), (1, 8, 2.2), (100, 1, 1.6), (500, 1, 1.6))
+
+_RATES: Final = ("restow: objects/s", "controller-runtime: objects/s")
+_COSTS: Final = ("restow: CPU of an object, us", "controller-runtime: CPU of an object, us")
 
 #: What an API server takes from the metadata of an answer.
 _METADATA: Final = ("name", "namespace", "uid", "labels", "annotations")
@@ -81,7 +82,7 @@ async def measure_peers(made: Certificate, plan: Plan) -> Result:
                 )
             )
             result.claims.append(at_least(f"{what}: objects/s, restow's over controller-runtime's", ratio, wanted))
-    columns = ("review", "objects/s restow", "controller-runtime", "ratio", "CPU us/object restow", "c.-r.", "ratio")
+    columns = ("review", *_RATES, "ratio of objects/s", *_COSTS, "ratio of CPU")
     result.tables.append(Table(f"Objects of {len(review(PROFILE, 1, _KILOBYTES)) / 1000:.1f} kB", columns, tuple(rows)))
     return result
 
@@ -93,9 +94,9 @@ async def _round(
     answers = []
     requests = max(connections, min(plan.requests, _BUDGET // len(body)))
     for webhook in webhooks:
-        before = _cpu_of(webhook.pid)
+        before = webhook.cpu_seconds
         volley = await fire(Load(webhook.port, webhook.path, body, requests, connections), made.trust)
-        used = (_cpu_of(webhook.pid) - before) * requests / (requests + connections)  # the first ones do not count
+        used = (webhook.cpu_seconds - before) * requests / (requests + connections)  # the first ones do not count
         turns[webhook.name] = _Turn(len(volley.latencies) * count, volley.seconds, used)
         answers.append(_objects(volley.answer, webhook.name))
     if answers[0] != answers[1] or len(answers[0]) != count:
@@ -118,9 +119,3 @@ def _objects(answer: bytes, name: str) -> list[Any]:
 
 def _cpu(turns: Sequence[_Turn]) -> float:
     return sum(turn.cpu for turn in turns) / sum(turn.objects for turn in turns)
-
-
-def _cpu_of(pid: int) -> float:
-    """Return the CPU seconds of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) * _TICK

@@ -14,7 +14,7 @@ from benchmarks.claims import at_least, at_most
 from benchmarks.conversion.kinds import DENSE, SPARSE, Workload, review
 from benchmarks.conversion.load import Load, Volley, fire
 from benchmarks.conversion.webhooks import Certificate, Webhook, floor, restow
-from benchmarks.tables import Result, Table
+from benchmarks.tables import Ranged, Result, Shown, Table, ranged
 
 __all__ = ["SECTIONS", "Plan"]
 
@@ -48,17 +48,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The two webhooks on one cell: medians over the rounds of p50, p99 (seconds) and objects per second.
+    """The two webhooks on one cell: medians over the rounds of p50, p99 (milliseconds) and objects per second.
 
-    ``over`` is the median of the rounds' ratios of p50s, restow's to the floor's: the volleys of a round are neighbours
-    in time, so the machine's speed cancels out.
+    ``over``, as a number ``ratio``, is the median of the rounds' ratios of p50s, restow's to the floor's: the volleys
+    of a round are neighbours in time, so the machine's speed cancels out.
     """
 
     cell: Cell
-    p50: tuple[float, float]
-    p99: tuple[float, float]
-    rate: tuple[float, float]
-    over: float
+    p50: tuple[Ranged, Ranged]
+    p99: tuple[Ranged, Ranged]
+    rate: tuple[Ranged, Ranged]
+    over: Ranged
+    ratio: float
 
 
 async def _measure(cell: Cell, pair: Sequence[Webhook], trust: ssl.SSLContext, plan: Plan) -> Measured:
@@ -73,15 +74,18 @@ async def _measure(cell: Cell, pair: Sequence[Webhook], trust: ssl.SSLContext, p
             _check(volleys[index].answer, cell, webhook)
         rounds.append(volleys)
 
-    def both(figure: Callable[[Volley], float]) -> tuple[float, float]:
-        return median(figure(each[0]) for each in rounds), median(figure(each[1]) for each in rounds)
+    def both(figure: Callable[[Volley], float], digits: int) -> tuple[Ranged, Ranged]:
+        first, second = ([figure(each[webhook]) for each in rounds] for webhook in (0, 1))
+        return ranged(median(first), first, digits), ranged(median(second), second, digits)
 
+    ratios = [_p50(each[1]) / _p50(each[0]) for each in rounds]
     return Measured(
         cell,
-        p50=both(_p50),
-        p99=both(_p99),
-        rate=both(lambda volley: len(volley.latencies) * cell.count / volley.seconds),
-        over=median(_p50(each[1]) / _p50(each[0]) for each in rounds),
+        p50=both(lambda volley: 1000 * _p50(volley), 2),
+        p99=both(lambda volley: 1000 * _p99(volley), 2),
+        rate=both(lambda volley: len(volley.latencies) * cell.count / volley.seconds, 0),
+        over=ranged(median(ratios), ratios, 2),
+        ratio=median(ratios),
     )
 
 
@@ -102,19 +106,15 @@ def _check(answer: bytes, cell: Cell, webhook: Webhook) -> None:
         raise RuntimeError(message)
 
 
-def _rows(measured: Sequence[Measured]) -> tuple[tuple[str, ...], ...]:
+def _rows(measured: Sequence[Measured]) -> tuple[tuple[Shown, ...], ...]:
     return tuple(
-        (
-            f"{each.cell.count} x {each.cell.kilobytes} kB",
-            *(f"{seconds * 1000:.2f}" for seconds in (*each.p50, *each.p99)),
-            *(f"{rate:.0f}" for rate in each.rate),
-            f"{each.over:.2f}",
-        )
+        (f"{each.cell.count} x {each.cell.kilobytes} kB", *each.p50, *each.p99, *each.rate, each.over)
         for each in measured
     )
 
 
-_COLUMNS = ("review", "p50 floor, ms", "p50 restow", "p99 floor", "p99 restow", "objects/s floor", "objects/s restow")
+_LATENCIES = ("floor: p50, ms", "restow: p50, ms", "floor: p99, ms", "restow: p99, ms")
+_COLUMNS = ("review", *_LATENCIES, "floor: objects/s", "restow: objects/s")
 
 
 async def _reviews(made: Certificate, plan: Plan, workload: Workload, bound: float) -> Result:
@@ -135,10 +135,10 @@ async def _reviews(made: Certificate, plan: Plan, workload: Workload, bound: flo
             for each in found:
                 if (each.cell.count, each.cell.kilobytes) == (100, 8):
                     claim = f"{workload.name}: 100 objects of 8 kB, time over the floor"
-                    result.claims.append(at_most(claim, each.over, bound))
+                    result.claims.append(at_most(claim, each.ratio, bound))
                 elif each.cell.count == 1 and workload is SPARSE:
                     claim = f"{workload.name}: one object of {each.cell.kilobytes} kB, p50 over the floor"
-                    result.claims.append(at_most(claim, each.over, 1.3))
+                    result.claims.append(at_most(claim, each.ratio, 1.3))
     return result
 
 
@@ -182,11 +182,12 @@ async def _memory(made: Certificate, plan: Plan) -> Result:
     async with restow(made, registry=SPARSE.registry, crd_name=SPARSE.crd_name) as ours:
         await fire(Load(ours.port, ours.path, review(SPARSE, 1, 50), 100, 1), made.trust)
         found = [("before", _memory_of(ours.pid))]
-        for number in (1, 4):
+        for number, when in ((1, "after a large review"), (4, "after four more")):
             await fire(Load(ours.port, ours.path, body, number - 1, 1), made.trust)
-            found.append((f"after {number} of {size:.0f} MiB", _memory_of(ours.pid)))
+            found.append((when, _memory_of(ours.pid)))
     rows = tuple((when, f"{memory['VmRSS']:.0f}", f"{memory['VmHWM']:.0f}") for when, memory in found)
-    result.tables.append(Table("restow serve", ("when", "resident, MiB", "peak so far"), rows))
+    result.tables.append(Table("Large reviews", ("", "each, MiB"), (("size", f"{size:.0f}"),)))
+    result.tables.append(Table("restow serve", ("when", "resident, MiB", "peak so far, MiB"), rows))
     kept = (found[-1][1]["VmRSS"] - found[0][1]["VmRSS"]) / size
     result.claims.append(at_most("memory kept after large reviews, of one's size", kept, 0.25))
     return result

@@ -1,23 +1,30 @@
 """Standard rules and the same conversions as a ``pair``: CPU time of one object with 80 items, each with such a field.
 
-    python -m benchmarks.conversion.standardrules
+    python -m benchmarks.conversion.standardrules [--record]
 
-The pair's functions are what an author would write: one function for each direction, for well-formed values only. Both
-contenders take turns, so that a busy machine slows both; the figure is the median of the rounds' ratios.
+The pair's functions are what an author would write: one function for each direction, for well-formed values only. The
+contenders take turns, so that a busy machine slows all; the figures are medians of the rounds' ratios.
+
+Rules of texts remember the last ones, since the same texts recur in a cluster. The last column is for texts that never
+do: the rule without its memory.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from benchmarks.records import Recorder, add_flag
+from benchmarks.tables import Result, Table, markdown
 from restow.conversion import Graph, Registry, rules
+from restow.conversion.rules.model import Lens, Remembered
 
-__all__ = ["CONTESTS", "Contest", "main", "measured"]
+__all__ = ["CONTESTS", "Contest", "Figures", "compare", "main", "measured"]
 
 GROUP, KIND = "bench.restow.dev", "Thing"
 ITEMS = 80
@@ -141,36 +148,76 @@ def _time(convert: Callable[[], Any], times: int) -> float:
     return time.process_time() - start
 
 
-def measured(contest: Contest, *, up: bool, rounds: int, times: int) -> tuple[float, float, float]:
-    """Return the microseconds of CPU of an item by the standard rule and by the pair, and the pair's share of time.
+def _without_memory(rule: rules.Rule) -> rules.Rule:
+    """Return the rule for texts that it has never met."""
+    assert isinstance(rule, Lens)
+    assert rule.standard is not None
+    quick = {
+        direction: shortcut.function if isinstance(shortcut, Remembered) else shortcut
+        for direction, shortcut in rule.standard.quick.items()
+    }
+    return replace(rule, standard=replace(rule.standard, quick=quick))
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Microseconds of CPU of an item by the standard rule and by the pair; how many times as fast the standard rule is,
+    and how many times without its memory of texts.
+    """
+
+    standard: float
+    pair: float
+    ratio: float
+    forgetful_ratio: float
+
+
+def measured(contest: Contest, *, up: bool, rounds: int, times: int) -> Figures:
+    """Measure one contest in one direction.
 
     Raises:
-        AssertionError: the two do not give the same object.
+        AssertionError: the contenders do not give the same object.
     """
     version, target = ("v1", "v2") if up else ("v2", "v1")
     obj = _object(version, contest.spoke if up else contest.hub)
-    graphs = [_graph(rule) for rule in (contest.standard, contest.pair)]
-    results = [graph.convert(obj, f"{GROUP}/{target}") for graph in graphs]
-    assert results[0] == results[1] == _object(target, contest.hub if up else contest.spoke), contest.name
-    seconds: list[tuple[float, float]] = []
-    for _ in range(rounds):
-        both = [_time(lambda graph=graph: graph.convert(obj, f"{GROUP}/{target}"), times) for graph in graphs]  # type: ignore[misc]  # bound now
-        seconds.append((both[0], both[1]))
+    graphs = [_graph(rule) for rule in (contest.standard, _without_memory(contest.standard), contest.pair)]
+    expected = _object(target, contest.hub if up else contest.spoke)
+    for graph in graphs:
+        assert graph.convert(obj, f"{GROUP}/{target}") == expected, contest.name
+    seconds = [
+        [_time(lambda graph=graph: graph.convert(obj, f"{GROUP}/{target}"), times) for graph in graphs]  # type: ignore[misc]  # bound now
+        for _ in range(rounds)
+    ]
     scale = 1e6 / (times * ITEMS)
-    standard, pair = (statistics.median(each) * scale for each in zip(*seconds, strict=True))
-    return standard, pair, statistics.median(pair / standard for standard, pair in seconds)
+    return Figures(
+        standard=statistics.median(standard for standard, _, _ in seconds) * scale,
+        pair=statistics.median(pair for _, _, pair in seconds) * scale,
+        ratio=statistics.median(pair / standard for standard, _, pair in seconds),
+        forgetful_ratio=statistics.median(pair / forgetful for _, forgetful, pair in seconds),
+    )
 
 
-def main(rounds: int = 15, times: int = 40) -> str:
-    """Measure all contests; return the table in Markdown."""
+def compare(rounds: int = 15, times: int = 40) -> Table:
+    """Measure all contests."""
     rows = []
     for contest in CONTESTS:
         for up in (True, False):
-            standard, pair, ratio = measured(contest, up=up, rounds=rounds, times=times)
-            rows.append([contest.name, "up" if up else "down", f"{standard:.2f}", f"{pair:.2f}", f"{ratio:.2f}"])
-    heading = ["rule", "direction", "µs an item", "µs as a pair", "times faster"]
-    return "\n".join(" | ".join(row) for row in [heading, *rows])
+            figures = measured(contest, up=up, rounds=rounds, times=times)
+            numbers = (figures.standard, figures.pair, figures.ratio, figures.forgetful_ratio)
+            rows.append((contest.name, "up" if up else "down", *(f"{number:.2f}" for number in numbers)))
+    columns = ("an item, µs", "as a pair, µs", "times as fast", "times as fast without memory")
+    return Table("Standard rules", ("rule", "direction", *columns), tuple(rows))
+
+
+def main() -> None:
+    """Read the command line, measure, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.conversion.standardrules", description=__doc__)
+    add_flag(parser)
+    recorder = Recorder.begin(parser.parse_args().record)
+    table = compare()
+    print(markdown(table))
+    if recorder is not None:
+        recorder.write("standardrules", "python -m benchmarks.conversion.standardrules", Result("", [table]))
 
 
 if __name__ == "__main__":
-    print(main())
+    main()

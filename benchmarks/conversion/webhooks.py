@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import ssl
@@ -21,6 +22,7 @@ __all__ = ["Certificate", "Webhook", "certificate", "controller_runtime", "floor
 _ROOT = Path(__file__).parent.parent.parent
 _READY = re.compile(rb"(?:listening on|at) port (\d+)")
 _PATIENCE = 30.0  # seconds
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Webhook:
     port: int
     path: str
     pid: int
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU seconds of the process so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def certificate(folder: Path) -> Certificate:

@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks.migration [--quick] [--sections throughput,memory] [--json FILE] …``."""
+"""The command: ``python -m benchmarks.migration [--quick] [--sections throughput,memory] [--record] …``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from benchmarks.migration.native import control_plane
 from benchmarks.migration.sections import BY_DEFAULT, SECTIONS
 from benchmarks.migration.subject import Subject
 from benchmarks.migration.webhook import serving
+from benchmarks.records import Recorder, add_flag, check_flag
 from benchmarks.tables import Result, report
 
 FULL = Plan(
@@ -48,24 +49,26 @@ QUICK = Plan(
 )
 
 
-async def measure(plan: Plan, names: list[str]) -> dict[str, Any]:
-    """Measure these sections, and return all that was found, for JSON."""
+async def measure(plan: Plan, names: list[str]) -> tuple[dict[str, Any], dict[str, Result]]:
+    """Measure these sections, and return all that was found, for JSON, and what each section found."""
     herds = [herd for name in names for herd in SECTIONS[name].herds(plan)]
-    async with serving(herds) as converted_by, control_plane() as plane, Admin.of(plane.admin) as admin:
+    async with serving(herds) as served, control_plane() as plane, Admin.of(plane.admin) as admin:
         environment = await _environment(admin)
+        converted_by, webhook = served or (None, None)
         subjects = {herd.plural: Subject(plane, admin, herd, converted_by) for herd in herds}
-        course = Course(Stage(plane, admin), plan, subjects)
+        course = Course(Stage(plane, admin, webhook), plan, subjects)
         results: dict[str, Result] = {}
         for name in names:
             results[name] = await SECTIONS[name].measure(course)
     environment["loadAtEnd"] = os.getloadavg()
-    return {
+    found = {
         "environment": environment,
         "plan": asdict(plan),
         "sections": {name: asdict(result) for name, result in results.items()},
         "runs": [asdict(run) for run in course.runs],
         "text": _text(environment, list(results.values())),
     }
+    return found, results
 
 
 async def _environment(admin: Admin) -> dict[str, Any]:
@@ -96,16 +99,24 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, help="how often a run that others on this machine disturbed is repeated")
     parser.add_argument("--sections", default=",".join(BY_DEFAULT), help="some of: %(default)s,scale,proof")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every run and all results here too")
+    add_flag(parser)
     flags = parser.parse_args()
+    check_flag(parser, flags)
     names = flags.sections.split(",")
     if unknown := set(names) - set(SECTIONS):
         parser.error(f"there is no section {', '.join(sorted(unknown))}")
     plan = asdict(QUICK if flags.quick else FULL)
-    plan |= {key: getattr(flags, key) for key in ("runs", "objects", "repeats") if getattr(flags, key) is not None}
-    found = asyncio.run(measure(Plan(**plan), [name for name in SECTIONS if name in names]))
+    given = {key: getattr(flags, key) for key in ("runs", "objects", "repeats") if getattr(flags, key) is not None}
+    recorder = Recorder.begin(flags.record)
+    found, results = asyncio.run(measure(Plan(**(plan | given)), [name for name in SECTIONS if name in names]))
     print(found["text"])
     if flags.quick:
         print("\nThis was a smoke run: rates and CPU times of so few objects, measured once, mean nothing.")
+    if recorder is not None:
+        words = "".join(f" --{key} {value}" for key, value in given.items())
+        for name, result in results.items():
+            command = f"python -m benchmarks.migration --sections {name}{words}"
+            recorder.write(f"migration.{name}", command, result, kubernetes=found["environment"]["kubernetes"])
     if flags.json is not None:
         flags.json.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
 

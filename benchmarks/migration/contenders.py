@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from benchmarks.conversion.webhooks import Webhook
 from benchmarks.migration.admin import Admin
 from benchmarks.migration.bareloop import Job, WriteKind
 from benchmarks.migration.children import RunFailedError, Usage, run
@@ -46,6 +47,7 @@ class Stage:
 
     plane: ControlPlane
     admin: Admin
+    webhook: Webhook | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,9 @@ async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
     """Let a contender migrate a subject that is due, and return what that took."""
     requests_before = await subject.requests()
     before = read(stage.plane)
+    converting = _converting(stage)
     act = await contender.act(stage, subject)
-    passed = read(stage.plane).since(before)
+    passed, webhook = read(stage.plane).since(before), _converting(stage) - converting
     requests = {verb: n - requests_before.get(verb, 0) for verb, n in (await subject.requests()).items()}
     await subject.check_done(entries_moved=contender.moves_entries, pruned=contender.prunes)
     client = 0.0 if contender.in_control_plane else act.client_cpu
@@ -98,12 +101,17 @@ async def measure(stage: Stage, subject: Subject, contender: Contender) -> Run:
         server_cpu=passed.plane["kube-apiserver"],
         etcd_cpu=passed.plane["etcd"],
         plane_cpu=sum(passed.plane.values()),
-        foreign_cpu=max(0.0, passed.machine - sum(passed.plane.values()) - client),
+        webhook_cpu=webhook,
+        foreign_cpu=max(0.0, passed.machine - sum(passed.plane.values()) - client - webhook),
         writes=sum(requests.get(verb, 0) for verb in _WRITES),
         lists=requests.get("LIST", 0),
         reads=requests.get("GET", 0),
         in_control_plane=contender.in_control_plane,
     )
+
+
+def _converting(stage: Stage) -> float:
+    return stage.webhook.cpu_seconds if stage.webhook is not None else 0.0
 
 
 def bare_loop(write: WriteKind, concurrency: int) -> Contender:

@@ -52,7 +52,14 @@ async def _measure(course: Course) -> Result:
     return Result(
         f"The cost of proof: {subject.count} objects",
         [
-            rates_table("A migration, and a run that only proves", [whole, again], "of the migration", whole.rate),
+            rates_table(
+                "A migration, and a run that only proves",
+                [whole, again],
+                "of the migration",
+                whole.rate,
+                whole.server_cores,
+                others=(again.contender,),
+            ),
             costs_table("CPU, milliseconds per object", [whole, again]),
         ],
         [

@@ -21,7 +21,8 @@ class Run:
         engine_cpu: those of ``seconds`` alone, or None where the contender cannot tell.
         peak_kib: most memory of the client process (resident), or None.
         server_cpu, etcd_cpu, plane_cpu: CPU seconds of kube-apiserver, etcd, and the whole control plane.
-        foreign_cpu: CPU seconds of everything on the machine that is neither control plane nor client.
+        webhook_cpu: CPU seconds of the conversion webhook, whoever asks it.
+        foreign_cpu: CPU seconds of everything on the machine that is neither control plane, webhook nor client.
         in_control_plane: whether the client is a part of the control plane, and ``plane_cpu`` includes its CPU.
         writes, lists, reads: requests for these objects as the API server itself counted them.
     """
@@ -41,6 +42,7 @@ class Run:
     lists: int
     reads: int
     in_control_plane: bool = False
+    webhook_cpu: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -63,10 +65,10 @@ class Run:
 
     @property
     def all_cpu(self) -> float | None:
-        """CPU seconds of control plane and client for the migration alone; what a busy machine falsifies least."""
+        """CPU seconds of all for the migration alone, the webhook's among them; what a busy machine falsifies least."""
         if self.in_control_plane:
-            return self.plane_cpu
-        return None if self.engine_cpu is None else self.plane_cpu + self.engine_cpu
+            return self.plane_cpu + self.webhook_cpu
+        return None if self.engine_cpu is None else self.plane_cpu + self.webhook_cpu + self.engine_cpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ class Summary:
     server_cores: float
     server_ms: float
     etcd_ms: float
+    webhook_ms: float
     client_ms: float
     engine_ms: float | None
     all_ms: float | None
@@ -117,6 +120,7 @@ def summary(runs: Sequence[Run]) -> Summary:
         server_cores=median(run.server_cores for run in runs),
         server_ms=per_object(lambda run: run.server_cpu * 1000),
         etcd_ms=per_object(lambda run: run.etcd_cpu * 1000),
+        webhook_ms=per_object(lambda run: run.webhook_cpu * 1000),
         client_ms=per_object(lambda run: run.client_cpu * 1000),
         engine_ms=ms_where_known(lambda run: run.engine_cpu),
         all_ms=ms_where_known(lambda run: run.all_cpu),

@@ -11,7 +11,7 @@ from benchmarks.migration.manifests import Variant
 from benchmarks.migration.results import Run, summary
 from benchmarks.migration.section import Section
 from benchmarks.migration.tables import costs_table, rates_table
-from benchmarks.tables import Result, Table
+from benchmarks.tables import Ranged, Result, Table
 from restow.migrator import Options
 
 __all__ = ["SCALE"]
@@ -19,6 +19,7 @@ __all__ = ["SCALE"]
 _EMPTY = Herd("naughts", Variant.PLAIN, 0)
 _PLURALS = ("kilos", "myriads", "lakhs")
 _PEAK_MIB = 150.0
+_AT_EQUAL_SPEED = ("restow / bare loop, at equal speed", "client CPU beyond that of no objects / the bare loop's")
 
 
 def _herds(plan: Plan) -> list[Herd]:
@@ -35,7 +36,7 @@ async def _measure(course: Course) -> Result:
     loop, command = bare_loop("combined", Options().concurrency), restow_command()
     result = Result("Scale: from few objects to many")
     start = await _start(course, command)
-    costs, peaks = [], []
+    costs, peaks, rows = [], [], []
     for herd, (count, rounds) in zip(_herds(course.plan), course.plan.scale, strict=True):
         say(f"scale: {count} objects, {rounds} rounds")
         if rounds > 1:
@@ -47,7 +48,9 @@ async def _measure(course: Course) -> Result:
                 (bare if contender is loop else ours).append(await course.run(herd.plural, contender))
         yardstick, found = summary(bare), summary(ours)
         result.tables += [
-            rates_table(f"{count} objects", [yardstick, found], "of the bare loop", yardstick.rate),
+            rates_table(
+                f"{count} objects", [yardstick, found], "of the bare loop", yardstick.rate, yardstick.server_cores
+            ),
             costs_table(f"{count} objects: CPU, milliseconds per object", [yardstick, found]),
         ]
         result.claims.append(
@@ -60,15 +63,14 @@ async def _measure(course: Course) -> Result:
         beyond = median((run.client_cpu - start) / run.server_cpu for run in ours)
         costs.append(beyond / median((run.engine_cpu or 0.0) / run.server_cpu for run in bare))
         peaks.append(max(run.peak_kib or 0 for run in ours) / 1024)
-    rows = [
-        (str(count), f"{cost:.2f}", f"{peak:.1f}")
-        for (count, _), cost, peak in zip(course.plan.scale, costs, peaks, strict=True)
-    ]
-    title = (
-        f"restow migrate: client CPU beyond the {start:.2f} s of a run without objects, per CPU of the API server, "
-        "relative to the bare loop's; and memory"
-    )
-    result.tables.append(Table(title, ("objects", "CPU / the bare loop's", "peak MiB"), tuple(rows)))
+        rates = [
+            Ranged(f"{each.rate:.0f}", round(each.slowest, 1), round(each.fastest, 1)) for each in (found, yardstick)
+        ]
+        equal = found.server_cores / yardstick.server_cores
+        rows.append((f"{count:,}", *rates, f"{equal:.3f}", f"{costs[-1]:.2f}", f"{peaks[-1]:.1f}"))
+    columns = ("objects", "restow migrate, objects/s", "bare loop, objects/s", *_AT_EQUAL_SPEED, "peak, MiB")
+    result.tables.insert(0, Table("By the number of objects", columns, tuple(rows)))
+    result.tables.insert(1, Table("A run without objects", ("", "CPU, s"), (("restow migrate", f"{start:.2f}"),)))
     result.claims += [
         at_most(
             "client CPU / the bare loop's, at equal speed of the machine: with the most objects / with the fewest",

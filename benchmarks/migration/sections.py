@@ -55,7 +55,7 @@ async def _throughput(course: Course) -> Result:
     return Result(
         f"Throughput: {plan.objects} objects, medians",
         [
-            rates_table("Rates", ranked, "of saturation", saturation.rate),
+            rates_table("Rates", ranked, "of saturation", saturation.rate, saturated, others=(cluster.name,)),
             costs_table("CPU, milliseconds per object", ranked),
         ],
         [
@@ -91,6 +91,9 @@ _KINDS = (
 )
 
 
+_WHO = ("the bare loop", "restow")
+
+
 async def _writes(course: Course) -> Result:
     plan = course.plan
     say(f"kinds of write: {plan.kind_objects} objects of each, {plan.runs} rounds")
@@ -103,15 +106,23 @@ async def _writes(course: Course) -> Result:
                 runs.setdefault((kind, contender.name), []).append(run)
     result = Result(f"Kinds of write: {plan.kind_objects} objects of each, medians")
     library = restow_library().name
+    rows: list[tuple[str, ...]] = []
     for kind in _KINDS:
         bare, ours = (summary(runs[kind, name]) for name in (bare_loop(kind.write, _CONCURRENCY).name, library))
         ratio = ours.server_cores / bare.server_cores
         result.tables += [
-            rates_table(kind.name.capitalize(), [bare, ours], "of the bare loop", bare.rate),
+            rates_table(kind.name.capitalize(), [bare, ours], "of the bare loop", bare.rate, bare.server_cores),
             costs_table(f"{kind.name.capitalize()}: CPU, milliseconds per object", [bare, ours]),
         ]
+        rows.append((kind.name, f"{ratio:.3f}", f"{ours.writes:.2f}", f"{bare.server_ms:.2f}", f"{ours.server_ms:.2f}"))
         result.claims.append(at_least(f"{kind.name}: restow / bare loop, at equal machine speed", ratio, 0.95))
         result.claims.append(exactly(f"{kind.name}: writes per object", ours.writes, kind.writes))
+    columns = (
+        "restow / bare loop, at equal speed",
+        "writes per object",
+        *(f"API server for {who}, ms" for who in _WHO),
+    )
+    result.tables.insert(0, Table("Kinds of write", ("kind of write", *columns), tuple(rows)))
     return result
 
 
@@ -122,13 +133,13 @@ async def _memory(course: Course) -> Result:
     runs["smalls"] += [await course.run("smalls", restow_command()) for _ in range(min(plan.runs, 3) - 1)]
     peaks = {herd: median(run.peak_kib or 0 for run in each) / 1024 for herd, each in runs.items()}
     rows = [
-        (str(each[0].objects), str(len(each)), f"{peaks[herd]:.1f}", f"{summary(each).rate:.0f}")
+        (f"{each[0].objects:,}", str(len(each)), f"{peaks[herd]:.1f}", f"{summary(each).rate:.0f}")
         for herd, each in runs.items()
     ]
     return Result(
         "Memory: restow migrate, each run a process of its own",
         [Table("Peak resident memory", ("objects", "runs", "MiB", "objects/s"), tuple(rows))],
-        [at_most(f"peak at {plan.large} / at {plan.small} objects", peaks["larges"] / peaks["smalls"], 1.15)],
+        [at_most("peak with the most objects / with the fewest", peaks["larges"] / peaks["smalls"], 1.15)],
     )
 
 
@@ -144,7 +155,7 @@ async def _startup(course: Course) -> Result:
     rows = tuple((name, f"{median(each):.3f}") for name, each in used.items())
     return Result(
         "Start-up",
-        [Table("CPU of a short command", ("command", "CPU seconds"), rows)],
+        [Table("CPU of a short command", ("command", "CPU, s"), rows)],
         [at_most("CPU seconds of restow --help", median(used["restow --help"]), 0.3)],
     )
 

@@ -51,7 +51,7 @@ async def _measure(course: Course) -> Result:
     result = Result(
         f"Shards: {plan.objects} objects, all processes and the API server on the same cores",
         [
-            rates_table("Rates", found, "of one", found[0].rate),
+            rates_table("Rates", found, "of one", found[0].rate, found[0].server_cores),
             costs_table("CPU, milliseconds per object", found),
         ],
     )

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from benchmarks.migration.results import Summary
-from benchmarks.tables import Table
+from benchmarks.tables import Ranged, Table
 
 __all__ = ["costs_table", "rates_table"]
 
 
-def rates_table(heading: str, summaries: Iterable[Summary], ratio: str, to: float) -> Table:
-    """Return the rates of contenders, in the column ``ratio`` as a share of a rate."""
+def rates_table(
+    heading: str, summaries: Iterable[Summary], ratio: str, to: float, cores: float, others: Collection[str] = ()
+) -> Table:
+    """Return the rates of contenders, in the column ``ratio`` as a share of a rate.
+
+    Args:
+        heading: the heading of the table.
+        summaries: of the contenders, in the order of the rows.
+        ratio: what the share is one of.
+        to: that rate.
+        cores: how many cores of the API server that contender kept at work; the share of it is *at equal speed*.
+        others: contenders that make the API server do other work for each object, and have no such ratio.
+    """
     columns = (
-        *("contender", "runs", "objects/s", "range", ratio, "whole command"),
+        *("contender", "runs", "objects/s", "range", ratio, "at equal speed", "whole command, objects/s"),
         *("API server cores", "writes", "requests", "other cores"),
     )
     rows = tuple(
         (
             each.contender,
             str(each.runs),
-            f"{each.rate:.0f}",
+            Ranged(f"{each.rate:.0f}", round(each.slowest, 1), round(each.fastest, 1)),
             f"{each.slowest:.0f}-{each.fastest:.0f}",
             f"{each.rate / to:.2f}",
+            "-" if each.contender in others else f"{each.server_cores / cores:.3f}",
             f"{each.process_rate:.0f}",
             f"{each.server_cores:.2f}",
             f"{each.writes:.2f}",
@@ -36,16 +48,17 @@ def rates_table(heading: str, summaries: Iterable[Summary], ratio: str, to: floa
 
 def costs_table(heading: str, summaries: Iterable[Summary]) -> Table:
     """Return the CPU time per object that contenders cost."""
-    columns = ("contender", "API server", "etcd", "client", "client process", "control plane and client")
+    columns = ("contender", "API server", "etcd", "webhook", "client", "client process", "in all")
     rows = tuple(
         (
             each.contender,
             f"{each.server_ms:.2f}",
             f"{each.etcd_ms:.2f}",
+            f"{each.webhook_ms:.2f}",
             "-" if each.engine_ms is None else f"{each.engine_ms:.2f}",
             f"{each.client_ms:.2f}",
             "-" if each.all_ms is None else f"{each.all_ms:.2f}",
         )
         for each in summaries
     )
-    return Table(heading, columns, rows)
+    return Table(heading, columns, rows, unit="ms per object")

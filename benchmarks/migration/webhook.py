@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.claims import at_least, exactly
-from benchmarks.conversion.webhooks import certificate, restow
-from benchmarks.migration.contenders import bare_loop, restow_command
+from benchmarks.conversion.webhooks import Webhook, certificate, restow
+from benchmarks.migration.contenders import bare_loop, restow_command, restow_library
 from benchmarks.migration.course import Course, Herd, say
 from benchmarks.migration.manifests import GROUP, Json, Variant, conversion
 from benchmarks.migration.results import Run, summary
@@ -25,37 +25,41 @@ _REGISTRY = "benchmarks.migration.conversions:registry"
 
 
 @asynccontextmanager
-async def serving(herds: Iterable[Herd]) -> AsyncIterator[Json | None]:
-    """Run the webhook if a herd needs one; yields what its CRD says of it."""
+async def serving(herds: Iterable[Herd]) -> AsyncIterator[tuple[Json, Webhook] | None]:
+    """Run the webhook if a herd needs one; yields what its CRD says of it, and the webhook."""
     if all(herd.variant is not Variant.CONVERTED for herd in herds):
         yield None
         return
     with TemporaryDirectory(prefix="restow-bench-") as folder:
         made = certificate(Path(folder))
         async with restow(made, registry=_REGISTRY, crd_name=f"{_HERD}.{GROUP}") as webhook:
-            yield conversion(f"https://localhost:{webhook.port}{webhook.path}", made.ca)
+            yield conversion(f"https://localhost:{webhook.port}{webhook.path}", made.ca), webhook
 
 
 async def _measure(course: Course) -> Result:
     plan = course.plan
     say(f"webhook: {plan.kind_objects} objects, {plan.runs} rounds")
     loop = bare_loop("combined", Options().concurrency)
-    theirs, in_process = restow_command(), restow_command("--registry", _REGISTRY)
+    theirs, in_process, library = restow_command(), restow_command("--registry", _REGISTRY), restow_library()
     await course.warm_up(_HERD, theirs)
     runs: dict[str, list[Run]] = {}
     for _ in range(plan.runs):
-        for contender in course.turns([loop, theirs, in_process]):
+        for contender in course.turns([loop, theirs, in_process, library]):
             runs.setdefault(contender.name, []).append(await course.run(_HERD, contender))
-    bare, own, local = (summary(runs[each.name]) for each in (loop, theirs, in_process))
+    found = [summary(runs[each.name]) for each in (loop, theirs, in_process, library)]
+    bare, own, local, embedded = found
+    assert bare.all_ms is not None
+    assert embedded.all_ms is not None
     return Result(
         f"Strategy Webhook: {plan.kind_objects} objects, each with two entries to translate",
         [
-            rates_table("Rates", [bare, own, local], "of the bare loop", bare.rate),
-            costs_table("CPU, milliseconds per object", [bare, own, local]),
+            rates_table("Rates", found, "of the bare loop", bare.rate, bare.server_cores),
+            costs_table("CPU, milliseconds per object", found),
         ],
         [
             exactly("strategy Webhook: writes per object", own.writes, 1.0),
             exactly("strategy Webhook, conversions in process: writes per object", local.writes, 1.0),
+            at_least("strategy Webhook: CPU of all for the bare loop / for restow", bare.all_ms / embedded.all_ms, 0.8),
             at_least("conversions in process / bare loop, at equal speed", local.server_cores / bare.server_cores, 0.8),
         ],
     )

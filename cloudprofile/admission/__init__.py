@@ -1,7 +1,7 @@
-"""Admission for the CloudProfile family: what no schema can say, and what a Shoot leaves open.
+"""Admission for the CloudProfile family: the rules that no schema can express, and the defaults of Shoots.
 
-Public: ``admission_steps``, the steps for ``restow.conversion.server.WebhookServer``, and ``webhook_configurations``,
-the documents that have an API server ask them.
+Public: ``admission_steps`` returns the steps for ``restow.conversion.server.WebhookServer``, and
+``webhook_configurations`` the documents by which an API server calls them.
 """
 
 from restow.cloudprofile.admission.webhooks import AdmissionSteps, admission_steps, webhook_configurations

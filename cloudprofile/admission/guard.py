@@ -1,10 +1,11 @@
 """The guard around every step: it admits only its own kind, checks the shape first, and fails closed.
 
-An update that does not change the spec (a migration, a label) is admitted before it is decoded. For all others the
-shape is checked before the rules: mutating admission runs before the API server's own validation, so a step may get any
-JSON: a version that YAML read as a number, a string in place of a list. The finding names the field and the type, as
-the server's own does. The length of lists is limited here too, because the time of some rules grows faster than the
-list. An object that is nested more deeply than any schema is refused: it would keep the operator from listing its kind.
+The guard admits an update that does not change the spec (a migration, a label) before the step decides. For all other
+requests it checks the shape before the rules run. Mutating admission runs before the API server's own validation, so
+a step may get any JSON: a version that YAML reads as a number, a string instead of a list. A finding names the field
+and the type, as the server's own error does. The guard also limits the length of lists, because the time of some
+rules grows faster than the list. It refuses an object that is nested more deeply than any schema, because the
+operator could not list its kind any more.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class GuardedStep:
 
     Args:
         step: decides; the object of its requests is never None.
-        kind, version: what it is for.
+        kind, version: the kind and version that it decides on.
         schema: the schema of that version; None to skip the check of the shape.
         pauses: the seconds before each retry while the API server fills a watch cache, which happens for a moment after
             every change of a CRD (a new CA bundle is enough); in total less than a webhook's timeout.
@@ -108,9 +109,9 @@ _MOST: Final = 20
 
 
 def shape_findings(obj: Any, schema: Schema, *, stored: bool = False) -> tuple[ValidationFinding, ...]:
-    """Return what of an object has another shape than the schema says, the first twenty places.
+    """Return a finding for each place where an object's shape differs from the schema, twenty at most.
 
-    ``stored`` says that it is the object as it is stored, which the client did not send.
+    ``stored`` marks the stored object, which the client did not send.
     """
     where = " in the object as it is stored" if stored else ""
     if long := tuple(islice(_too_long(obj, schema, ROOT, where), _MOST)):
@@ -120,7 +121,7 @@ def shape_findings(obj: Any, schema: Schema, *, stored: bool = False) -> tuple[V
 
 
 def _too_long(value: Any, schema: Schema, path: str, where: str) -> Iterator[ValidationFinding]:
-    """Find lists with more items than their schema allows, whatever else is wrong."""
+    """Yield a finding for each list with more items than its schema allows, whatever else is wrong."""
     if isinstance(value, dict):
         for name, child in value.items():
             field = schema.field(name) if isinstance(child, dict | list) else None

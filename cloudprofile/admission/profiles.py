@@ -1,15 +1,15 @@
-"""The steps of CloudProfiles and NamespacedCloudProfiles: read who is concerned, then judge; warn clients of v1beta1.
+"""The steps of CloudProfiles and NamespacedCloudProfiles, which read the users of a profile and then judge.
 
-Reads are live: a cache may not know of a Shoot that was admitted a moment ago, and whether a version is in use is what
-these steps are for. An update that leaves the spec as it is is admitted before anything is read, so that migrations,
-finalizers and labels never depend on it. A SubjectAccessReview asks the API server whether the
-sender of a request holds a custom verb.
+The steps read live from the API server: a cache may not contain a Shoot that was admitted a moment ago, and the steps
+have to know whether a version is in use. An update that does not change the spec is admitted before anything is read,
+so migrations, finalizers and labels never depend on these reads. A SubjectAccessReview asks the API server whether
+the sender of a request holds a custom verb.
 
-``WarnOldClient`` warns clients of v1beta1 of what their edit does not do, and of its further changes. It refuses
-nothing. ``restow.cloudprofile.conversions`` decides what is worth a warning. The step has to see the object exactly as
-the client wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps: once
-one of those has patched the object, the object has been to the hub and back, and shows the current classification, not
-the one that was sent.
+``WarnOldClient`` warns clients of v1beta1 of parts of their edit that have no effect, and of its side effects. It
+refuses nothing. ``restow.cloudprofile.conversions`` decides what to warn of. The step has to see the object exactly as
+the client wrote it. So it is registered at v1beta1 alone (matchPolicy Exact), and before the other mutating steps:
+once one of them patches the object, the API server has converted the object to the hub and back, and the object shows
+the current classification instead of the one that was sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any, Final
 import msgspec
 
 from restow.cloudprofile.admission.responses import ALLOWED, Responder, warned
-from restow.cloudprofile.conversions import edit_warnings
+from restow.cloudprofile.capabilities import in_step
+from restow.cloudprofile.conversions import edit_warnings, unclassified
 from restow.cloudprofile.objects import (
     NAMESPACED_CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILES,
@@ -36,13 +37,15 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.profiles.admission import judge, judge_namespaced, needed_verbs
 from restow.cloudprofile.queries import children_of, find_profile, shoots_of, shoots_of_family
 from restow.cloudprofile.shoots.profile import deleting_parent_findings
+from restow.cloudprofile.validation.supported import VersionKey
 from restow.conversion import Graph
-from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
 from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 from restow.kube.resources import Resource
 
 __all__ = [
+    "SyncCapabilities",
     "ValidateCloudProfile",
     "ValidateNamespacedCloudProfile",
     "WarnOldClient",
@@ -51,11 +54,24 @@ __all__ = [
 ]
 
 
-class ValidateCloudProfile:
-    """Judges CloudProfiles."""
+class SyncCapabilities:
+    """A step that keeps the capabilities and architecture fields of CloudProfiles consistent, as Gardener does."""
 
-    def __init__(self, cluster: Cluster, now: Callable[[], datetime], responder: Responder) -> None:
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
+        """Return the patch."""
+        new, old = request.object or {}, request.old_object
+        if _keeps_spec(new, old):
+            return ALLOWED
+        spec = await offload(request.size, in_step, spec_of(new), None if old is None else spec_of(old))
+        return AdmissionResponse(patch=tuple(json_patch(new, {**new, "spec": spec})))
+
+
+class ValidateCloudProfile:
+    """A step that judges CloudProfiles."""
+
+    def __init__(self, cluster: Cluster, graph: Graph, now: Callable[[], datetime], responder: Responder) -> None:
         self._cluster = cluster
+        self._graph = graph
         self._now = now
         self._responder = responder
 
@@ -64,6 +80,7 @@ class ValidateCloudProfile:
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
+            ConversionError: a rule of the conversions fails on the profile.
         """
         new, old = request.object or {}, request.old_object
         if _keeps_spec(new, old):
@@ -74,15 +91,19 @@ class ValidateCloudProfile:
             children = await children_of(self._cluster, request.name)
             shoots = await shoots_of_family(self._cluster, request.name, children)
         now = self._now()
-        found = await offload(request.size, judge, new, old, children=children, shoots=shoots, now=now)
+        unsaid = await offload(request.size, unclassified, self._graph, new)
+        found = await offload(
+            request.size, judge, new, old, children=children, shoots=shoots, now=now, unclassified=unsaid
+        )
         return self._responder.answer(request, found.findings, map(str, found.warnings))
 
 
 class ValidateNamespacedCloudProfile:
-    """Judges NamespacedCloudProfiles, and whether their author holds the custom verbs that the change needs."""
+    """A step that judges NamespacedCloudProfiles, and checks that their author holds the custom verbs for a change."""
 
-    def __init__(self, cluster: Cluster, now: Callable[[], datetime], responder: Responder) -> None:
+    def __init__(self, cluster: Cluster, graph: Graph, now: Callable[[], datetime], responder: Responder) -> None:
         self._cluster = cluster
+        self._graph = graph
         self._now = now
         self._responder = responder
 
@@ -91,6 +112,7 @@ class ValidateNamespacedCloudProfile:
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
+            ConversionError: a rule of the conversions fails on the profile.
         """
         new, old = request.object or {}, request.old_object
         if _keeps_spec(new, old):
@@ -104,7 +126,10 @@ class ValidateNamespacedCloudProfile:
         if old is not None and not is_deleting(new):
             shoots = await shoots_of(self._cluster, reference_to(NAMESPACED_CLOUD_PROFILE, old))
         now = self._now()
-        found = await offload(request.size, judge_namespaced, new, old, parent=parent, shoots=shoots, now=now)
+        unsaid = frozenset[VersionKey]() if parent is None else unclassified(self._graph, parent)
+        found = await offload(
+            request.size, judge_namespaced, new, old, parent=parent, shoots=shoots, now=now, unclassified=unsaid
+        )
         findings = (*found.findings, *deleting_parent_findings(new, old, parent))
         return self._responder.answer(request, findings, map(str, found.warnings))
 
@@ -170,7 +195,7 @@ def _field(verb: str) -> str:
 
 
 class WarnOldClient:
-    """Warns; ``graph`` converts the family."""
+    """A step that warns clients of v1beta1; ``graph`` converts the family."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph

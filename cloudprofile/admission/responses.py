@@ -1,11 +1,12 @@
 """Admission responses: the verdicts of the rules, without the names of other users' objects.
 
-A refusal names the object, and each field with its rule, as the API server's own validation does (422). Warnings are
-shortened as an API server does: it cuts a warning at 256 characters once all together exceed 4 KiB.
+A refusal names the object, and each field with its rule, as the API server's own validation does (422). If the object
+is valid by itself and another object forbids it, the code is 403, as from Gardener's admission plugins. Warnings are
+shortened as an API server does it: a warning is cut at 256 characters once all warnings together exceed 4 KiB.
 
 Without client certificates anyone who reaches the port can send a review of a request that was never made, in any
-user's name. So a refusal only counts the objects that block it; their names are in the operator's log. With client
-certificates the API server sends the reviews, and its client gets the names.
+user's name. So a refusal gives only the number of the objects that block it; the operator's log has their names. With
+client certificates only the API server can send reviews, and its client gets the names.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from restow.cloudprofile.findings import ValidationFinding, anonymous, refusal
+from restow.cloudprofile.findings import ValidationFinding, anonymous, is_denied, refusal
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.resources import qualified_name
@@ -40,7 +41,7 @@ _LONGEST_WARNING = 256
 _MOST_WARNINGS = 15
 _MOST_REASONS = 100
 
-#: Beyond this many warnings the answer does not even give their number.
+#: The most warnings that are counted; beyond it the answer does not even give their number.
 _MOST_COUNTED = 1000
 
 
@@ -53,7 +54,7 @@ def subject(request: AdmissionRequest) -> str:
 
 
 def is_judged(request: AdmissionRequest) -> bool:
-    """Whether a request creates or updates a whole object; the steps ignore all others."""
+    """Return whether a request creates or updates a whole object; the steps ignore all other requests."""
     return request.operation in {"CREATE", "UPDATE"} and not request.sub_resource and request.has_object
 
 
@@ -62,7 +63,7 @@ def answer(
 ) -> AdmissionResponse:
     """Return the verdict: refused if there are findings, with warnings in either case.
 
-    ``note`` is said behind the findings.
+    ``note`` is appended to the findings.
     """
     reasons = tuple(found)
     if not reasons:
@@ -72,7 +73,8 @@ def answer(
         notes.append(f"and {len(reasons) - _MOST_REASONS} more reasons like these")
     message = refusal(request.kind.kind, subject(request), reasons[:_MOST_REASONS])
     message += f" ({'; '.join(notes)})" if notes else ""
-    return warned(AdmissionResponse(allowed=False, message=message, code=HTTPStatus.UNPROCESSABLE_ENTITY), warnings)
+    code = HTTPStatus.FORBIDDEN if is_denied(reasons) else HTTPStatus.UNPROCESSABLE_ENTITY
+    return warned(AdmissionResponse(allowed=False, message=message, code=code), warnings)
 
 
 def warned(verdict: AdmissionResponse, warnings: Iterable[str]) -> AdmissionResponse:
@@ -94,9 +96,10 @@ _SECONDS_EACH: Final = 1.0
 
 
 class Responder:
-    """Answers admission requests.
+    """A writer of answers to admission requests.
 
-    ``names``: whether responses name other users' objects; otherwise the names are logged, one line a second at most.
+    ``names``: whether responses name other users' objects; otherwise the names go to the log, at most one line a
+    second.
     """
 
     def __init__(self, *, names: bool, clock: Clock = SYSTEM_CLOCK) -> None:

@@ -1,7 +1,7 @@
-"""The steps of Shoots: fill in what is left open, then refuse what may not be.
+"""The steps of Shoots: fill in what a Shoot leaves open, then refuse invalid Shoots.
 
-The profiles that a Shoot names are read from the API server each time: two GETs at most, and none where the spec stays
-as it was.
+The steps read the profiles of a Shoot from the API server each time: at most two GETs, and none if the spec does not
+change.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from restow.cloudprofile.shoots.profile import (
     ShootProfiles,
     deleting_profile_findings,
     disagreement_findings,
+    name_findings,
     offering,
     sync_reference,
 )
@@ -36,7 +37,7 @@ __all__ = ["CompleteShoot", "SyncShootReference", "ValidateShoot"]
 
 
 class CompleteShoot:
-    """Fills in the kind of profile, versions, images and architectures of a Shoot, at the hub version."""
+    """A step that fills in the kind of profile, versions, images and architectures of a Shoot, at the hub version."""
 
     def __init__(self, cluster: Cluster, now: Callable[[], datetime]) -> None:
         self._cluster = cluster
@@ -59,7 +60,7 @@ class CompleteShoot:
 
 
 class SyncShootReference:
-    """Defaults ``cloudProfile`` and the deprecated ``cloudProfileName`` from each other, at v1beta1, which has both."""
+    """A step at v1beta1 that defaults ``cloudProfile`` and the deprecated ``cloudProfileName`` from each other."""
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
         """Return the patch."""
@@ -68,11 +69,15 @@ class SyncShootReference:
             return ALLOWED
         if contradictions := disagreement_findings(shoot, old):
             return answer(request, contradictions)
-        return await offload(request.size, _patched, shoot, sync_reference(shoot, old))
+        synced = sync_reference(shoot, old)
+        # Only a client of v1beta1 sends the name, and conversion turns a name without a reference into one.
+        if not synced["spec"].get("cloudProfile") and (found := name_findings(synced["spec"])):
+            return answer(request, found)
+        return await offload(request.size, _patched, shoot, synced)
 
 
 class ValidateShoot:
-    """Judges Shoots."""
+    """A step that judges Shoots."""
 
     def __init__(self, cluster: Cluster, now: Callable[[], datetime]) -> None:
         self._cluster = cluster
@@ -102,17 +107,17 @@ def _patched(shoot: Object, wanted: Object) -> AdmissionResponse:
 
 
 def _is_settled(shoot: Object, old: Object | None) -> bool:
-    """Whether there is nothing to decide: the spec stays as it was, or the Shoot is about to go."""
+    """Return whether there is nothing to decide: the spec does not change, or the Shoot is in deletion."""
     return is_deleting(shoot) or (old is not None and spec_of(shoot) == spec_of(old))
 
 
 def _placed(request: AdmissionRequest, shoot: Object) -> dict[str, object]:
-    """Return a Shoot with its namespace, in which its profile is looked up."""
+    """Return a Shoot with its namespace, where its profile is looked up."""
     return {**shoot, "metadata": {"namespace": request.namespace, **(shoot.get("metadata") or {})}}
 
 
 async def _profiles(cluster: Cluster, *shoots: Object) -> ShootProfiles:
-    """Read the profiles that Shoots use, and offer them with their defaults."""
+    """Read the profiles that Shoots use, and return them with their defaults."""
     found: dict[ProfileReference, Object] = {}
     for reference in dict.fromkeys(filter(None, map(profile_of, shoots))):
         if reference.kind in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE}:

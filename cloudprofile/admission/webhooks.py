@@ -1,10 +1,11 @@
-"""All admission steps of the family by their names, and the webhook configurations that register them.
+"""All admission steps of the family by name, and the webhook configurations that register them.
 
-Every step is registered at the hub version with matchPolicy Equivalent, so that requests of all versions reach it,
-converted; the steps that are about v1beta1 itself, there alone. failurePolicy is Fail: a request that no step has seen
-is not admitted. But an update that leaves the spec as it is does not even call the webhook (matchConditions), and an
-update at the hub version does not ask for a stash that it cannot have lost: migrations, finalizers and labels work
-while the operator is down. The order of the mutating webhooks matters: an API server calls them as listed.
+Every step is registered at the hub version with matchPolicy Equivalent, so that the API server converts requests of
+all versions for it. Only the steps for v1beta1 itself are registered there alone. failurePolicy is Fail: a request
+that no step has seen is not admitted. But an update that does not change the spec does not even call the webhook
+(matchConditions), and an update at the hub version, which cannot lose a stash, does not call the step that restores
+it. So migrations, finalizers and labels work while the operator is down. The order of the mutating webhooks matters:
+an API server calls them as listed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from datetime import datetime
 from typing import Any, Final
 
 from restow.cloudprofile.admission.guard import GuardedStep
-from restow.cloudprofile.admission.profiles import ValidateCloudProfile, ValidateNamespacedCloudProfile, WarnOldClient
+from restow.cloudprofile.admission.profiles import (
+    SyncCapabilities,
+    ValidateCloudProfile,
+    ValidateNamespacedCloudProfile,
+    WarnOldClient,
+)
 from restow.cloudprofile.admission.responses import Responder
 from restow.cloudprofile.admission.shoots import CompleteShoot, SyncShootReference, ValidateShoot
 from restow.cloudprofile.objects import CLOUD_PROFILE, GROUP, HUB, NAMESPACED_CLOUD_PROFILE, OLD, SHOOT, resource_of
 from restow.conversion import Graph
+from restow.conversion.certificates.wiring.documents import configuration_document, webhook_document, webhook_rule
 from restow.conversion.server import AdmissionStep, RestoreStash
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
@@ -29,6 +36,7 @@ __all__ = [
     "OLD_CLOUD_PROFILE",
     "OLD_NAMESPACED_CLOUD_PROFILE",
     "RESTORE_STASH",
+    "SYNC_CAPABILITIES",
     "SYNC_SHOOT_REFERENCE",
     "VALIDATE_CLOUD_PROFILE",
     "VALIDATE_NAMESPACED_CLOUD_PROFILE",
@@ -45,6 +53,7 @@ VALIDATE_SHOOT: Final = "shoots"
 RESTORE_STASH: Final = "conversion-stash"
 OLD_CLOUD_PROFILE: Final = "cloudprofile-old-clients"
 OLD_NAMESPACED_CLOUD_PROFILE: Final = "namespacedcloudprofile-old-clients"
+SYNC_CAPABILITIES: Final = "cloudprofile-capabilities"
 SYNC_SHOOT_REFERENCE: Final = "shoot-reference"
 COMPLETE_SHOOT: Final = "shoot-defaults"
 
@@ -65,7 +74,7 @@ _FROM_ANOTHER_VERSION = {
 
 @dataclass(frozen=True, slots=True)
 class _Webhook:
-    """One webhook: which step, for which kinds, on what."""
+    """One webhook: its step, its kinds and the requests that it gets."""
 
     path: str
     name: str
@@ -75,28 +84,20 @@ class _Webhook:
     condition: Mapping[str, str] = field(default_factory=lambda: _CHANGES_SPEC)
 
     def document(self, endpoint: Endpoint, seconds: int) -> dict[str, Any]:
-        """Return it as it stands in a configuration."""
+        """Return the webhook as an entry of a configuration."""
+        resources = map(resource_of, self.kinds)
         rules = [
-            {
-                "apiGroups": [GROUP],
-                "apiVersions": [self.version],
-                "operations": list(self.operations),
-                "resources": [resource_of(kind).plural],
-                "scope": "Namespaced" if resource_of(kind).namespaced else "Cluster",
-            }
-            for kind in self.kinds
+            webhook_rule(GROUP, self.version, each.plural, self.operations, namespaced=each.namespaced)
+            for each in resources
         ]
-        return {
-            "name": f"{self.name}.restow.{GROUP}",
-            "clientConfig": dict(endpoint(f"{self.path}/{self.name}")),
-            "rules": rules,
-            "matchPolicy": "Equivalent" if self.version == HUB else "Exact",
-            "failurePolicy": "Fail",
-            "sideEffects": "None",
-            "timeoutSeconds": seconds,
-            "admissionReviewVersions": ["v1"],
-            "matchConditions": [dict(self.condition)],
-        }
+        return webhook_document(
+            f"{self.name}.restow.{GROUP}",
+            endpoint(f"{self.path}/{self.name}"),
+            rules,
+            match_policy="Equivalent" if self.version == HUB else "Exact",
+            seconds=seconds,
+            condition=self.condition,
+        )
 
 
 _FAMILY = (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE, SHOOT)
@@ -109,8 +110,9 @@ _VALIDATING = (
 _MUTATING = (
     _Webhook("/mutate", OLD_CLOUD_PROFILE, (CLOUD_PROFILE,), OLD, _UPDATE),
     _Webhook("/mutate", OLD_NAMESPACED_CLOUD_PROFILE, (NAMESPACED_CLOUD_PROFILE,), OLD, _UPDATE),
-    # A lost stash may hold more than the spec, and shows in nothing else.
+    # A stash may hold more than the spec, and an update that loses it may change nothing else.
     _Webhook("/mutate", RESTORE_STASH, _FAMILY, HUB, _UPDATE, _FROM_ANOTHER_VERSION),
+    _Webhook("/mutate", SYNC_CAPABILITIES, (CLOUD_PROFILE,)),
     _Webhook("/mutate", SYNC_SHOOT_REFERENCE, (SHOOT,), OLD),
     _Webhook("/mutate", COMPLETE_SHOOT, (SHOOT,)),
 )
@@ -129,18 +131,9 @@ def webhook_configurations(
     mutating = [hook.document(endpoint, timeout_seconds) for hook in _MUTATING]
     validating = [hook.document(endpoint, timeout_seconds) for hook in _VALIDATING]
     return (
-        _configuration("MutatingWebhookConfiguration", name, mutating),
-        _configuration("ValidatingWebhookConfiguration", name, validating),
+        configuration_document("MutatingWebhookConfiguration", name, mutating),
+        configuration_document("ValidatingWebhookConfiguration", name, validating),
     )
-
-
-def _configuration(kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "webhooks": webhooks,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +166,9 @@ def admission_steps(
 
     warning, responder = WarnOldClient(graph), Responder(names=tells_names)
     validating: dict[str, AdmissionStep] = {
-        VALIDATE_CLOUD_PROFILE: guarded(ValidateCloudProfile(cluster, now, responder), CLOUD_PROFILE),
+        VALIDATE_CLOUD_PROFILE: guarded(ValidateCloudProfile(cluster, graph, now, responder), CLOUD_PROFILE),
         VALIDATE_NAMESPACED_CLOUD_PROFILE: guarded(
-            ValidateNamespacedCloudProfile(cluster, now, responder), NAMESPACED_CLOUD_PROFILE
+            ValidateNamespacedCloudProfile(cluster, graph, now, responder), NAMESPACED_CLOUD_PROFILE
         ),
         VALIDATE_SHOOT: guarded(ValidateShoot(cluster, now), SHOOT),
     }
@@ -183,6 +176,7 @@ def admission_steps(
         OLD_CLOUD_PROFILE: guarded(warning, CLOUD_PROFILE, OLD),
         OLD_NAMESPACED_CLOUD_PROFILE: guarded(warning, NAMESPACED_CLOUD_PROFILE, OLD),
         RESTORE_STASH: RestoreStash(graph, crds),
+        SYNC_CAPABILITIES: guarded(SyncCapabilities(), CLOUD_PROFILE),
         SYNC_SHOOT_REFERENCE: guarded(SyncShootReference(), SHOOT, OLD),
         COMPLETE_SHOOT: guarded(CompleteShoot(cluster, now), SHOOT),
     }

@@ -1,12 +1,13 @@
 """The Shoot maintenance controller, opt-in: updates the versions of Shoots in their maintenance windows.
 
 ``restow.cloudprofile.maintenance.plan`` decides the changes, and ``restow.cloudprofile.maintenance.schedule`` the time.
-A Shoot is maintained once in a window, with one step of a forced update, or at once if it is annotated. The controller
-reads the Shoot from the API server at that time, so the whole object need not stay in memory. It tries the changes with
-a dry run first.
+The controller maintains a Shoot once in a window, with at most one step of a forced update, or at once if it is
+annotated. If it cannot read the window, it reports that in a condition and an Event, and does only forced updates.
+It reads the Shoot from the API server when it is due, so the whole object need not stay in memory. It tries the
+changes with a dry run first.
 
-If this process ends after announcing changes and before writing them, ``status.lastMaintenance`` stays Processing until
-the next window, which completes them: a second step in one window would be worse.
+If this process ends after it announced changes and before it wrote them, ``status.lastMaintenance`` stays Processing
+until the next window, which completes them: a second step in one window would be worse.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from datetime import datetime
 from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.writes import EventRecorder, patch
 from restow.cloudprofile.maintenance.plan import Maintenance, maintain, maintenance_patches, refused_status, withdrawal
-from restow.cloudprofile.maintenance.report import events
-from restow.cloudprofile.maintenance.schedule import MaintenanceSchedule, schedule
+from restow.cloudprofile.maintenance.report import events, window_conditions
+from restow.cloudprofile.maintenance.schedule import schedule
 from restow.cloudprofile.objects import SHOOT, SHOOTS, Object, ObjectEvent
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class ShootMaintenance:
-    """Maintains Shoots.
+    """The reconciler that maintains Shoots.
 
     Args:
         informer: the informer, for reads and writes.
@@ -62,30 +63,38 @@ class ShootMaintenance:
             self._checked.pop(key, None)
             return ReconcileResult()
         now = self._now()
-        planned = self._schedule(key, known, now)
-        if planned.is_due:
+        planned = schedule(known, self._checked.get(key), now)
+        if planned.is_due or window_conditions(known, planned.unreadable, now) is not None:
             shoot: Object = (await self._informer.get(SHOOTS, key.name, key.namespace)).json()
-            # The informer may not have a maintenance yet that the previous leader has done.
-            if self._schedule(key, shoot, now).is_due:
-                await self._maintain(key, shoot, now)
+            # The informer may not yet have seen a maintenance that the previous leader did.
+            planned = schedule(shoot, self._checked.get(key), now)
+            shoot = await self._report_window(key, shoot, planned.unreadable, now)
+            if planned.is_due:
+                await self._maintain(key, shoot, now, forced_only=planned.is_forced_only)
                 self._checked[key] = now
         if planned.following is None:
             return ReconcileResult()
         return ReconcileResult(requeue_after=(planned.following - now).total_seconds())
 
-    def _schedule(self, key: Key, shoot: Object, now: datetime) -> MaintenanceSchedule:
-        try:
-            return schedule(shoot, self._checked.get(key), now)
-        except ValueError as error:
-            _log.warning("Shoot %s is not maintained until it is changed: %s", key, error)
-            return MaintenanceSchedule(False, None)
+    async def _report_window(self, key: Key, shoot: Object, unreadable: str, now: datetime) -> Object:
+        """Report in a condition and an Event that the window of a Shoot cannot be read, or can be read again."""
+        conditions = window_conditions(shoot, unreadable, now)
+        if conditions is None:
+            return shoot
+        change = {"status": {"conditions": conditions}}
+        shoot = await patch(self._informer, SHOOTS, shoot, change, subresource="status")
+        condition = conditions[-1]
+        kind = "Warning" if unreadable else "Normal"
+        await self._recorder.write(ObjectEvent(kind, condition["reason"], condition["message"]), SHOOT, shoot)
+        _log.warning("Shoot %s: %s", key, condition["message"])
+        return shoot
 
-    async def _maintain(self, key: Key, shoot: Object, now: datetime) -> None:
+    async def _maintain(self, key: Key, shoot: Object, now: datetime, *, forced_only: bool) -> None:
         offer = self._index.offered_spec(shoot)
         if offer is None:
             _log.warning("Shoot %s is not maintained: its profile does not exist", key)
             return
-        plan = maintain(shoot, offer, now)
+        plan = maintain(shoot, offer, now, forced_only=forced_only)
         if plan.image_error:
             event = ObjectEvent("Warning", "MachineImageVersionMaintenance", plan.image_error)
             await self._recorder.write(event, SHOOT, shoot)
@@ -101,7 +110,7 @@ class ShootMaintenance:
         await self._record(key, shoot, plan)
 
     async def _is_accepted(self, key: Key, shoot: Object, change: Object, now: datetime) -> bool:
-        """Try the changes; if the API server refuses them, report that and do not retry in this window."""
+        """Try the changes with a dry run; if the API server refuses them, report it and do not retry in this window."""
         try:
             await patch(self._informer, SHOOTS, shoot, change, dry_run=True)
         except (BadRequest, Forbidden, Invalid) as error:

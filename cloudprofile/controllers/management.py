@@ -1,7 +1,7 @@
 """Automatic version management, opt-in: proposes the changes that the versioning policy requires, or applies them.
 
-It is the only controller that writes the spec of a profile, and therefore off by default. A proposal is an Event on the
-profile and a line in the log. It changes nothing in the object, and is repeated only when it changes.
+No other controller writes the spec of a profile, so this one is off by default. A proposal is an Event on the profile
+and a line in the log. A proposal does not change the object, and is repeated only when the proposed changes differ.
 """
 
 from __future__ import annotations
@@ -13,11 +13,20 @@ from datetime import datetime
 from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.writes import EventRecorder, patch
 from restow.cloudprofile.management.config import VersionManagement
-from restow.cloudprofile.management.rules import ManagementResult, manage
-from restow.cloudprofile.objects import CLOUD_PROFILE, CLOUD_PROFILES, ObjectEvent, is_deleting, merge_patch, spec_of
+from restow.cloudprofile.management.rules import ManagementResult, VersionChange, manage
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    CLOUD_PROFILES,
+    Object,
+    ObjectEvent,
+    is_deleting,
+    merge_patch,
+    spec_of,
+)
 from restow.cloudprofile.versions.lifecycle import next_transition_of
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
+from restow.kube.errors import ApiError, BadRequest, Forbidden, Invalid
 from restow.kube.watch import Key
 
 __all__ = ["ManagedVersions"]
@@ -27,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class ManagedVersions:
-    """Manages the versions of CloudProfiles.
+    """The reconciler that manages the versions of CloudProfiles.
 
     Args:
         config: the policy.
@@ -36,6 +45,7 @@ class ManagedVersions:
         index: the informer's index.
         recorder: writes Events.
         now: returns the time.
+        refused: called with each profile and the number of its changes that admission refuses.
     """
 
     def __init__(
@@ -47,6 +57,7 @@ class ManagedVersions:
         index: ProfileIndex,
         recorder: EventRecorder,
         now: Callable[[], datetime],
+        refused: Callable[[Key, int], None],
     ) -> None:
         self._config = config
         self._applies = applies
@@ -54,6 +65,7 @@ class ManagedVersions:
         self._index = index
         self._recorder = recorder
         self._now = now
+        self._refused = refused
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         """Manage one CloudProfile.
@@ -65,6 +77,7 @@ class ManagedVersions:
         profile = self._index.profiles.get(key)
         if profile is None or is_deleting(profile):
             self._recorder.forget(key)
+            self._refused(key, 0)
             return ReconcileResult()
         now = self._now()
         spec = spec_of(profile)
@@ -72,11 +85,12 @@ class ManagedVersions:
         if not managed.changes:
             self._recorder.forget(key)
         elif self._applies:
-            await patch(self._informer, CLOUD_PROFILES, profile, {"spec": merge_patch(spec, managed.spec)})
-            await self._recorder.write(_event("VersionsManaged", managed), CLOUD_PROFILE, profile)
-            _report(key, "changed", managed)
+            applied = await self._apply(key, profile, managed)
+            if applied.changes:
+                await self._recorder.write(_event("VersionsManaged", applied), CLOUD_PROFILE, profile)
+                _report(key, "changed", applied)
         else:
-            # The dates move with the clock; a proposal is the same if the same versions change for the same reasons.
+            # The dates move with the clock; two proposals are equal if the same versions change for the same reasons.
             meaning = tuple((change.field, change.version, change.why) for change in managed.changes)
             event = _event("VersionManagementProposed", managed)
             if await self._recorder.record(event, CLOUD_PROFILE, profile, key, meaning):
@@ -85,6 +99,55 @@ class ManagedVersions:
         return (
             ReconcileResult() if following is None else ReconcileResult(requeue_after=(following - now).total_seconds())
         )
+
+    async def _apply(self, key: Key, profile: Object, managed: ManagementResult) -> ManagementResult:
+        """Write the changes, or those of them that admission does not refuse; return the written ones.
+
+        A version that a project overrides must not block the management of all others. Refused changes are reported
+        once, and tried again with the next change of the profile.
+        """
+        try:
+            await self._write(profile, managed.spec)
+        except _REFUSALS as error:
+            refused = {managed.changes[0]: _why(error)} if len(managed.changes) == 1 else {}
+        else:
+            self._refused(key, 0)
+            self._recorder.forget(key)
+            return managed
+        if not refused:
+            refused = await self._tried(profile, managed)
+        self._refused(key, len(refused))
+        told = "; ".join(f"{change}: {why}" for change, why in refused.items())
+        event = ObjectEvent("Warning", "VersionManagementRefused", f"These versions are left alone: {told}")
+        meaning = tuple((change.field, change.version, why) for change, why in refused.items())
+        if await self._recorder.record(event, CLOUD_PROFILE, profile, key, meaning):
+            _log.warning("CloudProfile %s: %d changes are refused; see its events", key, len(refused))
+        kept = tuple(change for change in managed.changes if change not in refused)
+        applied = ManagementResult(kept, managed.only(spec_of(profile), kept))
+        if kept:
+            await self._write(profile, applied.spec)
+        return applied
+
+    async def _tried(self, profile: Object, managed: ManagementResult) -> dict[VersionChange, str]:
+        """Return the changes that admission refuses when each is tried alone, with the reasons."""
+        refused = {}
+        for change in managed.changes:
+            try:
+                await self._write(profile, managed.only(spec_of(profile), {change}), dry_run=True)
+            except _REFUSALS as error:
+                refused[change] = _why(error)
+        return refused
+
+    async def _write(self, profile: Object, spec: Object, *, dry_run: bool = False) -> None:
+        change = {"spec": merge_patch(spec_of(profile), spec)}
+        await patch(self._informer, CLOUD_PROFILES, profile, change, dry_run=dry_run)
+
+
+_REFUSALS = (BadRequest, Forbidden, Invalid)
+
+
+def _why(error: ApiError) -> str:
+    return error.findings if isinstance(error, Invalid) else error.message
 
 
 def _event(reason: str, managed: ManagementResult) -> ObjectEvent:

@@ -1,4 +1,4 @@
-"""Runs all controllers of the CloudProfile family on one informer, for a process that leads."""
+"""The manager: runs all controllers of the CloudProfile family on one informer, in the leading process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from restow.cloudprofile.controllers.index import ProfileIndex, key_of_reference
+from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.maintenance import ShootMaintenance
 from restow.cloudprofile.controllers.management import ManagedVersions
 from restow.cloudprofile.controllers.status import ProfileStatus
@@ -20,8 +20,6 @@ from restow.cloudprofile.objects import (
     NAMESPACED_CLOUD_PROFILE,
     NAMESPACED_CLOUD_PROFILES,
     SHOOTS,
-    parent_of,
-    profile_of,
 )
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.cluster import Cluster
@@ -29,7 +27,6 @@ from restow.kube.controller import Controller, ControllerEvent, Source
 from restow.kube.errors import first_error
 from restow.kube.resources import Resource
 from restow.kube.watch import Key, Selection
-from restow.kube.watchevents import Item
 
 __all__ = ["ControllerOptions", "run"]
 
@@ -38,9 +35,13 @@ def _ignore(_details: ControllerEvent) -> None:
     pass
 
 
+def _ignore_refusals(_profile: Key, _count: int) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """Which controllers run, and how.
+    """The controllers to run, and their settings.
 
     Attributes:
         management: the policy of automatic version management; None disables it.
@@ -51,6 +52,7 @@ class ControllerOptions:
             no request. None for never.
         grace: the seconds that running reconciles get to finish when ``run`` is cancelled.
         identity: this process, for events.
+        refused: called with every CloudProfile and the number of changes of version management that admission refuses.
         hook: called with every event of the controllers, for metrics and readiness; must not block.
         chance: random numbers from [0, 1).
     """
@@ -63,14 +65,16 @@ class ControllerOptions:
     grace: float = 4.0
     identity: str = "restow"
     hook: Callable[[ControllerEvent], None] = _ignore
+    refused: Callable[[Key, int], None] = _ignore_refusals
     chance: Callable[[], float] = random.random
 
 
 async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: ControllerOptions | None = None) -> None:
     """Run the controllers until cancelled. Only one process of a cluster may run them at a time (``LeaderElector``).
 
-    Needs, on cloudprofiles and namespacedcloudprofiles: get, list, watch, patch, also of their status; on shoots: list
-    and watch, and for the maintenance get and patch, also of their status; create on events.events.k8s.io.
+    Requires these rights: get, list, watch and patch on cloudprofiles and namespacedcloudprofiles, also on their
+    status; list and watch on shoots, and for the maintenance get and patch, also on their status; create on
+    events.events.k8s.io.
 
     Raises:
         KubeError: the resources cannot be watched: the CRDs are not installed (404), RBAC (403), credentials (401).
@@ -82,7 +86,7 @@ async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Controller
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run(), name="informer")
-            await informer.wait_for_sync()  # else a finalizer would be removed before all Shoots are listed
+            await informer.wait_for_sync()  # otherwise a finalizer would be removed before all Shoots are listed
             for controller in factory.controllers():
                 group.create_task(controller.run(), name=controller.name)
     except BaseExceptionGroup as failures:
@@ -90,7 +94,7 @@ async def run(cluster: Cluster, clock: Clock = SYSTEM_CLOCK, options: Controller
 
 
 class _ControllerFactory:
-    """Makes the controllers."""
+    """A factory of the controllers."""
 
     def __init__(
         self, live: Cluster, informer: Cluster, index: ProfileIndex, clock: Clock, options: ControllerOptions
@@ -102,7 +106,7 @@ class _ControllerFactory:
         self._options = options
 
     def controllers(self) -> list[Controller]:
-        """Return the controllers that the options ask for."""
+        """Return the controllers that the options enable."""
         made = [self._profiles(), self._namespaced()]
         if self._options.management is not None:
             made.append(self._management(self._options.management))
@@ -112,15 +116,15 @@ class _ControllerFactory:
 
     def _profiles(self) -> Controller:
         sources = (
-            Source(Selection(NAMESPACED_CLOUD_PROFILES), _parent_keys),
-            Source(Selection(SHOOTS), partial(_profile_keys, CLOUD_PROFILE)),
+            Source(Selection(NAMESPACED_CLOUD_PROFILES), self._index.keys_of_deleted_parent),
+            Source(Selection(SHOOTS), partial(self._index.keys_of_deleted_profile, CLOUD_PROFILE)),
         )
         return self._controller("cloudprofile", CLOUD_PROFILES, self._status(CLOUD_PROFILE), *sources)
 
     def _namespaced(self) -> Controller:
         sources = (
             Source(Selection(CLOUD_PROFILES), self._index.keys_of_children),
-            Source(Selection(SHOOTS), partial(_profile_keys, NAMESPACED_CLOUD_PROFILE)),
+            Source(Selection(SHOOTS), partial(self._index.keys_of_deleted_profile, NAMESPACED_CLOUD_PROFILE)),
         )
         reconcile = self._status(NAMESPACED_CLOUD_PROFILE)
         return self._controller("namespacedcloudprofile", NAMESPACED_CLOUD_PROFILES, reconcile, *sources)
@@ -134,6 +138,7 @@ class _ControllerFactory:
             index=self._index,
             recorder=self._recorder(name),
             now=self._clock.now,
+            refused=self._options.refused,
         )
         return self._controller(name, CLOUD_PROFILES, managed.reconcile)
 
@@ -172,14 +177,3 @@ class _ControllerFactory:
             clock=self._clock,
             chance=self._options.chance,
         )
-
-
-def _parent_keys(child: Item) -> tuple[Key, ...]:
-    """Return the key of the parent of a NamespacedCloudProfile, whose deletion may wait for it."""
-    return (key_of_reference(parent_of(child.json())),)
-
-
-def _profile_keys(kind: str, shoot: Item) -> tuple[Key, ...]:
-    """Return the key of the profile that a Shoot uses if it is of this kind."""
-    reference = profile_of(shoot.json())
-    return (key_of_reference(reference),) if reference is not None and reference.kind == kind else ()

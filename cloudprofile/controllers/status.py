@@ -1,11 +1,12 @@
 """The status controllers: the classification of each version, rendered NamespacedCloudProfiles, and finalizers.
 
 One class serves both kinds, which differ only in their status. A profile is reconciled when it changes, when its
-parent, children or Shoots change, and when one of its stages begins; nothing is polled. Reads come from the informer
-and cost no request. Each reconcile writes the status at most once, and only if it changes.
+parent changes, and when one of its stages begins; in deletion also when its children or Shoots change. Nothing is
+polled. Reads come from the informer and cost no request. Each reconcile writes the status at most once, and only if it
+changes.
 
-The finalizer is removed only after the API server itself was asked for users of the profile: the informer may not have
-a Shoot yet that was just created.
+Before a controller removes the finalizer, it asks the API server itself for users of the profile: the informer may
+not yet have a Shoot that was just created.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from datetime import datetime
 
 from restow.cloudprofile.controllers.index import ProfileIndex
 from restow.cloudprofile.controllers.writes import EventRecorder, patch
-from restow.cloudprofile.objects import CLOUD_PROFILE, Object, ObjectEvent, is_deleting, reference_to, resource_of
+from restow.cloudprofile.objects import (
+    CLOUD_PROFILE,
+    Object,
+    ObjectEvent,
+    expirable_versions,
+    is_deleting,
+    reference_to,
+    resource_of,
+    spec_of,
+)
 from restow.cloudprofile.profiles.reconciliation import (
     FinalizerDecision,
     StatusDecision,
@@ -25,6 +35,7 @@ from restow.cloudprofile.profiles.reconciliation import (
     decide_status,
 )
 from restow.cloudprofile.queries import children_of, shoots_of
+from restow.conversion.server.timeslices import offload
 from restow.kube.cluster import Cluster
 from restow.kube.controller import ReconcileResult
 from restow.kube.watch import Key
@@ -34,9 +45,11 @@ __all__ = ["ProfileStatus"]
 
 _log = logging.getLogger(__name__)
 
+_OF_A_VERSION = 1024
+
 
 class ProfileStatus:
-    """Reconciles the status and the finalizer of profiles of one kind.
+    """The reconciler of the status and the finalizer of profiles of one kind.
 
     Args:
         kind: CloudProfile or NamespacedCloudProfile.
@@ -72,7 +85,7 @@ class ProfileStatus:
             KubeError: the API server refuses a request, or cannot be reached.
             ValueError: a classification or time of the profile cannot be read; validation refuses such profiles.
         """
-        profile = self._index.store(self._kind).get(key)
+        profile = self._index.profile(self._kind, key)
         if profile is None:
             self._recorder.forget(key)
             return ReconcileResult()
@@ -80,7 +93,7 @@ class ProfileStatus:
         if finalized is None:
             return ReconcileResult()
         now = self._now()
-        decided = self._decide_status(finalized, now)
+        decided = await self._decide_status(finalized, now)
         if decided.patch:
             status = {"status": decided.patch}
             await patch(self._informer, self._resource, finalized, status, subresource="status")
@@ -88,10 +101,12 @@ class ProfileStatus:
             return ReconcileResult()
         return ReconcileResult(requeue_after=(decided.next_change - now).total_seconds())
 
-    def _decide_status(self, profile: Object, now: datetime) -> StatusDecision:
+    async def _decide_status(self, profile: Object, now: datetime) -> StatusDecision:
+        """Decide the status; for a large profile off the event loop, on which the webhooks answer too."""
         if self._kind == CLOUD_PROFILE:
-            return decide_status(profile, now)
-        return decide_namespaced_status(profile, self._index.parent(profile), now)
+            return await offload(_work(profile), decide_status, profile, now)
+        parent = self._index.parent(profile)
+        return await offload(_work(parent or profile), decide_namespaced_status, profile, parent, now)
 
     async def _finalize(self, key: Key, profile: Object) -> Object | None:
         """Add the finalizer, or remove it from an unused profile in deletion; return None if the profile is gone."""
@@ -121,3 +136,8 @@ class ProfileStatus:
         children = await children_of(self._live, profile["metadata"]["name"]) if self._kind == CLOUD_PROFILE else []
         users = await shoots_of(self._live, reference_to(self._kind, profile))
         return decide_finalizers(self._kind, profile, users, children)
+
+
+def _work(profile: Object) -> int:
+    """Return the work for the versions of a profile, as the number of bytes of a review that takes equally long."""
+    return _OF_A_VERSION * sum(1 for _ in expirable_versions(spec_of(profile)))

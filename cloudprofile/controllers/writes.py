@@ -3,8 +3,8 @@
 Every patch has the resourceVersion of the object that the decision was made for. If the object has changed since, the
 API server refuses the patch (409) and the controller decides again; it never writes for an outdated spec.
 
-Events are best effort: an Event that cannot be written is logged. A level-triggered controller finds the same fact
-repeatedly; ``EventRecorder.record`` writes it once, until ``forget``.
+Events are best effort: if an Event cannot be written, that is logged. A level-triggered controller finds the same fact
+repeatedly; ``EventRecorder.record`` writes it once, until ``forget`` is called.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def patch(
     subresource: str | None = None,
     dry_run: bool = False,
 ) -> Object:
-    """Apply a merge patch to an object as it was read; return the patched object.
+    """Apply a merge patch to an object at the resourceVersion that was read; return the patched object.
 
     Raises:
         Conflict: the object has changed since, or was deleted and created again.
@@ -70,7 +70,7 @@ async def patch(
 
 
 def again_if_changed(resource: Resource, reconcile: Reconcile) -> Reconcile:
-    """Return a reconciler that does not fail when its object was changed or deleted meanwhile."""
+    """Return a reconciler that tries again after a conflict, and does nothing if its object was deleted meanwhile."""
 
     async def reconciled(key: Key) -> ReconcileResult:
         try:
@@ -86,13 +86,13 @@ def again_if_changed(resource: Resource, reconcile: Reconcile) -> Reconcile:
 
 
 class EventRecorder:
-    """Writes Events, each once.
+    """A writer of Events that writes each once.
 
     Args:
         cluster: the API server.
         controller: the reporting controller, a qualified name.
         instance: this process.
-        clock: its ``now``.
+        clock: its ``now`` gives the times of Events.
     """
 
     def __init__(self, cluster: Cluster, controller: str, instance: str, clock: Clock) -> None:
@@ -105,7 +105,7 @@ class EventRecorder:
     async def record(self, event: ObjectEvent, kind: str, obj: Object, key: Key, meaning: Hashable = None) -> bool:
         """Write an Event unless the last one for this key had the same meaning; return whether it was written.
 
-        ``meaning`` is compared; the message by default.
+        Two Events are the same if their ``meaning`` is equal; by default the message is compared.
         """
         meaning = event.message if meaning is None else meaning
         if self._recorded.get(key) == meaning:
@@ -115,7 +115,7 @@ class EventRecorder:
         return True
 
     def forget(self, key: Key) -> None:
-        """Forget the last Event of a key, which no longer holds."""
+        """Forget the last Event of a key, because it no longer holds."""
         self._recorded.pop(key, None)
 
     async def write(self, event: ObjectEvent, kind: str, obj: Object) -> None:

@@ -1,13 +1,15 @@
 """The conversions of the CloudProfile family between v1beta1 and v1beta2, the hub. Pure.
 
 - ``registry``: CloudProfile, NamespacedCloudProfile and Shoot, declared; ``graph(crds)`` freezes it;
-- ``edit_warnings``: warnings about an edit, for a client of v1beta1.
+- ``edit_warnings``: warnings about an edit, for a client of v1beta1;
+- ``unclassified``: the versions that are ``supported`` only because v1beta1 names no classification.
 
-Time passes for v1beta1 by the status alone: its reconciler writes the classification of every version there, and
-down-conversion reads it from there. So conversion needs no clock, and up-conversion needs no status.
+For v1beta1, time passes only by the status: its reconciler writes the classification of every version there, and
+down-conversion reads it. So conversion needs no clock, and up-conversion needs no status.
 """
 
 from restow.cloudprofile.conversions.kinds import graph, registry
+from restow.cloudprofile.conversions.unclassified import unclassified
 from restow.cloudprofile.conversions.warnings import edit_warnings
 
-__all__ = ["edit_warnings", "graph", "registry"]
+__all__ = ["edit_warnings", "graph", "registry", "unclassified"]

@@ -1,11 +1,11 @@
 """CloudProfile, NamespacedCloudProfile and Shoot, declared for conversion, with the rules of their fields. Pure.
 
-Of a profile the versions convert: those of Kubernetes and, image by image, those of machine images. Of a Shoot the
-field that names its profile: v1beta1 has ``cloudProfileName``, which only ever names a CloudProfile, next to
-``cloudProfile`` (GEP-25, "Adjusting Shoots cloudProfileName field"). It shows both of a CloudProfile, as Gardener does,
-and ``cloudProfile`` alone of a NamespacedCloudProfile. What a client wrote there with one of the two is shown to it as
-it wrote it: the hub's stash remembers. Where both are there and disagree, which the schema refuses, ``cloudProfile``
-counts.
+In a profile the versions convert: those of Kubernetes and, image by image, those of machine images. In a Shoot the
+reference to its profile converts. v1beta1 has ``cloudProfileName``, which always names a CloudProfile, in addition to
+``cloudProfile`` (GEP-25, "Adjusting Shoots cloudProfileName field"). v1beta1 shows both fields for a CloudProfile, as
+Gardener does, and only ``cloudProfile`` for a NamespacedCloudProfile. A client that wrote only one of the two reads
+back exactly that one, because the hub's stash keeps it. If both are set and disagree, which the schema refuses,
+``cloudProfile`` counts.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from restow.cloudprofile.conversions.lifecycle import (
     CLASSIFICATION,
     EXPIRATION,
     LIFECYCLE,
+    current,
     dates_of_lifecycle,
     edited_override,
     edited_version,
@@ -59,7 +60,7 @@ def versions_of(spec: str) -> list[rules.Rule]:
 def overrides_of(spec: str) -> list[rules.Rule]:
     """Return the rules for the sparse spec of a NamespacedCloudProfile.
 
-    At v1beta1 it moves the date of a Kubernetes version and nothing else; an image version can be its own.
+    At v1beta1 an override changes only the date of a Kubernetes version; an image version can be the project's own.
     """
     return [
         _versions(f"{spec}.kubernetes.versions", _DATE, _KUBERNETES),
@@ -69,10 +70,10 @@ def overrides_of(spec: str) -> list[rules.Rule]:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How a version says what its stages are.
+    """How a version represents its stages.
 
-    ``is_whole``: all of them, so that what has none that has begun is unavailable. ``is_classified``: v1beta1 may name
-        one.
+    ``is_whole``: the version lists all its stages, so one without a stage that has begun is unavailable.
+    ``is_classified``: v1beta1 may name a classification.
     """
 
     is_whole: bool
@@ -96,7 +97,7 @@ def _versions(path: str, form: _Form, status: str) -> rules.Rule:
         loses="both",
         reads=[status],
     )
-    # The schema of v1beta2 refuses its old names with a message: what it refuses must not be lost before it can.
+    # The schema of v1beta2 refuses the fields of v1beta1 with a message; dropping them before would hide the mistake.
     refused = [rules.stash(hub=CLASSIFICATION), rules.stash(hub=EXPIRATION)]
     return rules.each(
         path,
@@ -109,13 +110,13 @@ def _versions(path: str, form: _Form, status: str) -> rules.Rule:
 
 
 def _is_override_unavailable(version: Mapping[str, Any], status: Any) -> bool:
-    """Say whether an override is of a version that cannot be used yet.
+    """Return whether an override is of a version that cannot be used yet.
 
-    Its own stages do not tell, for those of the parent are missing; the status does. The one stage that v1beta1 itself
-    can write is shown in any case, or a client's own words would vanish.
+    The override's stages do not show that, because the stages of the parent are missing; the status does. The one stage
+    that v1beta1 itself can write is always shown, so that a client reads back what it wrote.
     """
     stages = stages_of(version.get(LIFECYCLE))
-    if status != Classification.UNAVAILABLE or not all(stage.get("startTime") for stage in stages):
+    if status != Classification.UNAVAILABLE or current(stages, status) != Classification.UNAVAILABLE:
         return False
     return bool(stages) and lifecycle_of_override(dates_of_lifecycle(stages)) != stages
 
@@ -128,7 +129,7 @@ def profile_reference() -> list[rules.Rule]:
     """Return the rules of a Shoot's profile."""
     return [
         rules.pair((_NAME, _REFERENCE), _REFERENCE, up=_to_reference, down=_to_both, loses="up"),
-        # The schema of v1beta2 refuses its old name with a message: what it refuses must not be lost before it can.
+        # The schema of v1beta2 refuses the field of v1beta1 with a message; dropping it before would hide the mistake.
         rules.stash(hub=_NAME),
     ]
 
@@ -145,7 +146,7 @@ def _to_reference(fields: Mapping[str, Any]) -> Any:
 
 
 def _to_both(reference: Any) -> dict[str, Any]:
-    # Without a kind this is a part of a reference, or a manifest to which the schema has yet to give its default.
+    # Without a kind this is part of a reference, or a manifest in which the schema has not yet set its default.
     if isinstance(reference, dict) and reference.get("kind") == CLOUD_PROFILE and reference.get("name"):
         return {_NAME: reference["name"], _REFERENCE: reference}
     return {_REFERENCE: reference}
@@ -155,7 +156,7 @@ _GROUP: Final = "core.gardener.cloud"
 _OLD: Final = "v1beta1"
 _HUB: Final = "v1beta2"
 
-#: A profile has hundreds of versions, and about 350 bytes are kept of each: as many as all annotations may have.
+#: A profile has hundreds of versions, and the stash keeps about 350 bytes of each: up to the limit of all annotations.
 _BUDGET: Final = 250 * 1024
 
 registry = Registry()
@@ -181,7 +182,7 @@ def _shoot_rules() -> list[rules.Rule]:
 
 
 def graph(crds: Iterable[Crd] = ()) -> Graph:
-    """Return the conversions; with the CRDs (all three), every field of every version is accounted for.
+    """Return the conversions; with the three CRDs, freezing checks that every field of every version is accounted for.
 
     Raises:
         DefinitionError: with these CRDs, a field of a version is neither converted, stashed nor acknowledged.

@@ -1,26 +1,27 @@
-"""A version's plain fields of v1beta1 and its lifecycle of v1beta2, each made from the other. Pure.
+"""The conversion between a version's plain fields of v1beta1 and its lifecycle of v1beta2. Pure.
 
-Plain fields (a dict by ``classification``, ``expirationDate`` and, of a manifest that is at the wrong version,
-``lifecycle``) say one leading stage and an expiration. What a lifecycle has beyond that, the stash keeps. In a
-CloudProfile a version that names no classification is ``supported`` (GEP-32: the old fields function as before), so an
-expiration makes two stages. In a NamespacedCloudProfile it makes the one stage that it moves: an override is sparse,
-and its other stages are the parent's.
+Plain fields (a dict by ``classification``, ``expirationDate`` and, in a manifest of the wrong version, ``lifecycle``)
+represent one leading stage and an expiration. The stash keeps the rest of a lifecycle. In a CloudProfile a version
+without classification is ``supported`` (GEP-32: the old fields function as before), so an expiration makes two stages.
+In a NamespacedCloudProfile it makes only the stage that it moves: an override is sparse, and the other stages are the
+parent's.
 
-What is shown follows from the lifecycle and from what the status says of the version, None where it says nothing. A
-status can be older than the lifecycle: a classification that the lifecycle has at no time does not count. Then, as
-before the first reconcile, the leading stages do, those without a start. Nothing here raises, whatever the values are:
-one object that cannot be converted fails a whole LIST.
+v1beta1 shows a classification that follows from the lifecycle and from the status of the version, None if the status
+does not list it. A status can be older than the lifecycle: a classification that the lifecycle never has does not
+count. Then, as before the first reconcile, the leading stages without a start count. Nothing here raises, whatever
+the values are: one object that cannot be converted fails a whole LIST.
 
-An edit of the plain fields, where a stash holds the lifecycle:
+An edit of the plain fields, if a stash holds the lifecycle:
 
-- a classification that names one of its stages leaves it alone: that was shown, now or when a pipeline's file was
-  written, and how a version moves from stage to stage is a matter of v1beta2;
-- one that it lacks leads, without a start, and the stored stages that rank later follow;
-- an expiration added, moved or removed adds, moves or removes the ``expired`` stage; stages that would start after it
-  go;
-- what is as it was shown changes nothing.
+- a classification that names one of the lifecycle's stages changes nothing: v1beta1 shows it, now or when a pipeline's
+  file was written, and only v1beta2 can change when a version moves from stage to stage;
+- a classification that the lifecycle lacks becomes the leading stage, without a start, and the stored stages that rank
+  later follow;
+- an expiration added, moved or removed adds, moves or removes the ``expired`` stage, and stages that would start after
+  it are removed;
+- a field that equals the shown one changes nothing.
 
-``edit_warnings`` warns the client where that may not be what it meant.
+``edit_warnings`` warns the client if the result may differ from what it expects.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ CLASSIFICATION: Final = "classification"
 EXPIRATION: Final = "expirationDate"
 LIFECYCLE: Final = "lifecycle"
 
-#: When an ``expired`` stage without a start began: the zero time, which v1beta1 cannot leave out.
+#: The date that v1beta1 shows for an ``expired`` stage without a start, because it cannot omit the date: the zero time.
 EPOCH: Final = "1970-01-01T00:00:00Z"
 
 _SHOWN: Final = frozenset({Classification.PREVIEW, Classification.SUPPORTED, Classification.DEPRECATED})
@@ -69,12 +70,12 @@ Stage = Mapping[str, Any]
 
 
 def lifecycle_of_version(fields: Fields) -> Any:
-    """Return the lifecycle that the fields of a CloudProfile's version mean, ABSENT if none."""
+    """Return the lifecycle that the fields of a CloudProfile's version stand for, ABSENT if none."""
     return _lifecycle(fields, leading=Classification.SUPPORTED)
 
 
 def lifecycle_of_override(fields: Fields) -> Any:
-    """Return the stages that the fields of a NamespacedCloudProfile's version mean, ABSENT if none."""
+    """Return the stages that the fields of a NamespacedCloudProfile's version stand for, ABSENT if none."""
     return _lifecycle(fields, leading=None)
 
 
@@ -90,14 +91,14 @@ def _lifecycle(fields: Fields, *, leading: Classification | None) -> Any:
 
 
 def is_at_wrong_version(fields: Fields) -> bool:
-    """Say whether fields of v1beta1 are a lifecycle and nothing else: converting puts that right, once and for all."""
+    """Return whether fields of v1beta1 are only a lifecycle, which converting moves to the right version for good."""
     return fields.keys() == {LIFECYCLE} and bool(stages_of(fields[LIFECYCLE]))
 
 
 def fields_of_lifecycle(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
-    """Return what v1beta1 shows of a lifecycle.
+    """Return the fields that v1beta1 shows for a lifecycle.
 
-    An expired version is shown as the stage before it, for ``expirationDate`` says the rest.
+    An expired version has the classification of the stage before, because ``expirationDate`` shows the expiration.
     """
     stages = stages_of(lifecycle)
     shown = current(stages, status) if stages else ""
@@ -108,7 +109,7 @@ def fields_of_lifecycle(lifecycle: Any, status: Any = ABSENT) -> dict[str, str]:
 
 
 def dates_of_lifecycle(lifecycle: Any, _status: Any = ABSENT) -> dict[str, str]:
-    """Return what v1beta1 shows of a lifecycle where it has no classification: the Kubernetes versions of overrides."""
+    """Return the fields that v1beta1 shows for a Kubernetes version of an override, which has no classification."""
     for stage in stages_of(lifecycle):
         if name_of(stage) == Classification.EXPIRED:
             return {EXPIRATION: text(stage.get("startTime")) or EPOCH}
@@ -125,25 +126,25 @@ def current(stages: Sequence[Stage], status: Any) -> str:
 
 
 def is_unavailable(version: Mapping[str, Any], status: Any) -> bool:
-    """Say whether a CloudProfile's version cannot be used yet: v1beta1 has no such classification, and hides it."""
+    """Return whether a CloudProfile's version cannot be used yet; v1beta1 hides it, for want of a classification."""
     stages = stages_of(version.get(LIFECYCLE))
     return bool(stages) and current(stages, status) == Classification.UNAVAILABLE
 
 
 def stages_of(lifecycle: Any) -> list[Any]:
-    """Return the stages of a lifecycle; none of what is no such list."""
+    """Return the stages of a lifecycle; a value that is not a list of objects has none."""
     if not isinstance(lifecycle, list) or not all(isinstance(stage, dict) for stage in lifecycle):
         return []
     return lifecycle
 
 
 def name_of(stage: Stage) -> str:
-    """Return a stage's classification; one that names none is ``supported``."""
+    """Return a stage's classification; a stage without one is ``supported``."""
     return text(stage.get("classification")) or Classification.SUPPORTED.value
 
 
 def text(value: Any) -> str:
-    """Return a text as it is, and nothing for anything else."""
+    """Return a string unchanged, and an empty string for any other value."""
     return value if isinstance(value, str) else ""
 
 
@@ -153,8 +154,8 @@ Stages = Sequence[Mapping[str, Any]]
 def edited_version(edited: Fields, shown: Any, kept: Any) -> Any:
     """Return the lifecycle of a CloudProfile's version after an edit, ABSENT if none is left.
 
-    ``edited`` are the fields as sent, ``shown`` as they were shown (ABSENT if none were), ``kept`` is the stored
-    lifecycle. A version that names no classification any more is ``supported``.
+    ``edited`` are the fields as sent, ``shown`` the fields as shown to the client (ABSENT if none were), ``kept`` is
+    the stored lifecycle. A version without a classification becomes ``supported``.
     """
     if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
         return lifecycle_of_version(edited)
@@ -162,23 +163,24 @@ def edited_version(edited: Fields, shown: Any, kept: Any) -> Any:
 
 
 def edited_override(edited: Fields, shown: Any, kept: Any) -> Any:
-    """Return the stages of a NamespacedCloudProfile's version after an edit; what it does not name stays as it was."""
+    """Return the stages of a NamespacedCloudProfile's version after an edit; stages that it does not name stay."""
     if stages_of(edited.get(LIFECYCLE)) or not stages_of(kept):
         return lifecycle_of_override(edited)
     return _edited(edited, shown or {}, stages_of(kept), unnamed="")
 
 
 def reappeared_version(version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the version that a client of v1beta1 sent without knowing that a hidden one has its name.
+    """Return the version that a client of v1beta1 sent, merged with the hidden version of the same name.
 
-    It was shown nothing of it: so this is an edit of the hidden lifecycle, as a pipeline's fixed file makes one.
+    v1beta1 did not show the hidden version to the client, so what it sent is an edit of the hidden lifecycle, like a
+    pipeline's fixed file.
     """
     edited = fields_of_lifecycle(version.get(LIFECYCLE))
     return _with_lifecycle(version, edited_version(edited, ABSENT, hidden.get(LIFECYCLE)))
 
 
 def reappeared_override(version: Mapping[str, Any], hidden: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the override that a client of v1beta1 sent without knowing of the hidden one."""
+    """Return the override that a client of v1beta1 sent, merged with the hidden override of the same name."""
     edited = fields_of_lifecycle(version.get(LIFECYCLE))
     return _with_lifecycle(version, edited_override(edited, ABSENT, hidden.get(LIFECYCLE)))
 

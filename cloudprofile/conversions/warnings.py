@@ -1,9 +1,9 @@
-"""Warnings for clients of v1beta1 whose edit a lifecycle does not take over as they may expect. Pure.
+"""Warnings for clients of v1beta1 whose edit has another effect on a lifecycle than they may expect. Pure.
 
-Conversion alone decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and cannot report it; a
-step of admission can. That step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
-it was sent: at v1beta2 a classification that was not taken over has left no trace, nor has it after the step that
-restores the stash. So it is a mutating step that changes nothing, and comes before that one.
+Only conversion decides what an edit means (``restow.cloudprofile.conversions.lifecycle``), and it cannot report that;
+an admission step can. The step has to be registered for v1beta1 itself (matchPolicy Exact), and to see the object as
+the client sent it. At v1beta2 no trace is left of a classification that had no effect, nor after the step that restores
+the stash. So this is a mutating step that changes nothing and runs before the restoring step.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _HUB: Final = "core.gardener.cloud/v1beta2"
 
 
 def edit_warnings(graph: Graph, old: dict[str, Any], sent: dict[str, Any]) -> list[str]:
-    """Return a warning for each version of a profile that will not be as its client may think.
+    """Return a warning for each version of a profile whose result its client may not expect.
 
-    ``old`` is the stored object, at any version; ``sent`` is what a client of v1beta1 wants in its place, with or
-    without the stash (which the mutating step restores); of anything else there are no warnings.
+    ``old`` is the stored object, at any version. ``sent`` is the object that a client of v1beta1 wants to store, with
+    or without the stash (which a mutating step restores). Objects of other versions and kinds get no warnings.
 
     Raises:
         ObjectError: a rule fails on one of the objects, or the kind has no such version.
@@ -70,7 +70,7 @@ def _of_version(place: str, sent: Object, read: Object | None, before: Object, a
 
 
 def _versions(obj: Object) -> dict[str, Object]:
-    """Return all versions of a profile by the places that warnings name."""
+    """Return all versions of a profile by the names that warnings use."""
     spec = spec_of(obj)
     found = {f"Kubernetes {name}": version for name, version in by_version(kubernetes_versions(spec)).items()}
     for image in machine_images(spec):
@@ -80,7 +80,7 @@ def _versions(obj: Object) -> dict[str, Object]:
 
 
 def _with_stash(sent: dict[str, Any], shown: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return what was sent with the stash that the object has, if it came without one."""
+    """Return the sent object with the stash of the stored one, unless it has its own."""
     if key in _annotations(sent) or key not in _annotations(shown):
         return sent
     annotations = {**_annotations(sent), key: _annotations(shown)[key]}

@@ -1,1 +1,1 @@
-"""The maintenance of Shoots: when, which updates, and what the status and the Events say of them. Pure."""
+"""The maintenance of Shoots: its time, its updates, and its reports in the status and in Events. Pure."""

@@ -1,17 +1,18 @@
-"""What the maintenance of a Shoot changes, and the merge patches that write it. Pure.
+"""The changes of a Shoot's maintenance, and the merge patches that write them. Pure.
 
-Machine images come first and are chosen for the kubelets as they are before; then the control plane, then its workers.
-Kubernetes versions of workers are updated where a pool names its own, and never above the control plane's. An update is
-automatic where the owner has it configured (the default), and forced where a version is expired or no longer in the
-profile, even if the owner has opted out (versioning policy). Whether the Shoot may be maintained now,
-``restow.cloudprofile.maintenance.schedule`` decides.
+Machine images are updated first, and chosen for the kubelets before the maintenance; then the control plane, then its
+workers. The Kubernetes version of a worker pool is updated if the pool names its own, and never above the control
+plane's. An update is automatic if the owner has enabled it (the default), and forced if a version is expired or no
+longer in the profile, even if the owner has opted out (versioning policy).
+``restow.cloudprofile.maintenance.schedule`` decides whether the Shoot may be maintained now.
 
-As in Gardener a worker pool whose machine type or image is not in the profile at all ends the search for images: pools
-before it are updated, it and those after it are not, and ``image_error`` says so. Kubernetes versions are updated
-anyway.
+As in Gardener, a worker pool whose machine type or image is not in the profile at all ends the search for images: pools
+before it are updated, it and the pools after it are not, and ``image_error`` gives the reason. Kubernetes versions are
+updated anyway.
 
 The patches come in the order of the API: the changes are tried with a dry run, announced in the status, written, and
-reported as done. What the dry run refuses is reported as failed and not tried again before the next window.
+reported as done. If the dry run refuses the changes, they are reported as failed and not tried again before the next
+window.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from restow.cloudprofile.maintenance.report import (
     succeeded,
 )
 from restow.cloudprofile.maintenance.schedule import annotations_without_request
-from restow.cloudprofile.maintenance.updates import auto_target, due, forced_target, image_due, image_target
+from restow.cloudprofile.maintenance.updates import image_due, image_target
 from restow.cloudprofile.objects import Object, kubernetes_versions, machine_images, merge_patch, spec_of, workers
 from restow.cloudprofile.shoots.machineimages import find_machine_type, fitting_versions, kubelet_version
+from restow.cloudprofile.versions.kubernetesupdates import auto_target, due, forced_target
 from restow.cloudprofile.versions.semver import parse
 
 __all__ = [
@@ -47,17 +49,17 @@ __all__ = [
 
 
 class NotOffered(ValueError):
-    """The profile has nothing of what a worker pool uses."""
+    """An error: the profile does not offer the machine type or image of a worker pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What a maintenance changes.
+    """The changes of a maintenance.
 
     Attributes:
-        spec: the Shoot's spec afterwards; equal to the one before where nothing is due.
-        report: what is changed, what could not be, and why.
-        image_error: why the machine images of some worker pools were not looked at; empty where all were.
+        spec: the Shoot's spec afterwards; equal to the one before if nothing is due.
+        report: the changes and the failures, with reasons.
+        image_error: why the machine images of some worker pools were not checked; empty if all were.
     """
 
     spec: dict[str, Any]
@@ -65,18 +67,20 @@ class Maintenance:
     image_error: str = ""
 
 
-def maintain(shoot: Object, offer: Object, now: datetime) -> Maintenance:
+def maintain(shoot: Object, offer: Object, now: datetime, *, forced_only: bool = False) -> Maintenance:
     """Decide the maintenance of a Shoot.
 
     Args:
         shoot: the Shoot.
-        offer: the CloudProfile spec that holds for it.
-        now: the time at which versions are looked at.
+        offer: the CloudProfile spec that applies to it.
+        now: the time for which versions are classified.
+        forced_only: leave out automatic updates, even if the owner has enabled them.
     """
     spec = dict(spec_of(shoot))
-    pools, images, image_error = _maintain_images(shoot, offer, now)
+    automatic = not forced_only and _auto_update(spec, "machineImageVersion")
+    pools, images, image_error = _maintain_images(shoot, offer, now, auto_update=automatic)
     version = (spec.get("kubernetes") or {}).get("version") or ""
-    auto_update = _auto_update(spec, "kubernetesVersion")
+    auto_update = not forced_only and _auto_update(spec, "kubernetesVersion")
     versions = kubernetes_versions(offer)
     control_plane = _maintain_kubernetes(versions, version, now, auto_update=auto_update)
     if control_plane.target:
@@ -98,14 +102,14 @@ def maintain(shoot: Object, offer: Object, now: datetime) -> Maintenance:
 
 
 def _auto_update(spec: Object, what: str) -> bool:
-    """Return whether automatic updates are configured; they are by default."""
+    """Return whether automatic updates are enabled; they are by default."""
     configured = ((spec.get("maintenance") or {}).get("autoUpdate") or {}).get(what)
     return True if configured is None else bool(configured)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One version: where it goes, None if it stays, and what is to be said of it."""
+    """The decision on one version: its target, None if it stays, and the update to report."""
 
     target: str | None = None
     update: MaintenanceUpdate | None = None
@@ -114,7 +118,7 @@ class _Step:
 def _maintain_kubernetes(
     versions: Sequence[Object], current: str, now: datetime, *, auto_update: bool, limit: str = ""
 ) -> _Step:
-    """Decide one Kubernetes version; ``limit`` is what a worker may not exceed."""
+    """Decide one Kubernetes version; ``limit`` is the highest version that a worker may get."""
     try:
         why = due(versions, current, now, auto_update=auto_update)
         if why is None:
@@ -142,19 +146,18 @@ def _no_higher(current: str, cause: str) -> str:
 
 
 def _maintain_images(
-    shoot: Object, offer: Object, now: datetime
+    shoot: Object, offer: Object, now: datetime, *, auto_update: bool
 ) -> tuple[list[Object], dict[str, MaintenanceUpdate], str]:
-    """Return the worker pools afterwards, the updates by pool, and why some pools were not looked at."""
+    """Return the worker pools afterwards, the updates by pool, and why some pools were not checked."""
     spec = spec_of(shoot)
     pools = list(workers(shoot))
     updates: dict[str, MaintenanceUpdate] = {}
-    auto_update = _auto_update(spec, "machineImageVersion")
     control_plane = (spec.get("kubernetes") or {}).get("version") or ""
     for index, pool in enumerate(pools):
         machine = pool.get("machine") or {}
         used = machine.get("image") or {}
         if not used.get("version"):
-            continue  # nothing was chosen yet
+            continue  # no version has been chosen yet
         try:
             image = _fitting_image(pool, offer, control_plane)
         except ValueError as error:
@@ -206,13 +209,13 @@ def _fitting_image(pool: Object, offer: Object, control_plane: str) -> Object:
 
 
 def _same_name(one: str, other: str) -> bool:
-    """Whether two image names are the same but for case; of the version that is used the case counts all the same."""
+    """Return whether two image names are equal except for case; an update still requires the exact spelling."""
     return one.casefold() == other.casefold()
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenancePatches:
-    """What to write for a maintenance; each patch is empty where nothing is to be written.
+    """The patches of a maintenance; each is empty if there is nothing to write.
 
     Attributes:
         before: the status that announces the changes.
@@ -226,7 +229,7 @@ class MaintenancePatches:
 
 
 def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> MaintenancePatches:
-    """Return the patches of a maintenance; those of the status build on each other."""
+    """Return the patches of a maintenance; the second patch of the status applies to the result of the first."""
     had = (shoot.get("status") or {}).get("lastMaintenance") or {}
     told = had if plan.report.is_empty else last_maintenance(plan.report, now)
     done = succeeded(told, plan.report) if told else {}
@@ -237,13 +240,13 @@ def maintenance_patches(shoot: Object, plan: Maintenance, now: datetime) -> Main
 
 
 def withdrawal(shoot: Object) -> dict[str, Any]:
-    """Return the patch that takes back the request to be maintained at once."""
+    """Return the patch that removes the request to maintain the Shoot at once."""
     annotations = annotations_without_request(shoot)
     return {"metadata": {"annotations": annotations}} if annotations else {}
 
 
 def refused_status(shoot: Object, why: str, now: datetime) -> dict[str, Any]:
-    """Return the patch of the status where the API server refused the changes."""
+    """Return the patch of the status after the API server refused the changes."""
     had = (shoot.get("status") or {}).get("lastMaintenance") or {}
     return _status(had, rejected(why, now))
 

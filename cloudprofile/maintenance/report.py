@@ -1,6 +1,6 @@
-"""What a Shoot's ``status.lastMaintenance`` and its events say of a maintenance. Pure.
+"""The report of a maintenance in a Shoot's status and Events. Pure.
 
-Texts are Gardener's, so that what reads them there can read them here.
+The texts are Gardener's, so that programs that parse them there can parse them here.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from restow.cloudprofile.objects import ObjectEvent
+from restow.cloudprofile.objects import Object, ObjectEvent
 
 __all__ = [
+    "WINDOW_CONDITION",
     "MaintenanceMessages",
     "MaintenanceReport",
     "MaintenanceUpdate",
@@ -22,6 +23,7 @@ __all__ = [
     "messages",
     "rejected",
     "succeeded",
+    "window_conditions",
 ]
 
 
@@ -31,7 +33,7 @@ class MaintenanceUpdate:
 
     Attributes:
         successful: whether it was possible.
-        description: what was changed, or why nothing could be.
+        description: the change, or why it was not possible.
         reason: why it was due.
     """
 
@@ -42,12 +44,12 @@ class MaintenanceUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceReport:
-    """Everything that a maintenance did, and what it could not do.
+    """All changes and failures of a maintenance.
 
     Attributes:
         control_plane: the update of the control plane's Kubernetes version, if one was due.
         workers_kubernetes, workers_machine_image: updates of worker pools, by their names.
-        credentials: rotations, by what is rotated.
+        credentials: rotations, by the name of the credentials.
         operations: other changes, each a sentence.
     """
 
@@ -68,8 +70,8 @@ class MaintenanceMessages:
     """The texts of a maintenance.
 
     Attributes:
-        description: all that was done or tried.
-        failure_reason: why what failed did; empty where nothing failed.
+        description: all updates, done or tried.
+        failure_reason: the reasons of the failures; empty if nothing failed.
     """
 
     description: str
@@ -78,7 +80,7 @@ class MaintenanceMessages:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """How one update is spoken of: who it concerns, and how its failure is put in the two texts."""
+    """The wording for one update: its subject, and the phrases for its failure in the two texts."""
 
     update: MaintenanceUpdate
     subject: str
@@ -138,7 +140,7 @@ def _event(line: _Line) -> ObjectEvent:
 def last_maintenance(report: MaintenanceReport, now: datetime) -> dict[str, Any]:
     """Return ``status.lastMaintenance`` for a maintenance whose changes are about to be written.
 
-    Its state is Processing, or Failed where an update was not possible; the others are written all the same.
+    The state is Processing, or Failed if an update was not possible; the other updates are still written.
     """
     texts = messages(report)
     status = {"description": texts.description, "triggeredTime": _time(now), "state": "Processing"}
@@ -148,7 +150,7 @@ def last_maintenance(report: MaintenanceReport, now: datetime) -> dict[str, Any]
 
 
 def rejected(why: str, now: datetime) -> dict[str, Any]:
-    """Return ``status.lastMaintenance`` where the API server refused the changes; the next window tries again."""
+    """Return ``status.lastMaintenance`` after the API server refused the changes; the next window tries again."""
     return {
         "description": "Maintenance failed",
         "triggeredTime": _time(now),
@@ -158,9 +160,9 @@ def rejected(why: str, now: datetime) -> dict[str, Any]:
 
 
 def succeeded(status: Mapping[str, Any], report: MaintenanceReport) -> dict[str, Any]:
-    """Return ``status.lastMaintenance`` after the changes of a report were written, or there were none to write.
+    """Return ``status.lastMaintenance`` after the changes of a report were written, or if there were none to write.
 
-    Processing becomes Succeeded. A failure of an earlier maintenance is over once one has nothing left to do.
+    Processing becomes Succeeded. A failure of an earlier maintenance ends when a maintenance has nothing left to do.
     """
     after = dict(status)
     if report.is_empty and after.get("state") == "Failed":
@@ -169,6 +171,37 @@ def succeeded(status: Mapping[str, Any], report: MaintenanceReport) -> dict[str,
     elif after.get("state") == "Processing":
         after["state"] = "Succeeded"
     return after
+
+
+WINDOW_CONDITION: Final = "MaintenanceWindowValid"
+"""The type of the condition that a Shoot gets when its maintenance window cannot be read."""
+
+
+def window_conditions(shoot: Object, unreadable: str, now: datetime) -> list[Object] | None:
+    """Return the conditions of a Shoot whose window cannot be read, or can be read again; None if they are up to date.
+
+    ``unreadable`` is why it cannot be read; empty if it can.
+    """
+    conditions = list((shoot.get("status") or {}).get("conditions") or ())
+    known = next((each for each in conditions if each.get("type") == WINDOW_CONDITION), None)
+    if unreadable:
+        says = {"status": "False", "reason": "WindowUnreadable", "message": f"{_FORCED_ANY_TIME}: {unreadable}"}
+    elif known is not None:
+        says = {"status": "True", "reason": "WindowReadable", "message": "The Shoot is maintained in its window."}
+    else:
+        return None
+    if known is not None and {**known, **says} == known:
+        return None
+    changed = known is None or known.get("status") != says["status"]
+    since = {"lastTransitionTime": _time(now)} if changed else {}
+    others = [each for each in conditions if each is not known]
+    return [*others, {**(known or {"type": WINDOW_CONDITION}), **says, **since}]
+
+
+_FORCED_ANY_TIME = (
+    "The maintenance window cannot be read, so forced updates happen at any time, and no others; change "
+    "spec.maintenance.timeWindow"
+)
 
 
 def _time(now: datetime) -> str:

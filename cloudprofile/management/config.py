@@ -1,14 +1,16 @@
-"""The configuration of automatic version management, as the versioning policy document writes it. Pure.
+"""The configuration of automatic version management, in the form of the versioning policy document. Pure.
 
-That is a part of Gardener's ControllerManagerConfiguration: ``controllers.cloudProfile.kubernetesVersionManagement``
-and ``controllers.cloudProfile.machineImageVersionManagement``. Everything else in such a file is left to others; an
-unknown field inside the two parts is an error, since it would be a setting that is not heeded.
+The form is a part of Gardener's ControllerManagerConfiguration:
+``controllers.cloudProfile.kubernetesVersionManagement`` and ``controllers.cloudProfile.machineImageVersionManagement``.
+Everything else in such a file is ignored. An unknown name inside ``controllers.cloudProfile`` is an error, and so is a
+name on the way there that nearly equals that of a section, because restow would silently ignore the setting.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -27,12 +29,15 @@ __all__ = [
 
 
 _KIND = "ControllerManagerConfiguration"
+_OTHERS = {"namespacedCloudProfile", "controllerDeployment", "controllerRegistration"}
+_NOT_OURS = {"concurrentSyncs", "monitorPeriod"}
+_ALIKE = 0.8  # of 1, which accepts "controller", "cloudProfiles", "cloudprofile"
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
 
 
 class InvalidConfiguration(ValueError):
-    """A configuration file cannot be used; the message names each field."""
+    """An error: a configuration file cannot be used. The message names each field."""
 
 
 def parse_duration(text: object) -> timedelta:
@@ -57,12 +62,12 @@ class _ConfigPart(BaseModel):
 
 
 class KubernetesVersionManagement(_ConfigPart):
-    """How Kubernetes versions are managed.
+    """The management of Kubernetes versions.
 
     Attributes:
-        enabled: whether they are at all.
+        enabled: whether Kubernetes versions are managed.
         maintained_kubernetes_versions: how many of the highest minor versions are maintained.
-        expiration_duration_maintained_version: how long a version of those goes on once it is deprecated.
+        expiration_duration_maintained_version: how long a maintained version lasts after it is deprecated.
         expiration_duration_unmaintained_version: the same for all other minor versions.
     """
 
@@ -73,11 +78,11 @@ class KubernetesVersionManagement(_ConfigPart):
 
 
 class MachineImageVersionManagement(_ConfigPart):
-    """How machine image versions are managed.
+    """The management of machine image versions.
 
     Attributes:
-        enabled: whether they are at all.
-        expiration_duration: how long a version goes on once it is deprecated.
+        enabled: whether machine image versions are managed.
+        expiration_duration: how long a version lasts after it is deprecated.
     """
 
     enabled: bool = False
@@ -85,9 +90,7 @@ class MachineImageVersionManagement(_ConfigPart):
 
 
 class VersionManagement(_ConfigPart):
-    """Both parts; all of it is off by default."""
-
-    model_config = ConfigDict(extra="ignore")  # concurrentSyncs and the like are not about versions
+    """Both parts of the configuration; both are off by default."""
 
     kubernetes_version_management: KubernetesVersionManagement = KubernetesVersionManagement()
     machine_image_version_management: MachineImageVersionManagement = MachineImageVersionManagement()
@@ -108,12 +111,14 @@ def read_configuration(text: str) -> VersionManagement:
         raise InvalidConfiguration(f"the configuration is no single document of YAML: {problem}")
     part = documents[0].data
     if not isinstance(part, dict) or part.get("kind", _KIND) != _KIND or not part.keys() & {"kind", "controllers"}:
-        # Any other file would be a policy by which nothing is managed, without a word.
+        # Any other file would silently give a policy that manages nothing.
         raise InvalidConfiguration(f"this is no {_KIND}: it has neither that kind nor the field controllers")
     for name in ("controllers", "cloudProfile"):
         part = {} if part is None else part
         if not isinstance(part, dict):
             raise InvalidConfiguration(f"the configuration has no object around {name}")
+        if name not in part and (meant := get_close_matches(name, set(map(str, part)) - _OTHERS, 1, _ALIKE)):
+            raise InvalidConfiguration(f"{meant[0]} is no section of a {_KIND}: did you mean {name}?")
         part = part.get(name)
     return _validated(part)
 
@@ -123,7 +128,8 @@ def _validated(part: object) -> VersionManagement:
     if part is None:
         settings = {}
     elif isinstance(part, dict):
-        settings = {name: value for name, value in part.items() if value is not None}  # nothing below it is written
+        # A null section sets nothing, and the settings of Gardener's own controller do not concern versions.
+        settings = {name: value for name, value in part.items() if value is not None and name not in _NOT_OURS}
     try:
         return VersionManagement.model_validate(settings)
     except ValidationError as error:

@@ -1,25 +1,26 @@
-"""Automatic version management: which classifications and expirations a profile's versions are to be given. Pure.
+"""Automatic version management: the classifications and expirations that a profile's versions should get. Pure.
 
-Off by default. The rules of the versioning policy document, applied to what the versions are at a given time:
+It is off by default. The rules are those of the versioning policy document, applied to the versions at a given time:
 
-- *Maintained* are the highest minor versions of Kubernetes that the profile has, as many as configured; a gap between
-  them does not matter, and a minor of which everything is still unavailable is not there yet.
+- *Maintained* are the highest minor versions of Kubernetes that the profile has, as many as configured; gaps between
+  them do not matter, and a minor whose versions are all unavailable does not count.
 - A version without classification becomes ``supported`` if it is the latest (of its maintained minor, of its image),
   previews not counted, else ``deprecated``.
 - Of several supported versions of a maintained minor, or of an image, only the highest stays.
-- In a minor that is not maintained everything is deprecated, previews too.
-- What is deprecated expires after the configured duration. The latest patch of a minor that is not maintained does not:
-  its end forces Shoots to the next minor, so a person sets that date.
-- What a person has set stays: an expiration is never moved, previews of maintained minors and versions that are
-  deprecated or expired already are left alone, but for an expiration that patches of an unmaintained minor lack.
+- In a minor that is not maintained all versions are deprecated, previews too.
+- A deprecated version expires after the configured duration. The latest patch of a minor that is not maintained does
+  not: its end forces Shoots to the next minor, so a person sets that date.
+- Settings of a person stay: an expiration is never moved, and previews of maintained minors and versions that are
+  already deprecated or expired do not change, except that patches of an unmaintained minor get a missing expiration. A
+  stage that is planned for later and contradicts the policy is dropped, and the change reports that.
 
-Changes are written as stages that begin at that time (``deprecated``, then ``expired``); the fields of v1beta1 are
-turned into stages on the way. Managing what was managed at the same instant changes nothing.
+Changes are written as stages that begin at that time (``deprecated``, then ``expired``); the fields of v1beta1 become
+stages in the same change. Managing the result again at the same time changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -35,13 +36,13 @@ __all__ = ["ManagementResult", "VersionChange", "manage"]
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """One version that is to be changed.
+    """One version that management changes.
 
     Attributes:
         field: the path of the version in the profile.
         image: the machine image's name; empty for Kubernetes.
         version: as the profile writes it.
-        what: what it becomes, ``deprecated, expires 2025-05-15T12:00:00Z`` for instance.
+        what: the result, ``deprecated, expires 2025-05-15T12:00:00Z`` for instance.
         why: the rule.
     """
 
@@ -59,20 +60,46 @@ class VersionChange:
 
 @dataclass(frozen=True, slots=True)
 class ManagementResult:
-    """What automatic version management proposes for a profile.
+    """The changes that automatic version management proposes for a profile.
 
     Attributes:
         changes: each version that changes, in the order of the profile.
-        spec: the profile's spec with all of them; equal to the one before where there are none.
+        spec: the profile's spec with all changes; equal to the one before if there are none.
     """
 
     changes: tuple[VersionChange, ...]
     spec: dict[str, Any]
 
+    def only(self, spec: Object, kept: Container[VersionChange]) -> dict[str, Any]:
+        """Return ``spec``, the spec before the changes, with only the changes in ``kept``."""
+        left = {change.field for change in self.changes if change not in kept}
+        lists = [("spec.kubernetes", kubernetes_versions(spec), kubernetes_versions(self.spec))]
+        images = zip(machine_images(spec), machine_images(self.spec), strict=True)
+        lists += [
+            (f"spec.machineImages[{index}]", image_versions(before), image_versions(after))
+            for index, (before, after) in enumerate(images)
+        ]
+        chosen = {
+            path: [
+                old if f"{path}.versions[{index}]" in left else new
+                for index, (old, new) in enumerate(zip(before, after, strict=True))
+            ]
+            for path, before, after in lists
+        }
+        result = dict(self.spec)
+        if kubernetes_versions(spec):
+            result["kubernetes"] = {**spec["kubernetes"], "versions": chosen["spec.kubernetes"]}
+        if machine_images(spec):
+            result["machineImages"] = [
+                {**image, "versions": chosen[f"spec.machineImages[{index}]"]} if image_versions(image) else image
+                for index, image in enumerate(machine_images(spec))
+            ]
+        return result
+
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A version of the profile, with what the rules ask of it."""
+    """A version of the profile with the facts that the rules need."""
 
     raw: Object
     version: SemanticVersion
@@ -80,7 +107,7 @@ class _Item:
 
     @property
     def is_unclassified(self) -> bool:
-        """Whether the version has no classification; it counts as supported then."""
+        """Whether the version has no classification, in which case it counts as supported."""
         return not self.raw.get("lifecycle") and not self.raw.get("classification")
 
     @property
@@ -94,7 +121,7 @@ class _Item:
 
 @dataclass(frozen=True, slots=True)
 class _Reclassification:
-    """What a version becomes, and why; ``lasting`` is how long until it expires, None for no expiration of ours."""
+    """The new classification of a version, and the reason; it expires after ``lasting``, None for no new date."""
 
     becomes: Classification
     why: str
@@ -102,7 +129,7 @@ class _Reclassification:
 
 
 _Judge = Callable[[Sequence[_Item]], Iterator[tuple[_Item, _Reclassification]]]
-"""Yields the items of a list that change, with what they become."""
+"""A function that yields the items of a list that change, with their new classification."""
 
 
 def manage(spec: Object, config: VersionManagement, now: datetime) -> ManagementResult:
@@ -140,7 +167,7 @@ def manage(spec: Object, config: VersionManagement, now: datetime) -> Management
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A list of versions after it was judged."""
+    """A list of versions with the changes of the rules."""
 
     versions: list[Object]
     changes: list[VersionChange]
@@ -186,7 +213,7 @@ def _judge_image(items: Sequence[_Item], lasting: timedelta) -> Iterator[tuple[_
 def _judge_maintained(
     active: Sequence[_Item], name: str, lasting: timedelta
 ) -> Iterator[tuple[_Item, _Reclassification]]:
-    """Leave one supported version: the latest if it has no classification, else the highest supported one."""
+    """Keep one supported version: the latest if it has no classification, else the highest supported one."""
     released = [item for item in active if item.classification != Classification.PREVIEW]
     latest = _highest(released)
     kept = _highest(item for item in released if item.is_supported and (item is latest or not item.is_unclassified))
@@ -205,7 +232,7 @@ def _judge_maintained(
 def _judge_unmaintained(
     active: Sequence[_Item], name: str, lasting: timedelta
 ) -> Iterator[tuple[_Item, _Reclassification]]:
-    """Deprecate all; the latest patch keeps going until a person sets its end, the others expire."""
+    """Deprecate all versions; the latest patch lasts until a person sets its end, the others expire."""
     latest = _highest(active)
     why = f"the {name} is not maintained"
     for item in active:
@@ -221,7 +248,7 @@ def _highest(items: Iterable[_Item]) -> _Item | None:
 
 
 def _lifecycle(item: _Item, verdict: _Reclassification, now: datetime) -> list[Object]:
-    """Return the stages of a version after a verdict: those that are over, what it becomes, when it expires."""
+    """Return the stages of a version after a verdict: the past ones, the new one, and the expiration."""
     expirations = _expirations(item.raw)
     if verdict.becomes == Classification.SUPPORTED:
         return [{"classification": Classification.SUPPORTED.value}, *expirations]
@@ -235,7 +262,7 @@ def _lifecycle(item: _Item, verdict: _Reclassification, now: datetime) -> list[O
 
 
 def _stages(raw: Object) -> Sequence[Object]:
-    """Return the stages of a version as written, those of the legacy fields made up."""
+    """Return the stages of a version as written, or those that its legacy fields stand for."""
     if lifecycle := raw.get("lifecycle"):
         return list(lifecycle)
     leading = {"classification": raw.get("classification") or Classification.SUPPORTED.value}
@@ -263,4 +290,13 @@ def _described(item: _Item, verdict: _Reclassification, lifecycle: Sequence[Obje
         return Classification.SUPPORTED.value
     ends = [stage.get("startTime") for stage in lifecycle if stage["classification"] == Classification.EXPIRED]
     end = f"expires {ends[-1]}" if ends else "without expiration"
-    return end if item.is_deprecated else f"{Classification.DEPRECATED.value}, {end}"
+    said = end if item.is_deprecated else f"{Classification.DEPRECATED.value}, {end}"
+    return ", ".join((said, *_dropped(item, lifecycle)))
+
+
+def _dropped(item: _Item, lifecycle: Sequence[Object]) -> Iterator[str]:
+    """Yield a note for each stage that a person planned and the change removes, so that no removal is silent."""
+    kept = {stage.get("classification") for stage in lifecycle}
+    for stage in _stages(item.raw):
+        if stage.get("classification") not in kept:
+            yield f"its planned stage {stage.get('classification')} of {stage.get('startTime')} is dropped"

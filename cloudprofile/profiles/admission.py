@@ -3,20 +3,20 @@
 A request that does not change the spec is always allowed: a storage migration, or the removal of a finalizer, must not
 fail because a rule is new or time has passed.
 
-GEP-32's examples consist of versions alone: a CloudProfile without type, for example, or a NamespacedCloudProfile
-without parent; GEP-25's CloudProfile has no regions. Gardener refuses those (``missing_sections``). No example may be
-refused: here a section that has never been there only causes a warning, with every change of the spec, and a section
-that is taken away is refused.
+GEP-32's examples contain only versions: a CloudProfile without type, for example, or a NamespacedCloudProfile without
+parent; GEP-25's CloudProfile has no regions. Gardener refuses those (``missing_sections``). restow must not refuse any
+of these examples: a section that was never set only causes a warning, at every change of the spec, and the removal of
+a section is refused.
 
 GEP-25, "Custom RBAC verb": a user who may edit a NamespacedCloudProfile may add machine and volume types, CA bundles
 and limits. Versions and the provider's configuration are for operators of Gardener: each needs a verb on the resource
- ``namespacedcloudprofiles``, named after the field. GEP-25 names the first two. Gardener spells them in small
-letters and has the third, since provider extensions take images from there.
+``namespacedcloudprofiles``, named after the field. GEP-25 names the first two. Gardener spells them in lower case
+and has the third, because provider extensions take images from the provider's configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -32,6 +32,7 @@ from restow.cloudprofile.validation import (
     validate_namespaced_update,
     validate_update,
 )
+from restow.cloudprofile.validation.supported import VersionKey
 
 __all__ = [
     "MODIFY_KUBERNETES",
@@ -44,31 +45,48 @@ __all__ = [
 
 
 def judge(
-    new: Object, old: Object | None, *, children: Iterable[Object], shoots: Iterable[Object], now: datetime
+    new: Object,
+    old: Object | None,
+    *,
+    children: Iterable[Object],
+    shoots: Iterable[Object],
+    now: datetime,
+    unclassified: Collection[VersionKey] = (),
 ) -> ValidationVerdict:
     """Return the verdict on a CloudProfile.
 
     Args:
-        new: the object as it is to be stored.
+        new: the object that the request wants to store.
         old: the object that it replaces, None if it is created.
         children: NamespacedCloudProfiles, at least all with this parent.
         shoots: Shoots, at least all that use the profile or one of its children.
         now: the time.
+        unclassified: versions of ``new`` whose stage ``supported`` its author did not write
+            (``restow.cloudprofile.conversions.unclassified``).
     """
     if old is not None and spec_of(new) == spec_of(old):
         return ValidationVerdict()
-    return verdict(dict.fromkeys(_remarks(new, old, children, shoots, now)))
+    return verdict(dict.fromkeys(_remarks(new, old, children, shoots, now, unclassified)))
 
 
 def _remarks(
-    new: Object, old: Object | None, children: Iterable[Object], shoots: Iterable[Object], now: datetime
+    new: Object,
+    old: Object | None,
+    children: Iterable[Object],
+    shoots: Iterable[Object],
+    now: datetime,
+    unclassified: Collection[VersionKey],
 ) -> Iterator[Remark]:
     spec = defaulted(spec_of(new))
     profile = {**new, "spec": spec}
     tolerated = set(missing_sections(spec))
     if old is not None:
         tolerated &= set(missing_sections(spec_of(old)))
-    for remark in validate(profile, now) if old is None else validate_update(profile, old, now):
+    for remark in (
+        validate(profile, now, unclassified=unclassified)
+        if old is None
+        else validate_update(profile, old, now, unclassified=unclassified)
+    ):
         yield _as_warning(remark) if remark in tolerated else remark
     yield from requirements.adding(spec, None if old is None else spec_of(old), now)
     if old is not None and not is_deleting(new):
@@ -81,24 +99,36 @@ def _as_warning(remark: Remark) -> ValidationWarning:
 
 
 def judge_namespaced(
-    new: Object, old: Object | None, *, parent: Object | None, shoots: Iterable[Object], now: datetime
+    new: Object,
+    old: Object | None,
+    *,
+    parent: Object | None,
+    shoots: Iterable[Object],
+    now: datetime,
+    unclassified: Collection[VersionKey] = (),
 ) -> ValidationVerdict:
     """Return the verdict on a NamespacedCloudProfile; ``needed_verbs`` returns the verbs that the change needs.
 
     Args:
-        new: the object as it is to be stored.
+        new: the object that the request wants to store.
         old: the object that it replaces, with its status; None if it is created.
         parent: the CloudProfile that ``new`` names, None if it does not exist.
         shoots: Shoots, at least all that use the profile.
         now: the time.
+        unclassified: versions of the parent whose stage ``supported`` its author did not write.
     """
     if old is not None and spec_of(new) == spec_of(old):
         return ValidationVerdict()
-    return verdict(dict.fromkeys(_namespaced_remarks(new, old, parent, shoots, now)))
+    return verdict(dict.fromkeys(_namespaced_remarks(new, old, parent, shoots, now, unclassified)))
 
 
 def _namespaced_remarks(
-    new: Object, old: Object | None, parent: Object | None, shoots: Iterable[Object], now: datetime
+    new: Object,
+    old: Object | None,
+    parent: Object | None,
+    shoots: Iterable[Object],
+    now: datetime,
+    unclassified: Collection[VersionKey],
 ) -> Iterator[Remark]:
     static = [*(validate_namespaced(new) if old is None else validate_namespaced_update(new, old))]
     if not spec_of(new).get("parent"):
@@ -111,7 +141,7 @@ def _namespaced_remarks(
     if parent is None:
         yield invalid("spec.parent.name", f"parent CloudProfile could not be found: there is no {parent_of(new)}")
     elif not static:
-        yield from check_against_parent(new, old, parent, now)
+        yield from check_against_parent(new, old, parent, now, unclassified=unclassified)
     if parent is not None and old is not None and not is_deleting(new):
         yield from protection.protect_namespaced(new, old, parent, shoots, now)
 
@@ -122,7 +152,7 @@ MODIFY_PROVIDER_CONFIG = "modify-spec-providerConfig"
 
 
 def needed_verbs(new: Object, old: Object | None = None) -> tuple[str, ...]:
-    """Return the verbs that turning ``old`` into ``new`` needs; ``old`` is None on create."""
+    """Return the verbs that a change from ``old`` to ``new`` needs; ``old`` is None on create."""
     after, before = spec_of(new), spec_of(old or {})
     changed = {
         MODIFY_KUBERNETES: _meaning(after.get("kubernetes")) != _meaning(before.get("kubernetes")),
@@ -134,7 +164,7 @@ def needed_verbs(new: Object, old: Object | None = None) -> tuple[str, ...]:
 
 
 def _meaning(value: Any) -> Any:
-    """Return a value without the fields in it that are unset or empty, which mean the same as none."""
+    """Return a value without its unset or empty fields, because those mean the same as none."""
     if isinstance(value, dict):
         return {field: _meaning(item) for field, item in value.items() if item not in (None, [], {})}
     if isinstance(value, list):

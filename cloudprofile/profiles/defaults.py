@@ -1,8 +1,8 @@
 """Gardener's defaults for a CloudProfile's spec. Pure.
 
-What is left out of a CloudProfile means this, wherever the rules read one. A NamespacedCloudProfile gets none: a
-default in it would turn an override into a replacement. Not all can be defaults of a CRD's schema: architectures have
-one only where no capabilities are defined.
+The rules read a CloudProfile with these defaults filled in. A NamespacedCloudProfile gets none: a default in it would
+turn an override into a replacement. Not all defaults can be part of a CRD's schema: architectures, for example, have
+one only if no capabilities are defined.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def _defaulted_image(image: Object, *, capabilities: bool) -> dict[str, Any]:
 
 
 def defaulted_image_version(version: Object, *, capabilities: bool) -> dict[str, Any]:
-    """Return an image version with the defaults filled in, for a profile that defines capabilities or does not."""
+    """Return an image version with the defaults filled in, with or without ``capabilities`` in its profile."""
     return _with(version, {"cri": [{"name": _CRI}]} | ({} if capabilities else {"architectures": [AMD64]}))
 
 
 def _with(item: Object, defaults: Object) -> dict[str, Any]:
-    """Return an item with what is unset or empty in it set."""
+    """Return an item with its unset or empty fields set to the defaults."""
     unset = {field: value for field, value in defaults.items() if item.get(field) in (None, "", [])}
     return {**item, **unset}

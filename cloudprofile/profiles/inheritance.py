@@ -3,21 +3,22 @@
 The rules of Gardener's admission plugin, with GEP-32's lifecycles:
 
 - A Kubernetes version has to be one of the parent's, and has to override something: the expiration date, or stages
-  that the parent's version has (``expired`` it may add).
-- An image version of the parent is overridden in the same way and in nothing else.
+  that the parent's version has (it may also add ``expired``).
+- An entry for an image version of the parent may override the same things and nothing else.
 - An image that the parent does not have is the project's own and has to be complete. A version that the parent's image
-  does not have may leave out what Gardener has a default for (GEP-25's example says no more than number and date).
-- What the project defined first and the parent has listed since stays; only its stages may still change.
-- No request moves an expiration into the past, or adds one there; a profile that is created with one only warns.
-  Available versions do not become unavailable.
-- What the two render to has to be a valid profile.
+  does not have may omit the fields with a default in Gardener (GEP-25's example has only number and date).
+- If the project defined a version first and the parent has added it since, the entry stays; only its stages may still
+  change. Its stages that the parent lacks are ignored, with a warning.
+- No request moves an expiration into the past, or adds one there; a profile that is created with one only causes a
+  warning. Available versions do not become unavailable.
+- The rendered profile has to be valid, with at most one supported version of a minor as far as the request changes it.
 
 The parent's update strategy may be overridden, and the override changed, at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -37,8 +38,9 @@ from restow.cloudprofile.profiles.rendering import foreign_stages, is_own_versio
 from restow.cloudprofile.profiles.requirements import expiration_of
 from restow.cloudprofile.validation import validate_rendered
 from restow.cloudprofile.validation.images import complete_image, complete_version, image_version
+from restow.cloudprofile.validation.supported import VersionKey
 from restow.cloudprofile.validation.versions import expirable, turned_unavailable
-from restow.cloudprofile.versions.lifecycle import LifecycleStage, stages_or_none
+from restow.cloudprofile.versions.lifecycle import Classification, LifecycleStage, stages_or_none
 
 __all__ = ["check_against_parent"]
 
@@ -54,7 +56,9 @@ _NOT_IN_AN_OVERRIDE = {
 _OF_THE_LIFECYCLE = frozenset({"expirationDate", "lifecycle"})
 
 
-def check_against_parent(new: Object, old: Object | None, parent: Object, now: datetime) -> Iterator[Remark]:
+def check_against_parent(
+    new: Object, old: Object | None, parent: Object, now: datetime, *, unclassified: Collection[VersionKey] = ()
+) -> Iterator[Remark]:
     """Check a NamespacedCloudProfile against its parent.
 
     Args:
@@ -62,8 +66,9 @@ def check_against_parent(new: Object, old: Object | None, parent: Object, now: d
         old: the profile that it replaces with its status, None if it is created.
         parent: the CloudProfile that ``new`` names.
         now: the time.
+        unclassified: versions of the parent whose stage ``supported`` its author did not write.
     """
-    rules = _Rules(new, old, parent, now)
+    rules = _Rules(new, old, parent, now, unclassified)
     remarks = [*rules.kubernetes(), *rules.images()]
     yield from remarks
     if not any(isinstance(remark, ValidationFinding) for remark in remarks):
@@ -73,8 +78,11 @@ def check_against_parent(new: Object, old: Object | None, parent: Object, now: d
 class _Rules:
     """The rules for one request; both specs are in the form of the parent's."""
 
-    def __init__(self, new: Object, old: Object | None, parent: Object, now: datetime) -> None:
+    def __init__(
+        self, new: Object, old: Object | None, parent: Object, now: datetime, unclassified: Collection[VersionKey]
+    ) -> None:
         self._now = now
+        self._unclassified = unclassified
         self._created = old is None
         self._parent = spec_of(parent)
         self._definitions: Definitions = definitions_of(self._parent)
@@ -93,6 +101,7 @@ class _Rules:
                     f"{path}.version",
                     f"invalid kubernetes version specified: '{name}' does not exist in parent CloudProfile and thus "
                     "cannot be overridden",
+                    name,
                 )
                 continue
             if not _overrides(version):
@@ -100,7 +109,7 @@ class _Rules:
                     f"{path}.lifecycle",
                     f"specified version '{name}' does not set expiration date, nor any other stage of a lifecycle",
                 )
-            yield from _no_foreign_stages(version, listed[name], path)
+            yield from _no_foreign_stages(version, old.get(name), listed[name], path)
             yield from self._not_into_the_past(version, [old.get(name), shown.get(name)], path)
 
     def images(self) -> Iterator[Remark]:
@@ -121,7 +130,7 @@ class _Rules:
     def _own_image(self, image: Object, path: str) -> Iterator[Remark]:
         for place, version in enumerate(image_versions(image)):
             yield from image_version(version, self._definitions, f"{path}.versions[{place}]")
-        yield from complete_image(image, self._definitions, path, self._now)
+        yield from complete_image(image, self._definitions, path)
 
     def _image_of_parent(self, image: Object, listed: Object, path: str) -> Iterator[Remark]:
         name = image.get("name") or ""
@@ -139,17 +148,17 @@ class _Rules:
             if number not in of_parent:
                 complete = defaulted_image_version(version, capabilities=bool(self._definitions))
                 yield from image_version(complete, self._definitions, below)
-                yield from complete_version(complete, image, self._definitions, below, self._now)
+                yield from complete_version(complete, self._definitions, below)
             elif number in old:
                 yield from _unchanged_but_stages(version, old[number], f"{name}@{number}", below)
             else:
                 yield from _nothing_but_stages(version, below)
             if number in of_parent and not is_own_version(version):
                 yield from expirable(version, below)
-                yield from _no_foreign_stages(version, of_parent[number], below)
+                yield from _no_foreign_stages(version, old.get(number), of_parent[number], below)
 
     def _not_into_the_past(self, version: Object, before: list[Object | None], path: str) -> Iterator[Remark]:
-        """Check the expiration that an entry sets itself against those of the entries and versions before."""
+        """Check that the expiration of an entry is not in the past, unless one of ``before`` already had it."""
         expiration = _expiration(version)
         if expiration is None or not expiration.begun(self._now):
             return
@@ -160,15 +169,21 @@ class _Rules:
             yield invalid(
                 f"{path}.{'lifecycle' if version.get('lifecycle') else 'expirationDate'}",
                 f'expiration date for version "{name}" is in the past',
+                expiration.start and expiration.start.isoformat().replace("+00:00", "Z"),
             )
 
     def rendered(self) -> Iterator[Remark]:
         rendered = self._render(self._new_spec)
-        if rendered is None:  # what cannot be rendered is a finding of the static validation, or the parent's fault
+        if rendered is None:  # static validation or the parent's own validation reports what cannot be rendered
             yield invalid("spec.parent", "the parent CloudProfile has versions whose lifecycles cannot be read")
             return
-        yield from validate_rendered(defaulted(rendered), self._now)
         before = None if self._created else self._render(self._old_spec)
+        yield from validate_rendered(
+            defaulted(rendered),
+            self._now,
+            before=self._parent if before is None else before,
+            unclassified=self._unclassified_in_both(),
+        )
         if before is None:
             return
         yield from turned_unavailable(
@@ -186,6 +201,24 @@ class _Rules:
                 self._now,
             )
 
+    def _unclassified_in_both(self) -> set[VersionKey]:
+        """Return the versions of the rendered profile whose stage ``supported`` neither author wrote."""
+        found = set(self._unclassified)
+        of_parent = by_name(machine_images(self._parent))
+        for version in kubernetes_versions(self._new):
+            if _names_supported(version):
+                found.discard(("", version.get("version") or ""))
+        for image in machine_images(self._new):
+            name = image.get("name") or ""
+            listed = by_version(image_versions(of_parent.get(name, {})))
+            for version in image_versions(image):
+                key = name, version.get("version") or ""
+                if _names_supported(version):
+                    found.discard(key)
+                elif key[1] not in listed or is_own_version(version):
+                    found.add(key)
+        return found
+
     def _render(self, spec: Object) -> dict[str, Any] | None:
         try:
             return render(self._parent, spec)
@@ -199,6 +232,10 @@ class _Rules:
         return by_version(image_versions(by_name(machine_images(self._shown)).get(image, {})))
 
 
+def _names_supported(version: Object) -> bool:
+    return any(stage.get("classification") == Classification.SUPPORTED for stage in version.get("lifecycle") or ())
+
+
 def _overrides(version: Object) -> bool:
     return bool(version.get("expirationDate") or version.get("lifecycle"))
 
@@ -207,16 +244,20 @@ def _expiration(version: Object) -> LifecycleStage | None:
     return None if stages_or_none(version) is None else expiration_of(version)
 
 
-def _no_foreign_stages(override: Object, listed: Object, path: str) -> Iterator[ValidationFinding]:
+def _no_foreign_stages(override: Object, old: Object | None, listed: Object, path: str) -> Iterator[Remark]:
+    """Refuse stages that the parent lacks; unchanged ones only cause a warning, because the parent may have changed."""
     if stages_or_none(override) is None or stages_or_none(listed) is None:
         return
     for place in foreign_stages(listed, override):
-        stage = override["lifecycle"][place].get("classification")
-        yield forbidden(
-            f"{path}.lifecycle[{place}].classification",
-            f"the parent CloudProfile's version {listed.get('version')} has no stage {stage}: an override may move the "
-            "stages of its parent and add an expired one, not introduce others",
-        )
+        below, stage = f"{path}.lifecycle[{place}].classification", override["lifecycle"][place].get("classification")
+        lacks = f"the parent CloudProfile's version {listed.get('version')} has no stage {stage}"
+        if old is not None and stages_or_none(old) == stages_or_none(override):
+            yield ValidationWarning(below, f"{lacks}: it is passed over")
+        else:
+            yield forbidden(
+                below,
+                f"{lacks}: an override may move the stages of its parent and add an expired one, not introduce others",
+            )
 
 
 def _nothing_but_stages(version: Object, path: str) -> Iterator[ValidationFinding]:

@@ -1,20 +1,22 @@
 """Protection: the parts of a profile that may not be removed while other objects use them. Pure.
 
-The rules of Gardener's resource reference manager, and GEP-32's: as long as a NamespacedCloudProfile overrides a
-stage, its parent keeps that stage. Objects whose deletion has been asked for hold nothing back here (whether the
-profile itself may go is ``restow.cloudprofile.profiles.reconciliation``'s).
+The rules are those of Gardener's resource reference manager, and GEP-32's: as long as a NamespacedCloudProfile
+overrides a stage, its parent keeps that stage. Objects in deletion do not protect anything here
+(``restow.cloudprofile.profiles.reconciliation`` decides whether the profile itself may be deleted).
 
-Of a CloudProfile: Kubernetes and image versions, and images, that Shoots or NamespacedCloudProfiles use; stages;
-capabilities that NamespacedCloudProfiles need; and no image may be added that one of them defines itself. Worker
-pools with a Kubernetes version of their own count as users, unlike with Gardener. Of a NamespacedCloudProfile:
-overrides without which a version in use has expired, and its own images. Of both: limits below what Shoots have.
+A CloudProfile keeps the Kubernetes versions, images and image versions that Shoots or NamespacedCloudProfiles use, the
+overridden stages, and the capabilities that NamespacedCloudProfiles need; it may not add an image that one of them
+defines itself. Unlike in Gardener, worker pools with a Kubernetes version of their own count as users. A
+NamespacedCloudProfile keeps the overrides without which a version in use would have expired, and its own images in
+use. The rules compare the rendered profile before and after, because an override can be withdrawn by its removal or by
+naming another stage. Both kinds keep their limits at or above the sizes of their Shoots.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import ARCHITECTURE, definitions_of
@@ -37,7 +39,7 @@ from restow.cloudprofile.objects import (
     spec_of,
     workers,
 )
-from restow.cloudprofile.profiles.rendering import is_own_version
+from restow.cloudprofile.profiles.rendering import is_own_version, render
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages_or_none
 
 __all__ = ["protect", "protect_namespaced"]
@@ -67,7 +69,7 @@ def protect(
 
 
 class _Change:
-    """The parts that an update removes from a CloudProfile, and the objects that use them."""
+    """The parts that an update removes from a CloudProfile, and the findings for the objects that use them."""
 
     def __init__(self, me: ProfileReference, new: Object, old: Object) -> None:
         self._me = me
@@ -78,6 +80,7 @@ class _Change:
             name: _gone(image_versions(self._images.get(name, {})), image_versions(image))
             for name, image in self._old_images.items()
         }
+        self._gone_stages = tuple(_gone_stages(new, old))
         self._gone_capabilities = _gone_capabilities(definitions_of(new), definitions_of(old))
         self.limits_changed = (new.get("limits") or {}) != (old.get("limits") or {})
 
@@ -137,7 +140,7 @@ class _Change:
     def _capabilities_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
         needed = _capabilities_of(spec)
         if not definitions_of(self._new) and set(needed) <= {ARCHITECTURE}:
-            return  # back to plain architecture fields, which say the same
+            return  # the profile returns to plain architecture fields, which have the same meaning
         for name, values in self._gone_capabilities.items():
             if missing := [value for value in values if value in needed.get(name, ())]:
                 yield forbidden(
@@ -148,40 +151,52 @@ class _Change:
                 )
 
     def _stages_for_child(self, spec: Object, user: ProfileUser) -> Iterator[ValidationFinding]:
-        yield from _stages_gone(
-            kubernetes_versions(spec),
-            kubernetes_versions(self._new),
-            kubernetes_versions(self._old),
-            "spec.kubernetes.versions",
-            user,
-        )
-        for index, image in enumerate(machine_images(self._new)):
-            name = image.get("name") or ""
-            overrides = image_versions(by_name(machine_images(spec)).get(name, {}))
-            yield from _stages_gone(
-                [version for version in overrides if not is_own_version(version)],
-                image_versions(image),
-                image_versions(self._old_images.get(name, {})),
-                f"spec.machineImages[{index}].versions",
-                user,
-            )
+        """Yield a finding for each stage that the update removes from a version and that an override moves."""
+        images = by_name(machine_images(spec))
+        for gone in self._gone_stages:
+            if gone.image is None:
+                overrides = kubernetes_versions(spec)
+            else:
+                versions = image_versions(images.get(gone.image, {}))
+                overrides = [version for version in versions if not is_own_version(version)]
+            override = by_version(overrides).get(gone.version)
+            for stage in sorted(gone.stages & _overridden_stages(override)):
+                yield forbidden(
+                    gone.path,
+                    f"unable to delete the stage {stage} of version {gone.version}: it is overridden by {user}, and as "
+                    "long as it is, it cannot be deleted from the parent (it can be moved)",
+                    user,
+                )
 
 
-def _stages_gone(
-    overrides: Sequence[Object], new: Sequence[Object], old: Sequence[Object], path: str, user: ProfileUser
-) -> Iterator[ValidationFinding]:
-    """Find the stages that an override moves and that an update takes from the version below it."""
-    by_override, before = by_version(overrides), by_version(old)
+@dataclass(frozen=True, slots=True)
+class _GoneStages:
+    """The stages that an update removes from a version of an image or of Kubernetes."""
+
+    image: str | None
+    version: str
+    stages: set[Classification]
+    path: str
+
+
+def _gone_stages(new: Object, old: Object) -> Iterator[_GoneStages]:
+    """Yield the versions that lose stages; computed once for all children, as there may be thousands of both."""
+    yield from _gone_stages_of(None, kubernetes_versions(new), kubernetes_versions(old), "spec.kubernetes.versions")
+    old_images = by_name(machine_images(old))
+    for index, image in enumerate(machine_images(new)):
+        name = image.get("name") or ""
+        before = image_versions(old_images.get(name, {}))
+        yield from _gone_stages_of(name, image_versions(image), before, f"spec.machineImages[{index}].versions")
+
+
+def _gone_stages_of(
+    image: str | None, new: Sequence[Object], old: Sequence[Object], path: str
+) -> Iterator[_GoneStages]:
+    before = by_version(old)
     for index, version in enumerate(new):
         name = version.get("version") or ""
-        gone = _stage_names(before.get(name)) - _stage_names(version)
-        for stage in sorted(gone & _overridden_stages(by_override.get(name))):
-            yield forbidden(
-                f"{path}[{index}].lifecycle",
-                f"unable to delete the stage {stage} of version {name}: it is overridden by {user}, and as long as it "
-                "is, it cannot be deleted from the parent (it can be moved)",
-                user,
-            )
+        if gone := _stage_names(before.get(name)) - _stage_names(version):
+            yield _GoneStages(image, name, gone, f"{path}[{index}].lifecycle")
 
 
 def _stage_names(version: Object | None) -> set[Classification]:
@@ -235,7 +250,7 @@ def protect_namespaced(
     listed = by_version(kubernetes_versions(base))
     for shoot in users:
         for version in _kubernetes_of(shoot):
-            # A version that the parent no longer has at all was no more offered with the override than without it.
+            # A version that the parent no longer lists was not on offer with the override either.
             if version in gone and version in listed and _has_expired(listed[version], now):
                 user = _shoot(shoot)
                 yield forbidden(
@@ -244,6 +259,7 @@ def protect_namespaced(
                     user,
                 )
         yield from _own_images_in_use(me, after, before, base, shoot, now)
+    yield from _expiring_at_once(me, after, before, base, users, now)
     if (after.get("limits") or {}) != (before.get("limits") or {}):
         limit = (after.get("limits") or {}).get("maxNodesTotal") or (base.get("limits") or {}).get("maxNodesTotal")
         yield from _within_limits(limit, users)
@@ -266,8 +282,54 @@ def _own_images_in_use(
             )
 
 
+def _expiring_at_once(
+    me: ProfileReference, after: Object, before: Object, base: Object, users: Sequence[Object], now: datetime
+) -> Iterator[ValidationFinding]:
+    """Yield a finding for each version in use that expires because its entry changed."""
+    try:
+        shown, was = _rendered_versions(render(base, after)), _rendered_versions(render(base, before))
+    except ValueError:
+        return  # a lifecycle cannot be read, which validation refuses
+    entries = _entries(after)
+    for shoot in users:
+        used: list[tuple[str, str, str | None]] = [("", version, None) for version in _kubernetes_of(shoot)]
+        used += [(image, version, worker) for worker, image, version in _images_of(shoot)]
+        for image, version, worker in used:
+            key = image, version
+            if key in entries and key in was and not _has_expired(was[key], now) and _has_expired(shown[key], now):
+                what = f"Machine image version '{image}/{version}'" if image else f'Kubernetes version "{version}"'
+                user = _shoot(shoot, worker)
+                yield forbidden(
+                    f"{entries[key]}.lifecycle",
+                    f"unable to withdraw the extension of {what} in {me} - version would expire at once, and is still "
+                    f"in use by {user}",
+                    user,
+                )
+
+
+def _rendered_versions(spec: Object) -> dict[tuple[str, str], Object]:
+    found = {("", name): version for name, version in by_version(kubernetes_versions(spec)).items()}
+    for image in machine_images(spec):
+        versions = by_version(image_versions(image))
+        found |= {(image.get("name") or "", name): version for name, version in versions.items()}
+    return found
+
+
+def _entries(spec: Object) -> dict[tuple[str, str], str]:
+    """Return the paths of the versions in a NamespacedCloudProfile's spec, by image and version."""
+    found = {
+        ("", version.get("version") or ""): f"spec.kubernetes.versions[{index}]"
+        for index, version in enumerate(kubernetes_versions(spec))
+    }
+    for place, image in enumerate(machine_images(spec)):
+        for index, version in enumerate(image_versions(image)):
+            key = image.get("name") or "", version.get("version") or ""
+            found[key] = f"spec.machineImages[{place}].versions[{index}]"
+    return found
+
+
 def _shoot(shoot: Object, worker: str | None = None) -> ProfileUser:
-    """Return a Shoot, or one of its worker pools, as what stands against a change."""
+    """Return a Shoot, or one of its worker pools, as the user that blocks a change."""
     name = qualified_name_of(shoot)
     pool = "" if worker is None else f" by worker {json.dumps(worker)}"
     return ProfileUser("shoot", name, f"shoot '{name}'{pool}")
@@ -285,7 +347,7 @@ def _kubernetes_of(shoot: Object) -> list[str]:
 
 
 def _images_of(shoot: Object) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, image and image version of the worker pools that name them."""
+    """Yield the pool, image and image version of each worker pool that names an image."""
     for worker in workers(shoot):
         if image := (worker.get("machine") or {}).get("image"):
             yield worker.get("name") or "", image.get("name") or "", image.get("version") or ""

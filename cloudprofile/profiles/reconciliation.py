@@ -1,26 +1,29 @@
 """The decisions of reconciling a profile: its status, its finalizer, and when to reconcile it again. Pure.
 
-The status follows from the spec, the parent's spec and the time; a status that is right already is left alone.
-``observedGeneration`` is for readers and decides nothing, since a write at an old version of the API can change the
-stored object without a new generation. A NamespacedCloudProfile whose parent does not exist keeps the status that it
-has, and waits: what its Shoots were offered does not vanish because a parent is being replaced.
+A gap in the Kubernetes versions, which leaves Shoots on an expired version, is a condition of the status.
 
-The finalizer keeps a profile for as long as something refers to it (GEP-25, "Preventing deletion"). A CloudProfile
+The status follows from the spec, the parent's spec and the time; a correct status is not written again.
+``observedGeneration`` is for readers and decides nothing, because a write at an old version of the API can change the
+stored object without a new generation. A NamespacedCloudProfile whose parent does not exist keeps its status and
+waits: the offer to its Shoots must not vanish while a parent is being replaced.
+
+The finalizer keeps a profile for as long as an object refers to it (GEP-25, "Preventing deletion"). A CloudProfile
 stays while a NamespacedCloudProfile has it as parent (one in deletion counts too) or a Shoot uses it; a
 NamespacedCloudProfile while a Shoot of its namespace does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
     is_deleting,
+    kubernetes_versions,
     merge_patch,
     parent_of,
     profile_of,
@@ -29,10 +32,12 @@ from restow.cloudprofile.objects import (
     spec_of,
 )
 from restow.cloudprofile.profiles.rendering import render
+from restow.cloudprofile.versions.kubernetesupdates import gap_warnings
 from restow.cloudprofile.versions.lifecycle import next_transition_of, status_of
 
 __all__ = [
     "FINALIZER",
+    "UPDATE_PATH",
     "FinalizerDecision",
     "StatusDecision",
     "decide_finalizers",
@@ -41,7 +46,7 @@ __all__ = [
 ]
 
 
-_OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "observedGeneration")
+_OURS = ("kubernetes", "machineImages", "cloudProfileSpec", "conditions", "observedGeneration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class StatusDecision:
 
     Attributes:
         patch: the merge patch of the status; empty if it is up to date.
-        next_change: when the status changes next by the passing of time; None for never.
+        next_change: when the passing of time next changes the status; None for never.
     """
 
     patch: Mapping[str, Any]
@@ -67,7 +72,7 @@ def decide_status(profile: Object, now: datetime) -> StatusDecision:
 
 
 def decide_namespaced_status(profile: Object, parent: Object | None, now: datetime) -> StatusDecision:
-    """Decide the status of a NamespacedCloudProfile; ``parent`` is None where there is none.
+    """Decide the status of a NamespacedCloudProfile; ``parent`` is None if it does not exist.
 
     Raises:
         ValueError: a classification is unknown, or a time has a wrong form; validation refuses such profiles.
@@ -83,12 +88,41 @@ def _decide_status(profile: Object, says: dict[str, Any], spec: Object, now: dat
     if generation is not None:
         says["observedGeneration"] = generation
     before = profile.get("status") or {}
+    if conditions := _conditions(before.get("conditions") or (), spec, now):
+        says["conditions"] = conditions
     others = {name: value for name, value in before.items() if name not in _OURS}
     return StatusDecision(merge_patch(before, others | says), next_transition_of(spec, now))
 
 
+UPDATE_PATH = "UpdatePathComplete"
+"""The condition that says whether Shoots can leave every Kubernetes version that expires for another version.
+
+The condition is written once a gap is found, and stays from then on, ``True`` if the gap is closed.
+"""
+
+_LONGEST_MESSAGE = 2000
+
+
+def _conditions(before: Sequence[Object], spec: Object, now: datetime) -> list[Object]:
+    known = next((each for each in before if each.get("type") == UPDATE_PATH), None)
+    others = [each for each in before if each.get("type") != UPDATE_PATH]
+    gaps = gap_warnings(kubernetes_versions(spec), "spec.kubernetes.versions", now)
+    if known is None and not gaps:
+        return others
+    message = "; ".join(dict.fromkeys(gap.detail for gap in gaps))[:_LONGEST_MESSAGE]
+    found = {
+        "type": UPDATE_PATH,
+        "status": "False" if gaps else "True",
+        "reason": "Gap" if gaps else "Complete",
+        "message": message or "every version that expires can be updated",
+    }
+    if known is not None and known.get("status") == found["status"]:
+        return [*others, {**known, **found}]
+    return [*others, {**found, "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}]
+
+
 FINALIZER = "gardener"
-"""The finalizer that Gardener puts on profiles; objects that come from there have it already."""
+"""The finalizer that Gardener puts on profiles; objects that come from Gardener have it already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +141,7 @@ class FinalizerDecision:
 def decide_finalizers(
     kind: str, profile: Object, shoots: Iterable[Object], namespaced: Iterable[Object] = ()
 ) -> FinalizerDecision:
-    """Decide the finalizers of a profile of this kind, given the Shoots and NamespacedCloudProfiles there are."""
+    """Decide the finalizers of a profile of this kind, given all Shoots and NamespacedCloudProfiles that may use it."""
     finalizers = tuple((profile.get("metadata") or {}).get("finalizers") or ())
     if not is_deleting(profile):
         return FinalizerDecision(finalizers if FINALIZER in finalizers else (*finalizers, FINALIZER))

@@ -1,20 +1,28 @@
 """Rendering: the CloudProfile that a NamespacedCloudProfile and its parent make together. Pure.
 
-The result is what ``status.cloudProfileSpec`` holds (GEP-25, "Rendering"). It follows from the two specs alone. The
-parent's entries come first and keep their places, additions follow. Of machine types and volume types of one name the
-NamespacedCloudProfile's replaces the parent's. Kubernetes versions cannot be added; image versions and images can.
+The result is the content of ``status.cloudProfileSpec`` (GEP-25, "Rendering"). It follows from the two specs alone. The
+parent's entries come first and keep their places, additions follow. A machine type or volume type of the
+NamespacedCloudProfile replaces the parent's of the same name. Kubernetes versions cannot be added; image versions and
+images can.
 
 Sections that the NamespacedCloudProfile does not touch are the parent's, unchanged. In images and machine types that it
-touches the architectures are written out, so that readers need know nothing of capabilities. ``providerConfig`` is the
-parent's: only a provider's extension knows how to merge it.
+touches the architectures are filled in, so that readers need not know capabilities. ``providerConfig`` is the
+parent's: only a provider's extension can merge it.
 
 A version that both have is overridden (GEP-32, "NamespacedCloudProfile"): an override names only the stages that it
-moves. A stage of the parent that would then be out of order moves along: one of lower rank never starts after an
-overridden stage, one of higher rank never before it. So the result is always in order, whatever the parent does to its
-stages later. An override cannot add a stage that the parent lacks, except ``expired`` (GEP-25: extending, or setting,
-the expiration date). A parent without lifecycle has the stages that its plain fields stand for, if only ``supported``.
-An override in the plain form, ``expirationDate``, replaces the parent's date as GEP-25 says, and leaves a lifecycle
-alone: validation refuses an entry that has both.
+moves. A stage of the parent that would then be out of order moves with it: a stage of lower rank never starts after an
+overridden stage, a stage of higher rank never before it. So the result is always in order, whatever the parent does to
+its stages later. An override cannot add a stage that the parent lacks, except ``expired`` (GEP-25: extending, or
+setting, the expiration date). A parent without lifecycle has the stages that its plain fields stand for, at least
+``supported``. An override in the plain form, ``expirationDate``, replaces the parent's date as GEP-25 defines, and
+does not change a lifecycle: validation refuses an entry that has both.
+
+An image version that the parent lacks is whole. An expiration date of v1beta1 becomes a lifecycle with the single stage
+``expired``, because conversion does not know the parent. That stage only gives the end of a version: of the parent's
+version if there is one, otherwise of a version that is ``supported`` until then (``completed``). Read as a whole
+lifecycle, it would describe a version that can never be used. Rendering knows the parent, so it decides, at each
+reconcile: the stored object means the same at both versions, and stays right when the parent adds or removes the
+version.
 """
 
 from __future__ import annotations
@@ -28,6 +36,7 @@ from restow.cloudprofile.objects import Object, by_name, by_version, image_versi
 from restow.cloudprofile.versions.lifecycle import Classification, parse_time
 
 __all__ = [
+    "completed",
     "foreign_stages",
     "is_own_version",
     "overridden",
@@ -37,7 +46,7 @@ __all__ = [
 
 
 def written_stages(version: Object) -> list[Object]:
-    """Return the stages of a version as JSON, those that the plain fields stand for included; never empty."""
+    """Return the stages of a version as JSON, including those that the plain fields stand for; never empty."""
     if lifecycle := version.get("lifecycle"):
         return list(lifecycle)
     leading = {"classification": version.get("classification") or Classification.SUPPORTED.value}
@@ -47,7 +56,7 @@ def written_stages(version: Object) -> list[Object]:
 
 
 def foreign_stages(base: Object, override: Object) -> list[int]:
-    """Return the places of stages in an override's lifecycle that the parent's version lacks and cannot be given."""
+    """Return the indices of an override's stages that the parent's version lacks and that an override cannot add."""
     known = {_classification(stage) for stage in written_stages(base)} | {Classification.EXPIRED}
     stages = override.get("lifecycle") or ()
     return [place for place, stage in enumerate(stages) if _classification(stage) not in known]
@@ -91,7 +100,7 @@ _Starts = dict[Classification, str | None]
 
 
 def _lower(starts: _Starts, order: Sequence[Classification], anchors: Container[Classification]) -> None:
-    """Let no stage of the parent start after an overridden one that ranks above it."""
+    """Move each stage of the parent so that it does not start after an overridden stage that ranks above it."""
     ceilings: list[str | None] = []
     for name in reversed(order):
         if name in anchors:
@@ -101,14 +110,14 @@ def _lower(starts: _Starts, order: Sequence[Classification], anchors: Container[
 
 
 def _raise(starts: _Starts, order: Sequence[Classification]) -> None:
-    """Let no stage start before one that ranks below it."""
+    """Move each stage so that it does not start before one that ranks below it."""
     floor = None
     for name in order:
         floor = starts[name] = max(starts[name], floor, key=_time)
 
 
 def _time(start: str | None) -> tuple[bool, datetime | None]:
-    """Return a sort key for a start: none is before all."""
+    """Return a sort key for a start; a missing start sorts first."""
     return (False, None) if start is None else (True, parse_time(start))
 
 
@@ -126,25 +135,33 @@ _END_OF_CERTIFICATE = "-----END CERTIFICATE-----"
 
 
 def is_own_version(version: Object) -> bool:
-    """Whether an image version of a NamespacedCloudProfile stands for itself, rather than overriding the parent's."""
+    """Return whether an image version of a NamespacedCloudProfile is its own, not an override of the parent's."""
     return any(version.get(field) for field in _OWN_FIELDS)
 
 
+def completed(version: Object) -> Object:
+    """Return a version that is not an override; one with only the stage ``expired`` gets ``supported`` before it."""
+    stages = version.get("lifecycle") or ()
+    if [stage.get("classification") for stage in stages] != [Classification.EXPIRED]:
+        return version
+    return {**version, "lifecycle": [{"classification": Classification.SUPPORTED.value}, *stages]}
+
+
 def render(parent: Object, namespaced: Object) -> dict[str, Any]:
-    """Return the CloudProfile spec that the spec of a NamespacedCloudProfile makes of its parent's.
+    """Return the CloudProfile spec that a NamespacedCloudProfile's spec and its parent's spec make together.
 
     Raises:
-        ValueError: a stage of an overridden version is malformed; validation says where.
+        ValueError: a stage of an overridden version is malformed; validation gives its place.
     """
     rendered = dict(parent)
     project = in_form_of(namespaced, definitions_of(parent))
     if overrides := by_version(kubernetes_versions(project)):
         rendered |= _kubernetes(parent, overrides)
     if images := machine_images(project):
-        rendered["machineImages"] = _merged(machine_images(parent), images, by_name, _image)
+        rendered["machineImages"] = _merged(machine_images(parent), images, by_name, _image, _own_image)
     for section in ("machineTypes", "volumeTypes"):
         if items := project.get(section):
-            rendered[section] = _merged(parent.get(section) or (), items, by_name, _replaced)
+            rendered[section] = _merged(parent.get(section) or (), items, by_name, _replaced, _unchanged)
     _fill(rendered, project)
     if bundle := project.get("caBundle"):
         rendered["caBundle"] = _joined(parent.get("caBundle") or "", bundle)
@@ -166,11 +183,12 @@ def _merged(
     additions: Sequence[Object],
     keyed: Callable[[Sequence[Object]], dict[str, Object]],
     both: Callable[[Object, Object], Object],
+    alone: Callable[[Object], Object],
 ) -> list[Object]:
-    """Return the items of two lists, those of one key merged at the place of the first."""
+    """Return the items of two lists; ``both`` merges items with equal keys, at the place of the first."""
     merged = keyed(base)
     for key, item in keyed(additions).items():
-        merged[key] = both(merged[key], item) if key in merged else item
+        merged[key] = both(merged[key], item) if key in merged else alone(item)
     return list(merged.values())
 
 
@@ -178,21 +196,30 @@ def _replaced(_base: Object, item: Object) -> Object:
     return item
 
 
+def _unchanged(item: Object) -> Object:
+    return item
+
+
+def _own_image(image: Object) -> Object:
+    versions = image_versions(image)
+    return {**image, "versions": [completed(version) for version in versions]} if versions else image
+
+
 def _image(base: Object, image: Object) -> Object:
     changed = dict(base)
     if strategy := image.get("updateStrategy"):
         changed["updateStrategy"] = strategy
     if versions := image_versions(image):
-        changed["versions"] = _merged(image_versions(base), versions, by_version, _image_version)
+        changed["versions"] = _merged(image_versions(base), versions, by_version, _image_version, completed)
     return changed
 
 
 def _image_version(base: Object, version: Object) -> Object:
-    return version if is_own_version(version) else overridden(base, version)
+    return completed(version) if is_own_version(version) else overridden(base, version)
 
 
 def _fill(rendered: dict[str, Any], project: Object) -> None:
-    """Write out the architectures of the sections that the project touches."""
+    """Fill in the architectures of the sections that the project touches."""
     filled = fill_architectures(rendered)
     for section in ("machineImages", "machineTypes"):
         if project.get(section):
@@ -200,7 +227,7 @@ def _fill(rendered: dict[str, Any], project: Object) -> None:
 
 
 def _joined(parent: str, project: str) -> str:
-    """Return both bundles in one; a last line of the parent's that is not ended would spoil the next certificate."""
+    """Return both bundles in one, with a line break after the parent's last certificate if it has none."""
     return f"{parent}\n{project}" if parent.endswith(_END_OF_CERTIFICATE) else parent + project
 
 

@@ -1,20 +1,24 @@
 """The versioning policy's requirements for adding, classifying and deleting versions of a CloudProfile. Pure.
 
-"Version Requirements" of the policy document, bound to what a request does: they hold for the versions that it adds
-or whose stages it changes, and for those that it deletes. Changes that only the passing of time causes are not checked.
+The rules come from "Version Requirements" of the policy document and apply only to the changes of a request: to the
+versions that it adds or whose stages it changes, and to those that it deletes. A violation that time alone has caused
+is not the request's fault: an update ignores it, and a new profile only gets a warning, so that a backup can be
+restored. Time alone is the cause if the same stages met the requirement at an earlier time.
 
-- No version is added with, or moved to, an expiration in the past. A profile that is created whole may have such
-  versions (a restore, GitOps): that only warns. Nothing is ever dropped instead.
+- No version is added with, or moved to, an expiration in the past. A profile that is created as a whole may have such
+  versions (a restore, GitOps) and only gets a warning. restow never drops them instead.
 - A preview Kubernetes version is the latest patch of its minor version. Versions not yet available do not count.
-- A supported Kubernetes version is lower than every preview version of its minor; of lower minors, it warns.
-- A Kubernetes version may be deleted if it has expired. Deleting an image version before that only warns, as the
-  document asks it of Kubernetes versions. ``restow.cloudprofile.profiles.protection`` checks that neither is in use.
+- A supported Kubernetes version is lower than every preview version of its minor; previews of lower minors only cause
+  a warning.
+- A Kubernetes version may be deleted if it has expired, or is still unavailable (a planned release that was
+  cancelled). Deleting an image version at another time only causes a warning, because the document requires this only
+  of Kubernetes versions. ``restow.cloudprofile.profiles.protection`` checks that neither is in use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from restow.cloudprofile.findings import Remark, ValidationWarning, forbidden
 from restow.cloudprofile.objects import Object, by_name, by_version, image_versions, kubernetes_versions, machine_images
@@ -26,7 +30,6 @@ from restow.cloudprofile.versions.lifecycle import (
     stages,
     stages_or_none,
 )
-from restow.cloudprofile.versions.semver import SemanticVersion
 
 __all__ = ["adding", "deleting", "expiration_of"]
 
@@ -44,7 +47,7 @@ def adding(new: Object, old: Object | None, now: datetime) -> Iterator[Remark]:
     for index, version in _changed(versions, kubernetes_versions(before)):
         path = f"{_KUBERNETES}[{index}]"
         yield from _not_expired(version, by_version(kubernetes_versions(before)), path, now, created=old is None)
-        yield from _in_order(version, versions, path, now)
+        yield from _in_order(version, versions, path, now, created=old is None)
     old_images = by_name(machine_images(before))
     for place, image in enumerate(machine_images(new)):
         replaced = image_versions(old_images.get(image.get("name") or "", {}))
@@ -54,11 +57,11 @@ def adding(new: Object, old: Object | None, now: datetime) -> Iterator[Remark]:
 
 
 def deleting(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
-    """Check the versions that a spec no longer has."""
+    """Check the versions that a spec removes."""
     kept = by_version(kubernetes_versions(new))
     for name, version in by_version(kubernetes_versions(old)).items():
         classification = None if name in kept else classification_or_none(version, now)
-        if classification not in {None, Classification.EXPIRED}:
+        if classification is not None and classification.is_active:
             yield forbidden(
                 _KUBERNETES,
                 f'unable to delete Kubernetes version "{name}": it is {classification}, and only versions whose '
@@ -69,7 +72,7 @@ def deleting(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
         kept = by_version(image_versions(new_images.get(image_name, {})))
         for name, version in by_version(image_versions(image)).items():
             classification = None if name in kept else classification_or_none(version, now)
-            if classification not in {None, Classification.EXPIRED}:
+            if classification is not None and classification.is_active:
                 yield ValidationWarning(
                     "spec.machineImages",
                     f"machine image version '{image_name}/{name}' is deleted while it is {classification}: versions "
@@ -87,7 +90,7 @@ def expiration_of(version: Object) -> LifecycleStage | None:
 
 
 def _changed(versions: Sequence[Object], old: Sequence[Object]) -> Iterator[tuple[int, Object]]:
-    """Yield the versions that are new or have other stages than before, however those are written."""
+    """Yield the versions that are new or have other stages than before, in whichever form the stages are written."""
     before = by_version(old)
     for index, version in enumerate(versions):
         now_has = stages_or_none(version)
@@ -110,28 +113,55 @@ def _not_expired(
         )
 
 
-def _in_order(version: Object, versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
-    """Hold a Kubernetes version against the previews, or a preview against the other versions."""
+def _in_order(
+    version: Object, versions: Sequence[Object], path: str, now: datetime, *, created: bool
+) -> Iterator[Remark]:
+    """Check a supported Kubernetes version against the previews, and a preview against the other versions."""
     number, classification = number_or_none(version), classification_or_none(version, now)
     if number is None:
         return
     for other in versions:
-        other_number, other_classification = number_or_none(other), classification_or_none(other, now)
-        if other_number is None or other_classification in {None, Classification.UNAVAILABLE}:
+        other_number = number_or_none(other)
+        if other_number is None:
             continue
-        if classification is Classification.PREVIEW and other_number.line == number.line and other_number > number:
-            yield forbidden(
-                path,
+        is_of_minor = other_number.line == number.line
+        if classification is Classification.PREVIEW and is_of_minor and other_number > number:
+            sentence = (
                 f"preview version {number} must be the latest patch version of its minor version, and there is "
-                f"{other_number}",
+                f"{other_number}"
             )
-        lower_preview = other_classification is Classification.PREVIEW and other_number < number
-        if classification is Classification.SUPPORTED and lower_preview:
-            yield _supported_above_preview(path, number, other_number)
+            broken = _is_preview_below
+        elif classification is Classification.SUPPORTED and other_number < number:
+            sentence = (
+                f"supported version {number} must be lower than all preview versions, and {other_number} is one"
+                f"{'' if is_of_minor else ', of another minor version'}"
+            )
+            broken = _is_supported_above
+        else:
+            continue
+        if broken(version, other, now):
+            grew_old = created and not all(broken(version, other, at) for at in _instants(version, other, now))
+            yield ValidationWarning(path, sentence) if grew_old or not is_of_minor else forbidden(path, sentence)
 
 
-def _supported_above_preview(path: str, supported: SemanticVersion, preview: SemanticVersion) -> Remark:
-    sentence = f"supported version {supported} must be lower than all preview versions, and {preview} is one"
-    if supported.line == preview.line:
-        return forbidden(path, sentence)
-    return ValidationWarning(path, f"{sentence}, of another minor version")
+def _is_preview_below(version: Object, other: Object, at: datetime) -> bool:
+    return classification_or_none(version, at) is Classification.PREVIEW and classification_or_none(other, at) not in {
+        None,
+        Classification.UNAVAILABLE,
+    }
+
+
+def _is_supported_above(version: Object, other: Object, at: datetime) -> bool:
+    return (
+        classification_or_none(version, at) is Classification.SUPPORTED
+        and classification_or_none(other, at) is Classification.PREVIEW
+    )
+
+
+def _instants(version: Object, other: Object, now: datetime) -> Iterator[datetime]:
+    """Yield one time for each state that two versions have had until now, including the time before every start."""
+    listed = [*(stages_or_none(version) or ()), *(stages_or_none(other) or ())]
+    starts = sorted({stage.start for stage in listed if stage.start is not None and stage.start <= now})
+    if starts:
+        yield starts[0] - timedelta(microseconds=1)
+    yield from starts

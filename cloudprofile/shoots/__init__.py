@@ -1,1 +1,1 @@
-"""Shoots: the profile that holds for one, its defaults, and the versions that it may use. Pure."""
+"""Shoots: the profile that applies to one, its defaults, and the versions that it may use. Pure."""

@@ -1,9 +1,9 @@
-"""Everything that admission does for a Shoot: complete it, refuse what may not be, warn of versions that end. Pure.
+"""Admission for a Shoot: fill in its open fields, refuse an invalid one, warn of versions that end. Pure.
 
-Every step ignores an update that leaves the spec as it was: a storage migration is not refused, warns of nothing and
-fills in nothing. A Shoot in deletion is admitted as it is.
+Every step ignores an update that does not change the spec: a storage migration is not refused, gets no warnings and no
+defaults. A Shoot in deletion is admitted unchanged.
 
-Versioning policy: a deprecated version still works, and its owner is warned of when it will not.
+Versioning policy: a deprecated version still works, and its owner gets a warning with its end.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from restow.cloudprofile.findings import ValidationFinding, ValidationWarning, invalid
+from restow.cloudprofile.findings import ValidationFinding, ValidationWarning, denied, invalid
 from restow.cloudprofile.objects import (
     CLOUD_PROFILE,
     Object,
@@ -26,6 +26,7 @@ from restow.cloudprofile.objects import (
 )
 from restow.cloudprofile.shoots.defaulting import DefaultedShoot, default_shoot
 from restow.cloudprofile.shoots.machineimages import find_image_version
+from restow.cloudprofile.shoots.places import place_findings
 from restow.cloudprofile.shoots.profile import (
     ShootProfiles,
     disagreement_findings,
@@ -33,6 +34,7 @@ from restow.cloudprofile.shoots.profile import (
     transition_findings,
 )
 from restow.cloudprofile.shoots.versions import skew_findings, version_findings
+from restow.cloudprofile.shoots.window import window_findings
 from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages
 
 __all__ = ["complete_shoot", "shoot_findings", "shoot_warnings"]
@@ -42,7 +44,8 @@ def complete_shoot(shoot: Object, old: Object | None, profiles: ShootProfiles, n
     """Fill in a Shoot's kind of profile, its versions, images and architectures: the mutating step, at the hub version.
 
     ``old`` is the Shoot before an update, None on create. A Shoot without an existing profile is left for
-    ``shoot_findings`` to refuse. The field of v1beta1 is heeded and never filled in here: see ``sync_reference``.
+    ``shoot_findings`` to refuse. This function reads the field of v1beta1 and never fills it in: see
+    ``sync_reference``.
     """
     if _is_unchanged(shoot, old):
         return DefaultedShoot(dict(shoot))
@@ -65,9 +68,10 @@ def _with_kind(shoot: Object) -> dict[str, Any]:
 def shoot_findings(
     shoot: Object, old: Object | None, profiles: ShootProfiles, now: datetime
 ) -> tuple[ValidationFinding, ...]:
-    """Return why a completed Shoot is to be refused: the validating step. Not to be asked for a deletion.
+    """Return why a completed Shoot is refused: the validating step. Do not call it for a deletion.
 
-    What says that another answer would mislead ends the search: no profile, or a move that is not allowed.
+    If the profile does not exist, or the Shoot may not move to it, only that is returned: all other findings would
+    mislead.
     """
     if _is_unchanged(shoot, old) or is_deleting(shoot):
         return ()
@@ -79,7 +83,8 @@ def shoot_findings(
         return (invalid("spec.cloudProfile", f"{reference} not found"),)
     if old is not None and (found := transition_findings(old, shoot, profiles)):
         return found
-    return (*skew_findings(shoot, old), *version_findings(shoot, old, offer, now))
+    wrong = (*window_findings(shoot, old), *skew_findings(shoot, old))
+    return (*wrong, *denied((*version_findings(shoot, old, offer, now), *place_findings(shoot, old, offer))))
 
 
 def _is_unchanged(shoot: Object, old: Object | None) -> bool:
@@ -87,13 +92,13 @@ def _is_unchanged(shoot: Object, old: Object | None) -> bool:
 
 
 def shoot_warnings(shoot: Object, old: Object | None, offer: Object, now: datetime) -> tuple[ValidationWarning, ...]:
-    """Return what to warn of in a Shoot.
+    """Return the warnings about a Shoot.
 
     Args:
         shoot: as requested, defaulted.
         old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that holds for it.
-        now: the time at which versions are looked at.
+        offer: the CloudProfile spec that applies to it.
+        now: the time for which versions are classified.
     """
     if is_deleting(shoot) or (old is not None and spec_of(shoot) == spec_of(old)):
         return ()

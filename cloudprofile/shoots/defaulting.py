@@ -1,16 +1,16 @@
-"""What a Shoot gets that leaves versions, images or architectures open. Pure.
+"""The defaults for a Shoot that leaves versions, images or architectures open. Pure.
 
-- A Kubernetes version left out, or given as ``1`` or ``1.30``, becomes the highest supported version that begins so.
-  Three numbers are what the owner wants, a preview included; whether they may have it, validation says.
-- A worker pool keeps the image it has. A new one, or one that changes its image, gets the first image of the profile
-  that fits where it names none, and the latest fitting version where it names none or only ``1`` or ``1.2``: a
-  supported one before a deprecated one, never a preview or an unavailable one. Where only expired versions are left the
-  highest of them is taken, for validation to say why it is refused. A version that the profile lists exactly so is
+- A missing Kubernetes version, or one like ``1`` or ``1.30``, becomes the highest supported version that begins with
+  it. A version of three numbers stays, even a preview; validation decides whether the owner may have it.
+- A worker pool keeps its image. A new pool, or one that changes its image, gets the first image of the profile that
+  fits if it names none, and the latest fitting version if it names none or only ``1`` or ``1.2``: a supported one
+  before a deprecated one, never a preview or an unavailable one. If only expired versions are left, it gets the highest
+  of them, and validation gives the reason for the refusal. A version that the profile lists in exactly this spelling is
   kept, also a short one.
 - The machines' architecture is that of their machine type if it has exactly one, else amd64.
 
-Gardener takes the highest version even if it is expired or not available yet while an active one is there, and then
-refuses the Shoot; here the active one is taken.
+Gardener takes the highest version even if it is expired or not available yet and an active one exists, and then
+refuses the Shoot; restow takes the active one.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DefaultedShoot:
-    """A Shoot with what it left open filled in.
+    """A Shoot with its open fields filled in.
 
     Attributes:
-        shoot: the whole object; equal to what came in where nothing was open.
-        findings: what could not be filled in, because the profile offers nothing that fits.
+        shoot: the whole object; equal to the input if nothing was open.
+        findings: the fields that could not be filled in, because the profile offers no value that fits.
     """
 
     shoot: dict[str, Any]
@@ -68,13 +68,13 @@ class DefaultedShoot:
 
 
 def default_shoot(shoot: Object, old: Object | None, offer: Object, now: datetime) -> DefaultedShoot:
-    """Fill in what a Shoot leaves open.
+    """Fill in the open fields of a Shoot.
 
     Args:
         shoot: as requested.
         old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that holds for it.
-        now: the time at which versions are looked at.
+        offer: the CloudProfile spec that applies to it.
+        now: the time for which versions are classified.
     """
     defaulting = _Defaulting(offer, now)
     spec = dict(spec_of(shoot))
@@ -94,7 +94,7 @@ def default_shoot(shoot: Object, old: Object | None, offer: Object, now: datetim
 
 @dataclass(frozen=True, slots=True)
 class _Defaulting:
-    """One pass over a Shoot; what cannot be filled in is noted and left as it was."""
+    """One pass over a Shoot; fields that cannot be filled in stay unchanged and make findings."""
 
     offer: Object
     now: datetime
@@ -111,7 +111,7 @@ class _Defaulting:
     def kubelet(self, worker: Object, path: str) -> Object:
         kubernetes = worker.get("kubernetes") or {}
         if kubernetes.get("version") is None:
-            return worker  # the control plane's version holds
+            return worker  # the pool runs the control plane's version
         return {**worker, "kubernetes": self.kubernetes(kubernetes, f"{path}.kubernetes.version")}
 
     def machine(self, worker: Object, old: Object | None, path: str) -> Object:
@@ -128,7 +128,7 @@ class _Defaulting:
 def _kept_image(image: Object | None, old: Object | None) -> Object | None:
     """Return the image that an existing worker pool keeps, None if it has none or asks for another.
 
-    Only maintenance moves a pool on; leaving something out of a manifest must not.
+    Only maintenance updates the image of a pool; a manifest that omits the image must not.
     """
     had = ((old or {}).get("machine") or {}).get("image")
     if not had or not image:
@@ -142,10 +142,9 @@ def _kept_image(image: Object | None, old: Object | None) -> Object | None:
 def default_kubernetes_version(
     versions: Iterable[Object], requested: str, path: str, now: datetime
 ) -> str | ValidationFinding:
-    """Return the Kubernetes version for what a Shoot asks for: nothing, ``1``, ``1.30`` or a whole version, which is
-    kept.
+    """Return the Kubernetes version for a request of nothing, ``1``, ``1.30`` or a whole version, which is kept.
 
-    A finding, at ``path``, if the profile's versions have none that fits.
+    If no version of the profile fits, return a finding at ``path``.
     """
     parts = requested.split(".")
     if len(parts) >= _WHOLE:
@@ -163,19 +162,20 @@ def default_kubernetes_version(
             path,
             f"couldn't find a suitable version for {requested or 'a Shoot that names none'}: versions that are neither "
             "supported nor spelled out are never chosen",
+            requested,
         )
     return best.text
 
 
-_WHOLE = 3  # numbers of a version that leaves nothing open
+_WHOLE = 3  # numbers of a complete version
 
 
 def _numbers(parts: Sequence[str], path: str) -> tuple[int, ...] | ValidationFinding:
-    """Return the numbers that the version asked for begins with; a finding if one of them is none."""
+    """Return the numbers at the start of the requested version, or a finding if a part is not a number."""
     wanted = [part for part in parts if part]
     wrong = next((part for part in wanted if not (part.isascii() and part.isdigit())), None)
     if wrong is not None:
-        return invalid(path, f"{json.dumps(wrong)}: must be a semantic version like 1, 1.2 or 1.2.3")
+        return invalid(path, "must be a semantic version like 1, 1.2 or 1.2.3", wrong)
     return tuple(int(part) for part in wanted)
 
 
@@ -188,14 +188,14 @@ def default_machine_image(
 ) -> dict[str, Any] | ValidationFinding:
     """Return the machine image of a new worker pool, or of one that asks for another image or version.
 
-    A finding, at ``path``, if the profile offers none that fits. The worker's architecture has to be set.
+    If the profile offers no image that fits, return a finding at ``path``. The worker's architecture has to be set.
     """
     asked = (worker.get("machine") or {}).get("image") or {}
     name, version = asked.get("name") or "", asked.get("version") or ""
     image = _named_image(offer, name) if name else _first_fitting_image(offer, worker)
     if image is None:
         if name:
-            return invalid(path, f"{json.dumps(name)}: image is not supported by the cloud profile")
+            return invalid(path, "image is not supported by the cloud profile", name)
         return invalid(
             path,
             "no valid machine image found that supports architecture "
@@ -212,8 +212,9 @@ def default_machine_image(
     if best is None:
         return invalid(
             path,
-            f"{json.dumps(f'{name}@{version}')}: failed to determine latest machine image from cloud profile: of image "
+            "failed to determine latest machine image from cloud profile: of image "
             f"{json.dumps(image['name'])} no version that is available and not in preview fits the worker pool",
+            f"{name}@{version}",
         )
     return {**asked, "name": image["name"], "version": best.text}
 
@@ -227,7 +228,7 @@ def _first_fitting_image(offer: Object, worker: Object) -> Object | None:
 
 
 def _fitting(image: Object, worker: Object, offer: Object) -> list[Object]:
-    """Return the versions of an image for the worker's architecture, capabilities and way of updating."""
+    """Return the versions of an image that fit the worker's architecture, capabilities and update strategy."""
     definitions, architecture = definitions_of(offer), worker_architecture(worker, offer)
     machine_type = find_machine_type(offer, (worker.get("machine") or {}).get("type")) or {}
     return [

@@ -1,13 +1,13 @@
-"""Which versions of a machine image a worker pool can run, and whether it may have the one that it asks for. Pure.
+"""The versions of a machine image that a worker pool can run, and the check of the requested one. Pure.
 
-Where a profile defines capabilities (``spec.machineCapabilities``), an image version lists *flavors*, each a
-combination of capability values that it is built for. What a flavor or a machine type does not name has all values of
-the definition. An image version fits a machine type if for one of its flavors both share a value of every capability; a
-version without flavors fits all.
+If a profile defines capabilities (``spec.machineCapabilities``), an image version lists *flavors*, each a combination
+of capability values that it is built for. A capability that a flavor or a machine type does not name has all values of
+its definition. An image version fits a machine type if, for one of its flavors, both share a value of every capability;
+a version without flavors fits all.
 
-An image version that a request brings in has to be listed, built for the worker's architecture, and active. An existing
-pool may also go to an expired version that is not lower than its own, since forced updates lead over expired ones; to
-an unavailable one never (GEP-32). Where machines are updated in place, a new pool needs a version that supports it, an
+An image version that is new in a request has to be listed, built for the worker's architecture, and active. An existing
+pool may also move to an expired version that is not lower than its own, because forced updates lead over expired ones;
+never to an unavailable one (GEP-32). If machines are updated in place, a new pool needs a version that supports it, an
 existing one a version that can be reached from its own. The version must admit the kubelet and offer the pool's
 container runtimes; both are checked when one of them changes.
 """
@@ -15,7 +15,7 @@ container runtimes; both are checked when one of them changes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import (
@@ -26,7 +26,7 @@ from restow.cloudprofile.capabilities import (
     definitions_of,
     flavor_architectures,
 )
-from restow.cloudprofile.findings import FindingType, ValidationFinding, invalid
+from restow.cloudprofile.findings import ValidationFinding, invalid, not_supported
 from restow.cloudprofile.objects import Object, image_versions, machine_images
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse, parse_range
@@ -45,7 +45,6 @@ __all__ = [
     "release_at_most",
     "runtime_findings",
     "supports_in_place",
-    "unsupported",
     "updates_in_place",
     "worker_architecture",
 ]
@@ -56,19 +55,22 @@ _DEFAULT_CRI: Object = {"name": "containerd"}
 
 
 def find_machine_type(spec: Object, name: str | None) -> Object | None:
-    """Return the machine type of that name in a CloudProfile's spec, None if there is none."""
+    """Return the machine type with this name in a CloudProfile's spec, None if there is none."""
     return next((item for item in spec.get("machineTypes") or () if item.get("name") == name), None)
 
 
 def find_image_version(spec: Object, name: str | None, version: str | None) -> Object | None:
-    """Return a version of a machine image in a CloudProfile's spec, both spelled exactly so; None if there is none."""
+    """Return a version of a machine image in a CloudProfile's spec; both names have to match exactly.
+
+    None if absent.
+    """
     images = (image for image in machine_images(spec) if image.get("name") == name)
     versions = (item for image in images for item in image_versions(image))
     return next((item for item in versions if item.get("version") == version), None)
 
 
 def worker_architecture(worker: Object, spec: Object) -> str:
-    """Return the architecture of a worker's machines: as stated, else the only one of its machine type, else amd64."""
+    """Return the architecture of a worker's machines: its own field, else its machine type's only one, else amd64."""
     machine = worker.get("machine") or {}
     if stated := machine.get("architecture"):
         return str(stated)
@@ -77,12 +79,12 @@ def worker_architecture(worker: Object, spec: Object) -> str:
 
 
 def offers_architecture(version: Object, architecture: str, definitions: Definitions) -> bool:
-    """Whether an image version is built for an architecture; its flavors tell more than its plain field."""
+    """Return whether an image version is built for an architecture; its flavors take precedence over its field."""
     return architecture in (flavor_architectures(version) or architectures_of(version, definitions))
 
 
 def fits_machine_type(version: Object, machine_type: Object, definitions: Definitions) -> bool:
-    """Whether a flavor of an image version and a machine type share a value of each defined capability."""
+    """Return whether a flavor of an image version and a machine type share a value of each defined capability."""
     flavors = version.get("capabilityFlavors")
     if not flavors:
         return True
@@ -97,9 +99,9 @@ def fits_machine_type(version: Object, machine_type: Object, definitions: Defini
 
 
 def offers_cri(version: Object, wanted: Object | None) -> bool:
-    """Whether an image version offers a worker's container runtime interface and all runtimes it asks for.
+    """Return whether an image version offers a worker's container runtime interface and all its container runtimes.
 
-    A worker that asks for no interface gets containerd.
+    A worker that names no interface gets containerd.
     """
     wanted = wanted or _DEFAULT_CRI
     offered = next((cri for cri in version.get("cri") or () if cri.get("name") == wanted.get("name")), None)
@@ -119,7 +121,7 @@ def kubelet_version(worker: Object, control_plane: str) -> SemanticVersion:
 
 
 def admits_kubelet(version: Object, kubelet: SemanticVersion) -> bool:
-    """Whether an image version's ``kubeletVersionConstraint`` admits a kubelet.
+    """Return whether an image version's ``kubeletVersionConstraint`` admits a kubelet.
 
     Raises:
         InvalidRange: the constraint is not a range of versions.
@@ -129,17 +131,17 @@ def admits_kubelet(version: Object, kubelet: SemanticVersion) -> bool:
 
 
 def is_in_place(worker: Object) -> bool:
-    """Whether the machines of a worker are updated in place instead of being replaced."""
+    """Return whether the machines of a worker are updated in place instead of being replaced."""
     return worker.get("updateStrategy") in _IN_PLACE
 
 
 def supports_in_place(version: Object) -> bool:
-    """Whether machines with an image version can be updated in place at all."""
+    """Return whether machines with an image version can be updated in place at all."""
     return bool((version.get("inPlaceUpdates") or {}).get("supported"))
 
 
 def updates_in_place(version: Object, current: str) -> bool:
-    """Whether machines on the version ``current`` can be updated in place to an image version.
+    """Return whether machines on the version ``current`` can be updated in place to an image version.
 
     Raises:
         InvalidVersion: a version is not a semantic version like 1.2.3.
@@ -149,7 +151,7 @@ def updates_in_place(version: Object, current: str) -> bool:
 
 
 def release_at_most(version: str, bound: str) -> bool:
-    """Whether a version is at most another, suffixes left aside, as Gardener compares here.
+    """Return whether a version is at most ``bound``, without regard to suffixes, as Gardener compares here.
 
     Raises:
         InvalidVersion: a version is not a semantic version like 1.2.3.
@@ -160,8 +162,8 @@ def release_at_most(version: str, bound: str) -> bool:
 def fitting_versions(image: Object, worker: Object, spec: Object, kubelet: SemanticVersion) -> Sequence[Object]:
     """Return the versions of an image that the machines of a worker pool may be on after an update.
 
-    With in-place updates these are the version they are on and those that can be reached from it. A machine type that
-    ``spec`` does not have leaves only the architecture to decide.
+    With in-place updates these are the current version and those that can be reached from it. If ``spec`` does not list
+    the machine type, its capabilities do not restrict the versions.
 
     Raises:
         InvalidVersion: a version is not a semantic version like 1.2.3; validation refuses such profiles.
@@ -188,12 +190,6 @@ def _reachable_in_place(version: Object, current: str) -> bool:
     return bool(current) and updates_in_place(version, current)
 
 
-def unsupported(path: str, value: str, supported: Iterable[str]) -> ValidationFinding:
-    """Return the finding that a value is none of the supported ones, with the value, as apimachinery writes it."""
-    values = ", ".join(json.dumps(item) for item in supported)
-    return ValidationFinding(FindingType.NOT_SUPPORTED, path, f"{json.dumps(value)}: supported values: {values}")
-
-
 def image_findings(
     worker: Object, old: Object | None, offer: Object, now: datetime, path: str
 ) -> tuple[ValidationFinding, ...]:
@@ -202,8 +198,8 @@ def image_findings(
     Args:
         worker: as requested, defaulted.
         old: the pool before an update, None for a new one.
-        offer: the CloudProfile spec that holds for the Shoot.
-        now: the time at which versions are looked at.
+        offer: the CloudProfile spec that applies to the Shoot.
+        now: the time for which versions are classified.
         path: of the worker in the Shoot.
     """
     image, architecture = _image(worker), worker_architecture(worker, offer)
@@ -218,7 +214,7 @@ def image_findings(
     }
     usable = sorted(f"{listed}:{item}" for (listed, item), wrong in faults.items() if not wrong)
     if (name, version) not in faults:
-        return (unsupported(f"{path}.machine.image.version", version, usable),)
+        return (not_supported(f"{path}.machine.image.version", version, usable),)
     if wrong := faults[name, version]:
         return (
             invalid(
@@ -255,17 +251,17 @@ def _faults(version: Object, worker: Object, old: Object | None, offer: Object, 
 def _is_lower(version: str, before: str) -> bool:
     try:
         return not release_at_most(before, version)
-    except InvalidVersion:  # nothing is lower than what cannot be read
+    except InvalidVersion:  # no version is lower than an unreadable one
         return False
 
 
 def runtime_findings(
     worker: Object, old: Object | None, offer: Object, path: str, kubelet: SemanticVersion, *, is_same_kubelet: bool
 ) -> tuple[ValidationFinding, ...]:
-    """Return what the image version of a worker pool lacks for its container runtimes and its kubelet.
+    """Return why the image version of a worker pool does not fit its container runtimes and its kubelet.
 
-    Arguments as for ``image_findings``; ``is_same_kubelet`` says whether an update leaves the kubelet's version as it
-    was.
+    Arguments as for ``image_findings``; ``is_same_kubelet`` says whether an update does not change the kubelet's
+    version.
 
     Raises:
         InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
@@ -297,6 +293,7 @@ def _cri_findings(version: Object, wanted: Object, name: str, path: str) -> Iter
         yield invalid(
             f"{path}.name",
             f"{name} does not support CRI '{wanted.get('name')}', supported values: [{' '.join(offered)}]",
+            wanted.get("name"),
         )
         return
     runtimes = [runtime.get("type") or "" for runtime in found.get("containerRuntimes") or ()]
@@ -306,4 +303,5 @@ def _cri_findings(version: Object, wanted: Object, name: str, path: str) -> Iter
                 f"{path}.containerRuntimes[{index}].type",
                 f"{name} does not support container runtime '{runtime.get('type')}', supported values: "
                 f"[{' '.join(runtimes)}]",
+                runtime.get("type"),
             )

@@ -1,19 +1,19 @@
-"""The profile of a Shoot: the two fields that name it, what it offers, and which other one the Shoot may move to. Pure.
+"""The profile of a Shoot: the two fields that name it, its offer, and the profiles that the Shoot may move to. Pure.
 
-A Shoot of v1beta1 has ``spec.cloudProfile`` (kind and name) and the deprecated ``spec.cloudProfileName`` (GEP-25). By
-its Kubernetes version: below 1.33 both are kept, at 1.33 the old one is no longer filled in, from 1.34 on it is removed
-where it says the same and refused where it does not. Gardener overwrites a deprecated name that disagrees; here the
-request that brings one in is refused, since no field is dropped silently. Fields that agree are accepted on create too:
-an object that was read at v1beta1 has both. A NamespacedCloudProfile offers what was rendered into its status: one that
-is not reconciled yet offers nothing.
+A Shoot of v1beta1 has ``spec.cloudProfile`` (kind and name) and the deprecated ``spec.cloudProfileName`` (GEP-25). The
+handling depends on its Kubernetes version. Below 1.33 both fields are kept; at 1.33 the old one is no longer filled in.
+From 1.34 on the old one is removed if it names the same profile, and a request that sets it alone is refused. Gardener
+overwrites a deprecated name that disagrees; restow refuses the request that sets it, because it drops no field
+silently. Fields that agree are accepted on create too: an object that was read at v1beta1 has both. A
+NamespacedCloudProfile offers the rendered profile in its status: one that is not reconciled yet offers nothing.
 
-Moves stay in the family of one CloudProfile, its root: from it to a NamespacedCloudProfile with it as parent, back, and
-between two such siblings. The new profile has to offer what the worker pools use: machine types, volume types, and the
-machine image versions that the old one offers. The Kubernetes version is left out on purpose, since the next
-maintenance updates it.
+Moves stay in the family of one CloudProfile, its root: from the root to a NamespacedCloudProfile with it as parent,
+back, and between two such siblings. The new profile has to offer the parts that the worker pools use: machine types,
+volume types, and the machine image versions that the old profile offers. The Kubernetes version is not checked on
+purpose, because the next maintenance updates it.
 
-Nothing new may refer to a profile in deletion. Such a profile stays as long as it is used
-(``profiles.reconciliation``): it would never go if new users could come. Who uses it already keeps it.
+A new object may not refer to a profile in deletion. Such a profile stays as long as it is used
+(``profiles.reconciliation``), so new users could keep it forever. Existing users keep it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, not_supported, required
 from restow.cloudprofile.objects import (
@@ -46,6 +46,7 @@ __all__ = [
     "deleting_parent_findings",
     "deleting_profile_findings",
     "disagreement_findings",
+    "name_findings",
     "offering",
     "reference_findings",
     "sync_reference",
@@ -65,12 +66,12 @@ class ShootProfiles:
 
     @classmethod
     def of(cls, cloud_profiles: Iterable[Object] = (), namespaced: Iterable[Object] = ()) -> ShootProfiles:
-        """Return the profiles of two lists of objects."""
+        """Return the profiles in two lists of objects."""
         objects = {reference_to(CLOUD_PROFILE, profile): profile for profile in cloud_profiles}
         return cls(objects | {reference_to(NAMESPACED_CLOUD_PROFILE, profile): profile for profile in namespaced})
 
     def offer(self, reference: ProfileReference) -> Object | None:
-        """Return the CloudProfile spec that holds for Shoots with this profile, None if it does not exist."""
+        """Return the CloudProfile spec that applies to Shoots with this profile, None if it does not exist."""
         profile = self.objects.get(reference)
         if profile is None:
             return None
@@ -79,9 +80,9 @@ class ShootProfiles:
         return spec_of(profile)
 
     def root(self, reference: ProfileReference) -> str | None:
-        """Return the name of the CloudProfile that a profile stems from; a CloudProfile is its own, existing or not.
+        """Return the name of the CloudProfile at the root of a profile.
 
-        None where a NamespacedCloudProfile does not exist.
+        A CloudProfile is its own root, existing or not. None if a NamespacedCloudProfile does not exist.
         """
         if reference.kind != NAMESPACED_CLOUD_PROFILE:
             return reference.name
@@ -92,36 +93,40 @@ class ShootProfiles:
 def sync_reference(shoot: Object, old: Object | None) -> dict[str, Any]:
     """Return a Shoot of v1beta1 with the two fields of its profile defaulted from each other.
 
-    ``old`` is the Shoot before an update, None on create. A Shoot in deletion is left as it is.
+    ``old`` is the Shoot before an update, None on create. A Shoot in deletion does not change.
     """
     if is_deleting(shoot):
         return dict(shoot)
     spec = dict(spec_of(shoot))
     reference, name = dict(spec.get("cloudProfile") or {}), spec.get("cloudProfileName")
     line = _kubernetes_line(spec)
-    if not reference and name and line < (1, 34):
+    if not reference and name and (line < _WITHOUT_NAME or name == spec_of(old or {}).get("cloudProfileName")):
         reference["name"] = name
     if not reference:
         return {**shoot, "spec": spec}
     spec["cloudProfile"] = {**reference, "kind": reference.get("kind") or CLOUD_PROFILE}
-    if kept := _synced_name(spec, spec_of(old or {}).get("cloudProfileName"), line):
+    if kept := _synced_name(spec, line):
         spec["cloudProfileName"] = kept
     else:
         spec.pop("cloudProfileName", None)
     return {**shoot, "spec": spec}
 
 
-def _synced_name(spec: Object, before: str | None, line: tuple[int, int]) -> str | None:
-    """Return the ``cloudProfileName`` that goes with ``cloudProfile``, or None if it is removed."""
+_WITHOUT_NAME: Final = (1, 34)
+"""The first minor version of Kubernetes whose Shoots have no ``cloudProfileName``."""
+
+
+def _synced_name(spec: Object, line: tuple[int, int]) -> str | None:
+    """Return the ``cloudProfileName`` that matches ``cloudProfile``, or None if it has to be removed."""
     name, reference = spec.get("cloudProfileName"), spec["cloudProfile"]
     same_kind = reference["kind"] == CLOUD_PROFILE
-    if line >= (1, 34):
-        return None if same_kind and name == before == reference.get("name") else name
+    if line >= _WITHOUT_NAME:
+        return None if same_kind and name == reference.get("name") else name
     return reference.get("name") if same_kind and (name or line < (1, 33)) else None
 
 
 def _kubernetes_line(spec: Object) -> tuple[int, int]:
-    """Return major and minor of a Shoot's Kubernetes version, zeros where it has none that can be read."""
+    """Return major and minor of a Shoot's Kubernetes version, zeros if it is missing or unreadable."""
     try:
         return parse((spec.get("kubernetes") or {}).get("version") or "").line
     except InvalidVersion:
@@ -129,26 +134,30 @@ def _kubernetes_line(spec: Object) -> tuple[int, int]:
 
 
 def reference_findings(shoot: Object) -> tuple[ValidationFinding, ...]:
-    """Return what is wrong with the profile fields of a Shoot by themselves."""
+    """Return the findings about the profile fields of a Shoot by themselves."""
     spec = spec_of(shoot)
     found = []
     reference = profile_of(shoot)
     if reference is not None and reference.kind not in {CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE}:
-        found.append(not_supported("spec.cloudProfile.kind", (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE)))
+        found.append(not_supported("spec.cloudProfile.kind", reference.kind, (CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE)))
     if reference is None or not reference.name:
         found.append(required("spec.cloudProfile.name", "must specify a cloud profile"))
-    if spec.get("cloudProfileName") and _kubernetes_line(spec) >= (1, 34):
-        found.append(
-            forbidden("spec.cloudProfileName", "is not supported for Kubernetes >= 1.34; use spec.cloudProfile instead")
-        )
-    return tuple(found)
+    return (*found, *name_findings(spec))
+
+
+def name_findings(spec: Object) -> tuple[ValidationFinding, ...]:
+    """Return a finding if a Shoot's spec has the deprecated name and a Kubernetes version that does not allow it."""
+    if not spec.get("cloudProfileName") or _kubernetes_line(spec) < _WITHOUT_NAME:
+        return ()
+    text = "is not supported for Kubernetes >= 1.34; use spec.cloudProfile instead"
+    return (forbidden("spec.cloudProfileName", text),)
 
 
 def disagreement_findings(shoot: Object, old: Object | None) -> tuple[ValidationFinding, ...]:
-    """Return whether a request brings in a ``cloudProfileName`` that ``cloudProfile`` contradicts.
+    """Return a finding if a request sets a ``cloudProfileName`` that contradicts ``cloudProfile``.
 
-    To be asked before the fields are synced. An update that only moves ``cloudProfile`` may leave the deprecated name
-    as it was; syncing brings it in line or removes it.
+    Call this before ``sync_reference``. An update that only changes ``cloudProfile`` may leave the deprecated name
+    unchanged; syncing updates or removes it.
     """
     name, reference = spec_of(shoot).get("cloudProfileName"), profile_of(shoot)
     if not name or reference is None or reference == ProfileReference(CLOUD_PROFILE, name):
@@ -158,14 +167,15 @@ def disagreement_findings(shoot: Object, old: Object | None) -> tuple[Validation
     return (
         invalid(
             "spec.cloudProfileName",
-            f"{json.dumps(name)} contradicts spec.cloudProfile, which refers to {reference}; leave the deprecated "
+            f"contradicts spec.cloudProfile, which refers to {reference}; leave the deprecated "
             "spec.cloudProfileName out",
+            name,
         ),
     )
 
 
 def offering(profiles: Mapping[ProfileReference, Object]) -> ShootProfiles:
-    """Return profiles as Shoots are to see them; those of a NamespacedCloudProfile are what was rendered."""
+    """Return profiles in the form that Shoots use; a NamespacedCloudProfile offers its rendered spec."""
     return ShootProfiles({reference: _offered(reference.kind, profile) for reference, profile in profiles.items()})
 
 
@@ -190,7 +200,7 @@ def deleting_profile_findings(
 def deleting_parent_findings(
     profile: Object, old: Object | None, parent: Object | None
 ) -> tuple[ValidationFinding, ...]:
-    """Return why a NamespacedCloudProfile may not begin to inherit from its parent, None where there is none."""
+    """Return why a NamespacedCloudProfile may not begin to inherit from ``parent``, None if that does not exist."""
     if old is not None or parent is None or not is_deleting(parent):
         return ()
     return _refused("spec.parent.name", parent_of(profile))
@@ -201,7 +211,7 @@ def _refused(field: str, reference: ProfileReference) -> tuple[ValidationFinding
 
 
 def transition_findings(old: Object, new: Object, profiles: ShootProfiles) -> tuple[ValidationFinding, ...]:
-    """Return why a Shoot may not be moved from the profile of ``old`` to that of ``new``; nothing if it is the same."""
+    """Return why a Shoot may not move from the profile of ``old`` to that of ``new``; empty if it is the same."""
     before, after = profile_of(old), profile_of(new)
     if before is None or after is None or before == after:
         return ()
@@ -232,7 +242,7 @@ def _described(reference: ProfileReference, root: str) -> str:
 
 
 def _unoffered(shoot: Object, old: Object, new: Object) -> Iterator[ValidationFinding]:
-    """Yield what the worker pools of a Shoot use and the new profile does not offer."""
+    """Yield a finding for each part that the worker pools of a Shoot use and the new profile does not offer."""
     volume_types = by_name(new.get("volumeTypes") or ())
     for index, worker in enumerate(workers(shoot)):
         field, user = f"spec.provider.workers[{index}]", json.dumps(worker.get("name") or "")
@@ -254,4 +264,5 @@ def _lacks(field: str, what: str, name: str, user: str) -> ValidationFinding:
         field,
         f"newly referenced cloud profile does not contain the {what} {json.dumps(name)} currently in use by worker "
         f"{user}",
+        name,
     )

@@ -1,12 +1,12 @@
-"""Which Kubernetes versions a Shoot may use: by its profile, and by Kubernetes' version skew policy. Pure.
+"""The Kubernetes versions that a Shoot may use, by its profile and by Kubernetes' version skew policy. Pure.
 
-A version is looked at when a request brings it in; what a Shoot has it keeps, listed or not, expired or not.
+A version is checked when it is new in a request; a Shoot keeps its present version, listed or not, expired or not.
 
 - New Shoots and new worker pools need a Kubernetes version that the profile lists and that is active: neither expired
   nor unavailable. Previews and deprecated versions may be chosen.
-- Existing ones may also go to an expired version, since forced updates lead over expired ones.
+- Existing ones may also move to an expired version, because forced updates lead over expired ones.
 - An unavailable version cannot be referenced at all (GEP-32). Gardener lets updates of Kubernetes go to one.
-- Nothing goes down, the control plane never skips a minor version, and neither do workers whose machines are updated
+- No version goes down. The control plane never skips a minor version, and neither do workers whose machines are updated
   in place; a new major counts as skipping. A worker pool is never above its control plane and at most three minors
   behind.
 
@@ -20,15 +20,15 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, required
+from restow.cloudprofile.findings import ValidationFinding, forbidden, invalid, not_supported, required
 from restow.cloudprofile.objects import Object, by_name, kubernetes_versions, spec_of, workers
 from restow.cloudprofile.shoots.machineimages import (
     image_findings,
     is_in_place,
     kubelet_version,
     runtime_findings,
-    unsupported,
 )
+from restow.cloudprofile.shoots.places import capability_findings, machine_type_finding, region_of
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, SemanticVersion, parse_kubernetes
 
@@ -47,8 +47,8 @@ def version_findings(shoot: Object, old: Object | None, offer: Object, now: date
     Args:
         shoot: as requested, defaulted.
         old: the Shoot before an update, None on create.
-        offer: the CloudProfile spec that holds for it.
-        now: the time at which versions are looked at.
+        offer: the CloudProfile spec that applies to it.
+        now: the time for which versions are classified.
 
     Raises:
         InvalidRange: a kubelet constraint is not a range of versions; validation refuses such profiles.
@@ -60,12 +60,12 @@ def version_findings(shoot: Object, old: Object | None, offer: Object, now: date
     found = list(
         kubernetes_findings(versions, version, before, now, path="spec.kubernetes.version", is_new=old is None)
     )
-    had = by_name(workers(old or {}))
+    had, region = by_name(workers(old or {})), region_of(spec_of(shoot), offer)
     for index, worker in enumerate(workers(shoot)):
         path, old_worker = f"spec.provider.workers[{index}]", had.get(worker.get("name") or "")
-        wrong_image = image_findings(worker, old_worker, offer, now, path)
-        found += wrong_image
-        if not wrong_image:  # what a refused image offers says nothing
+        wrong = _machine_findings(worker, old_worker, offer, now, path, region)
+        found += wrong
+        if not wrong:  # the runtimes of a refused image do not matter
             found += _runtime_findings(worker, old_worker, offer, path, version, before)
         if kubelet := _explicit_version(worker):
             found += kubernetes_findings(
@@ -78,6 +78,15 @@ def version_findings(shoot: Object, old: Object | None, offer: Object, now: date
             )
     found += _limit_findings(shoot, offer)
     return tuple(found)
+
+
+def _machine_findings(
+    worker: Object, old: Object | None, offer: Object, now: datetime, path: str, region: Object | None
+) -> tuple[ValidationFinding, ...]:
+    """Return the findings about a pool's machines: their type, else their image, else whether both fit each other."""
+    if wrong_type := machine_type_finding(worker, old, offer, region, path):
+        return (wrong_type,)
+    return image_findings(worker, old, offer, now, path) or tuple(capability_findings(worker, offer, path))
 
 
 def _control_plane(shoot: Object) -> str:
@@ -95,9 +104,9 @@ def kubernetes_findings(
 
     Args:
         versions: those of the profile.
-        version: the one asked for.
-        before: the one it had, empty where there was none; a new worker pool has that of its control plane.
-        now: the time at which versions are looked at.
+        version: the requested one.
+        before: the previous one, empty if there was none; a new worker pool has that of its control plane.
+        now: the time for which versions are classified.
         path: of the version in the Shoot.
         is_new: whether the Shoot or worker pool is being created.
     """
@@ -111,7 +120,7 @@ def kubernetes_findings(
     if version in usable:
         return ()
     marked = (f"{text} (preview)" if at == Classification.PREVIEW else text for text, at in usable.items())
-    return (unsupported(path, version, marked),)
+    return (not_supported(path, version, marked),)
 
 
 def _runtime_findings(
@@ -146,9 +155,9 @@ _MAX_MINORS_BEHIND = 3
 
 
 def skew_findings(shoot: Object, old: Object | None) -> tuple[ValidationFinding, ...]:
-    """Return where the Kubernetes versions of a Shoot are too far apart.
+    """Return a finding for each Kubernetes version of a Shoot that violates the version skew policy.
 
-    ``old`` is the Shoot before an update, None on create. What the update leaves as it was is not looked at.
+    ``old`` is the Shoot before an update, None on create. Versions that the update does not change are not checked.
     """
     control_plane, before = _version(shoot), _version(old or {})
     if not control_plane:
@@ -177,7 +186,7 @@ def _version_of(worker: Object) -> str:
 
 
 def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> tuple[ValidationFinding, ...]:
-    """Return why a Kubernetes version may not change so. ``old`` is empty where there was none."""
+    """Return why a Kubernetes version may not change from ``old`` to ``new``; ``old`` is empty if there was none."""
     if new == old:
         return ()
     version = _parsed(new, path)
@@ -186,7 +195,7 @@ def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> t
         return (version,)
     if before is None or isinstance(
         before, ValidationFinding
-    ):  # what cannot be read any more must not stop its correction
+    ):  # an unreadable old version must not block its own correction
         return ()
     if version < before:
         return (
@@ -206,7 +215,7 @@ def change_findings(new: str, old: str, path: str, *, may_skip_minor: bool) -> t
 
 
 def worker_findings(worker: str, control_plane: str, path: str) -> tuple[ValidationFinding, ...]:
-    """Return why a worker pool's Kubernetes version does not go with that of the control plane."""
+    """Return why a worker pool's Kubernetes version does not fit that of the control plane."""
     version, above = _parsed(worker, path), _parsed(control_plane, "spec.kubernetes.version")
     if isinstance(version, ValidationFinding):
         return (version,)
@@ -235,4 +244,4 @@ def _parsed(text: str, path: str) -> SemanticVersion | ValidationFinding:
     try:
         return parse_kubernetes(text)
     except InvalidVersion as error:
-        return invalid(path, str(error))
+        return invalid(path, str(error), text)

@@ -1,7 +1,7 @@
 """Static validation: rules for one profile alone, and against the object that it replaces. Pure.
 
-The rules are Gardener's; where the documents' own examples would break one, it warns instead (the latest Kubernetes
-version may have an expiration). Everything is validated as it reads with Gardener's defaults filled in
+The rules are Gardener's; if an example of the documents breaks one, it only causes a warning (the latest Kubernetes
+version may have an expiration). Every profile is validated with Gardener's defaults filled in
 (``restow.cloudprofile.profiles.defaults``). Paths and types of findings are those of Gardener's API server.
 """
 

@@ -1,6 +1,6 @@
 """Formats that Kubernetes admits: names of objects, parts of a profile and labels; quantities. Pure.
 
-Each function returns what is wrong with a text as a phrase, or an empty string. The rules of names are those of
+Each function returns a phrase with the fault of a text, or an empty string. The rules of names are those of
 apimachinery's ``IsDNS1123Subdomain``, ``IsQualifiedName`` and ``IsValidLabelValue``; the grammar of quantities
 (``500m``, ``16Gi``, ``1e3``) is that of its ``resource.Quantity``, and JSON numbers are quantities too.
 """
@@ -8,12 +8,14 @@ apimachinery's ``IsDNS1123Subdomain``, ``IsQualifiedName`` and ``IsValidLabelVal
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 __all__ = [
     "label_key_fault",
     "label_value_fault",
     "part_name_fault",
     "quantity_fault",
+    "quantity_of",
     "subdomain_fault",
 ]
 
@@ -29,7 +31,7 @@ _NAME_RULE = (
 
 
 def subdomain_fault(name: str) -> str:
-    """Return what is wrong with a name of an object."""
+    """Return the fault of an object's name."""
     if len(name) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(name):
         return ""
     return (
@@ -39,12 +41,12 @@ def subdomain_fault(name: str) -> str:
 
 
 def part_name_fault(name: str) -> str:
-    """Return what is wrong with the name of an image, a machine type or the like: a qualified name without prefix."""
+    """Return the fault of the name of an image, a machine type or the like: a qualified name without prefix."""
     return "" if _is_name(name) else _NAME_RULE
 
 
 def label_key_fault(key: str) -> str:
-    """Return what is wrong with a label's key: a name with an optional DNS subdomain before a ``/``."""
+    """Return the fault of a label's key, which is a name with an optional DNS subdomain before a ``/``."""
     prefix, slash, name = key.rpartition("/")
     if slash and (fault := subdomain_fault(prefix)):
         return f"prefix {fault}"
@@ -52,7 +54,7 @@ def label_key_fault(key: str) -> str:
 
 
 def label_value_fault(value: str) -> str:
-    """Return what is wrong with a label's value; it may be empty."""
+    """Return the fault of a label's value, which may be empty."""
     return "" if not value or _is_name(value) else _NAME_RULE
 
 
@@ -61,15 +63,31 @@ def _is_name(name: str) -> bool:
 
 
 _QUANTITY = re.compile(
-    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", flags=re.ASCII
+    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)(?P<unit>[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?", flags=re.ASCII
 )
 
 
 def quantity_fault(value: object) -> str:
-    """Return what is wrong with a quantity that has to be 0 or more, or an empty string."""
+    """Return the fault of a quantity that has to be 0 or more, or an empty string."""
     match = None if isinstance(value, bool) else _QUANTITY.fullmatch(str(value))
     if match is None:
         return "must be a quantity like 2, 500m or 16Gi"
     if match["sign"] == "-" and match["number"].strip("0."):
         return "must be greater than or equal to 0"
     return ""
+
+
+_BINARY = {unit: Decimal(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+_DECIMAL = {
+    unit: Decimal(10) ** power for unit, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
+}
+_UNITS = {**_BINARY, **_DECIMAL}
+
+
+def quantity_of(value: object) -> Decimal | None:
+    """Return the number that a quantity stands for, or None if it is not a quantity."""
+    match = None if value is None or isinstance(value, bool) else _QUANTITY.fullmatch(str(value))
+    if match is None:
+        return None
+    number, unit = Decimal(match["sign"] + match["number"]), match["unit"] or ""
+    return number * _UNITS[unit] if unit in _UNITS else number.scaleb(int(unit[1:])) if unit else number

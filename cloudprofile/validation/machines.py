@@ -6,7 +6,7 @@ The bastion's machine type and image have to be among the profile's and fit each
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from restow.cloudprofile.capabilities import (
     ARCHITECTURE,
@@ -16,10 +16,19 @@ from restow.cloudprofile.capabilities import (
     architectures_of,
     definitions_of,
 )
-from restow.cloudprofile.findings import ValidationFinding, duplicate, forbidden, invalid, not_supported, required
+from restow.cloudprofile.findings import (
+    Remark,
+    ValidationFinding,
+    ValidationWarning,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from restow.cloudprofile.objects import Object, by_name, image_versions, machine_images
 from restow.cloudprofile.validation.formats import part_name_fault, quantity_fault
-from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none
+from restow.cloudprofile.versions.lifecycle import Classification, classification_or_none, stages_or_none
 
 __all__ = [
     "bastion",
@@ -46,7 +55,7 @@ def complete_machine_types(
 def machine_types_in(
     machine_types: Sequence[Object], definitions: Definitions, path: str
 ) -> Iterator[ValidationFinding]:
-    """Validate what is there of machine types."""
+    """Validate the fields that machine types have."""
     names: set[str] = set()
     for index, machine_type in enumerate(machine_types):
         below, name = f"{path}[{index}]", machine_type.get("name") or ""
@@ -78,14 +87,15 @@ def _architecture(machine_type: Object, definitions: Definitions, path: str) -> 
     if definitions:
         named: Sequence[str] = (machine_type.get("capabilities") or {}).get(ARCHITECTURE) or ()
         if len(named) > 1:
-            yield invalid(f"{path}.capabilities.{ARCHITECTURE}", "must not define more than one architecture")
+            yield invalid(f"{path}.capabilities.{ARCHITECTURE}", "must not define more than one architecture", named)
         if len(named) == 1 and written not in {"", named[0]}:
             yield invalid(
                 f"{path}.{ARCHITECTURE}",
                 f"machine type architecture ({written}) conflicts with the capability architecture ({named[0]})",
+                written,
             )
     if written and written not in ARCHITECTURES:
-        yield not_supported(f"{path}.{ARCHITECTURE}", ARCHITECTURES)
+        yield not_supported(f"{path}.{ARCHITECTURE}", written, ARCHITECTURES)
 
 
 def _capabilities(machine_type: Object, definitions: Definitions, path: str) -> Iterator[ValidationFinding]:
@@ -93,11 +103,11 @@ def _capabilities(machine_type: Object, definitions: Definitions, path: str) -> 
         return
     for capability, values in (machine_type.get("capabilities") or {}).items():
         if capability not in definitions:
-            yield not_supported(path, definitions)
+            yield not_supported(path, capability, definitions)
             continue
         for index, value in enumerate(values or ()):
             if value not in definitions[capability]:
-                yield not_supported(f"{path}.{capability}[{index}]", definitions[capability])
+                yield not_supported(f"{path}.{capability}[{index}]", value, definitions[capability])
 
 
 def volume_types_in(volume_types: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
@@ -118,17 +128,21 @@ def _name(name: str, path: str, what: str) -> Iterator[ValidationFinding]:
     if not name:
         yield required(path, f"must provide a {what.rpartition(' ')[2]}")
     elif fault := part_name_fault(name):
-        yield invalid(path, f"{what} must be a qualified name without prefix: it {fault}")
+        yield invalid(path, f"{what} must be a qualified name without prefix: it {fault}", name)
 
 
 def _quantity(item: Object, field: str, path: str) -> Iterator[ValidationFinding]:
     value = item.get(field)
     if value is not None and (fault := quantity_fault(value)):
-        yield invalid(f"{path}.{field}", fault)
+        yield invalid(f"{path}.{field}", fault, value)
 
 
-def bastion(spec: Object, path: str, now: datetime) -> Iterator[ValidationFinding]:
-    """Validate the bastion of a CloudProfile's spec."""
+def bastion(spec: Object, path: str, now: datetime, *, created: bool) -> Iterator[Remark]:
+    """Validate the bastion of a CloudProfile's spec.
+
+    In a profile that is ``created``, an image that was supported once and is no longer only causes a warning, because a
+    backup can have such an image.
+    """
     given = spec.get("bastion")
     if given is None:
         return
@@ -140,37 +154,52 @@ def bastion(spec: Object, path: str, now: datetime) -> Iterator[ValidationFindin
     if machine_type is not None:
         listed = by_name(spec.get("machineTypes") or ()).get(machine_type.get("name") or "")
         if listed is None:
-            yield invalid(f"{path}.machineType.name", "machine type not found in spec.machineTypes")
+            yield invalid(
+                f"{path}.machineType.name", "machine type not found in spec.machineTypes", machine_type.get("name")
+            )
         else:
             architecture = architecture_of(listed, definitions)
     if image is not None:
-        yield from _image(image, spec, architecture, f"{path}.machineImage", now)
+        yield from _image(image, spec, architecture, f"{path}.machineImage", now, created=created)
 
 
 def _image(
-    image: Object, spec: Object, architecture: str | None, path: str, now: datetime
-) -> Iterator[ValidationFinding]:
+    image: Object, spec: Object, architecture: str | None, path: str, now: datetime, *, created: bool
+) -> Iterator[Remark]:
     listed = by_name(machine_images(spec)).get(image.get("name") or "")
     if listed is None:
-        yield invalid(f"{path}.name", "image name not found in spec.machineImages")
+        yield invalid(f"{path}.name", "image name not found in spec.machineImages", image.get("name"))
         return
     versions, below = image_versions(listed), f"{path}.name"
     if (wanted := image.get("version")) is not None:
         below = f"{path}.version"
         versions = [version for version in versions if version.get("version") == wanted]
         if not versions:
-            yield invalid(below, "image version not found in spec.machineImages")
+            yield invalid(below, "image version not found in spec.machineImages", wanted)
             return
     if not _any_usable(versions, definitions_of(spec), architecture, now):
         for_architecture = f" and arch {architecture!r}" if architecture else ""
-        yield invalid(below, f"no image with classification supported{for_architecture} found")
+        sentence = f"no image with classification supported{for_architecture} found"
+        grew_old = created and any(
+            _any_usable([version], definitions_of(spec), architecture, at)
+            for version in versions
+            for at in _starts(version, now)
+        )
+        yield ValidationWarning(below, sentence) if grew_old else invalid(below, sentence, wanted or image.get("name"))
+
+
+def _starts(version: Object, now: datetime) -> Iterator[datetime]:
+    """Yield the starts of a version's past stages, and a time before the first."""
+    starts = [stage.start for stage in stages_or_none(version) or () if stage.start is not None and stage.start <= now]
+    if starts:
+        yield min(starts) - timedelta(microseconds=1)
+    yield from starts
 
 
 def _any_usable(versions: Sequence[Object], definitions: Definitions, architecture: str | None, now: datetime) -> bool:
-    """Whether a version runs on the architecture and is supported by its own word, not for want of one."""
+    """Return whether a version runs on the architecture and is supported; one without stages is supported (GEP-32)."""
     return any(
-        (version.get("classification") is not None or version.get("lifecycle"))
-        and classification_or_none(version, now) is Classification.SUPPORTED
+        classification_or_none(version, now) is Classification.SUPPORTED
         and (architecture is None or architecture in architectures_of(version, definitions))
         for version in versions
     )

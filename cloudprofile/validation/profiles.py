@@ -1,13 +1,13 @@
-"""CloudProfiles and NamespacedCloudProfiles as a whole: every section, updates, and what a pair renders to. Pure.
+"""CloudProfiles and NamespacedCloudProfiles as a whole: every section, updates, and rendered profiles. Pure.
 
-The sections that have no module of their own are here: metadata, regions, capabilities, limits, the seed selector and
+The sections without a module of their own are here: metadata, regions, capabilities, limits, the seed selector and
 the CA bundle.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from restow.cloudprofile.capabilities import ARCHITECTURE, ARCHITECTURES, definitions_of
@@ -32,6 +32,7 @@ from restow.cloudprofile.objects import (
 from restow.cloudprofile.validation.formats import label_key_fault, label_value_fault, part_name_fault, subdomain_fault
 from restow.cloudprofile.validation.images import complete_images, images_in
 from restow.cloudprofile.validation.machines import bastion, complete_machine_types, machine_types_in, volume_types_in
+from restow.cloudprofile.validation.supported import VersionKey, supported_once
 from restow.cloudprofile.validation.versions import kubernetes, kubernetes_versions_in, turned_unavailable
 
 __all__ = [
@@ -60,7 +61,7 @@ _SECTIONS = {
 
 
 def missing_sections(spec: Object, path: str = "spec") -> Iterator[ValidationFinding]:
-    """Say which sections a CloudProfile lacks without which no Shoot can be made from it.
+    """Yield the sections that a CloudProfile lacks and without which no Shoot can use it.
 
     Gardener refuses such a profile; GEP-32's examples are of this kind.
     """
@@ -69,28 +70,39 @@ def missing_sections(spec: Object, path: str = "spec") -> Iterator[ValidationFin
             yield required(f"{path}.{section}", sentence)
 
 
-def validate(profile: Object, now: datetime) -> Iterator[Remark]:
-    """Validate a CloudProfile as it stands, ``missing_sections`` included."""
+def validate(profile: Object, now: datetime, *, unclassified: Collection[VersionKey] = ()) -> Iterator[Remark]:
+    """Validate a CloudProfile that is created, including ``missing_sections``.
+
+    ``unclassified`` are the versions whose stage ``supported`` their author did not write.
+    """
+    yield from _as_it_stands(profile, now, created=True)
+    yield from supported_once(spec_of(profile), "spec", now, before={}, unclassified=unclassified)
+
+
+def _as_it_stands(profile: Object, now: datetime, *, created: bool) -> Iterator[Remark]:
     spec = spec_of(profile)
     definitions = definitions_of(spec)
     yield from metadata(profile, namespaced=False)
     yield from missing_sections(spec)
     yield from machine_capabilities(spec.get("machineCapabilities") or (), "spec.machineCapabilities")
     yield from kubernetes(kubernetes_versions(spec), "spec.kubernetes.versions", now)
-    yield from complete_images(machine_images(spec), definitions, "spec.machineImages", now)
+    yield from complete_images(machine_images(spec), definitions, "spec.machineImages")
     yield from complete_machine_types(spec.get("machineTypes") or (), definitions, "spec.machineTypes")
     yield from volume_types_in(spec.get("volumeTypes") or (), "spec.volumeTypes")
     yield from regions(spec.get("regions") or (), "spec.regions")
-    yield from bastion(spec, "spec.bastion", now)
+    yield from bastion(spec, "spec.bastion", now, created=created)
     yield from limits(spec.get("limits"), "spec.limits")
     yield from label_selector(spec.get("seedSelector"), "spec.seedSelector")
     yield from ca_bundle(spec.get("caBundle"), "spec.caBundle")
 
 
-def validate_update(new: Object, old: Object, now: datetime) -> Iterator[Remark]:
-    """Validate a CloudProfile that replaces another, as it stands and against the old one."""
-    yield from validate(new, now)
+def validate_update(
+    new: Object, old: Object, now: datetime, *, unclassified: Collection[VersionKey] = ()
+) -> Iterator[Remark]:
+    """Validate a CloudProfile that replaces another, by itself and against the old one."""
+    yield from _as_it_stands(new, now, created=False)
     after, before = spec_of(new), spec_of(old)
+    yield from supported_once(after, "spec", now, before=before, unclassified=unclassified)
     yield from limits_not_lowered(after.get("limits"), before.get("limits"), "spec.limits")
     yield from turned_unavailable(
         kubernetes_versions(after), kubernetes_versions(before), "spec.kubernetes.versions", now
@@ -106,7 +118,7 @@ _RENDERED = "status.cloudProfileSpec"
 
 
 def validate_namespaced(profile: Object) -> Iterator[ValidationFinding]:
-    """Validate a NamespacedCloudProfile as it stands; nothing in it has to be complete but the parent."""
+    """Validate a NamespacedCloudProfile by itself; apart from the parent, no part of it has to be complete."""
     spec = spec_of(profile)
     yield from metadata(profile, namespaced=True)
     yield from _parent(spec.get("parent") or {}, "spec.parent")
@@ -126,25 +138,31 @@ def validate_namespaced(profile: Object) -> Iterator[ValidationFinding]:
 
 
 def _parent(parent: Object, path: str) -> Iterator[ValidationFinding]:
-    if parent.get("kind") != CLOUD_PROFILE:
-        yield not_supported(f"{path}.kind", [CLOUD_PROFILE])
+    if (kind := parent.get("kind") or "") != CLOUD_PROFILE:
+        yield not_supported(f"{path}.kind", kind, [CLOUD_PROFILE])
     if not parent.get("name"):
         yield required(f"{path}.name", "must provide a parent name")
 
 
 def validate_namespaced_update(new: Object, old: Object) -> Iterator[ValidationFinding]:
-    """Validate a NamespacedCloudProfile that replaces another, as it stands and against the old one."""
+    """Validate a NamespacedCloudProfile that replaces another, by itself and against the old one."""
     parent = spec_of(old).get("parent")
     if parent and spec_of(new).get("parent") != parent:
         yield invalid("spec.parent", "field is immutable")
     yield from validate_namespaced(new)
 
 
-def validate_rendered(spec: Object, now: datetime) -> Iterator[Remark]:
-    """Validate what a NamespacedCloudProfile renders to, under the path ``status.cloudProfileSpec``."""
+def validate_rendered(
+    spec: Object, now: datetime, *, before: Object, unclassified: Collection[VersionKey] = ()
+) -> Iterator[Remark]:
+    """Validate the rendered spec of a NamespacedCloudProfile, under the path ``status.cloudProfileSpec``.
+
+    ``before`` is the previously rendered spec, or the parent's spec if the profile is created.
+    """
     definitions = definitions_of(spec)
     yield from kubernetes(kubernetes_versions(spec), f"{_RENDERED}.kubernetes.versions", now)
-    yield from complete_images(machine_images(spec), definitions, f"{_RENDERED}.machineImages", now)
+    yield from complete_images(machine_images(spec), definitions, f"{_RENDERED}.machineImages")
+    yield from supported_once(spec, _RENDERED, now, before=before, unclassified=unclassified)
     yield from complete_machine_types(spec.get("machineTypes") or (), definitions, f"{_RENDERED}.machineTypes")
     yield from volume_types_in(spec.get("volumeTypes") or (), f"{_RENDERED}.volumeTypes")
 
@@ -159,7 +177,7 @@ def metadata(obj: Object, *, namespaced: bool) -> Iterator[ValidationFinding]:
     if not (name := given.get("name") or ""):
         yield required("metadata.name", "name or generateName is required")
     elif fault := subdomain_fault(name):
-        yield invalid("metadata.name", f"{name!r} {fault}")
+        yield invalid("metadata.name", fault, name)
     if namespaced and not given.get("namespace"):
         yield required("metadata.namespace", "must provide a namespace")
 
@@ -213,7 +231,7 @@ def _capability(name: str, values: Sequence[str], path: str) -> Iterator[Validat
     if not name:
         yield required(path, "capability keys must not be empty")
     elif fault := part_name_fault(name):
-        yield invalid(path, f"capability key {name!r} must be a qualified name: it {fault}")
+        yield invalid(path, f"capability key {name!r} must be a qualified name: it {fault}", name)
     below = f"{path}.{name}"
     if not values:
         yield required(below, "capability values must not be empty")
@@ -221,23 +239,23 @@ def _capability(name: str, values: Sequence[str], path: str) -> Iterator[Validat
         if not value:
             yield required(f"{below}[{index}]", "capability values must not be empty")
         elif fault := part_name_fault(value):
-            yield invalid(f"{below}[{index}]", f"capability value must be a qualified name: it {fault}")
+            yield invalid(f"{below}[{index}]", f"capability value must be a qualified name: it {fault}", value)
         if name == ARCHITECTURE and value not in ARCHITECTURES:
-            yield invalid(below, f"allowed architectures are: {', '.join(ARCHITECTURES)}")
+            yield invalid(below, f"allowed architectures are: {', '.join(ARCHITECTURES)}", value)
 
 
 def limits(given: Object | None, path: str) -> Iterator[ValidationFinding]:
     """Validate the limits."""
     maximum = (given or {}).get("maxNodesTotal")
     if maximum is not None and maximum <= 0:
-        yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal must be greater than 0")
+        yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal must be greater than 0", maximum)
 
 
 def limits_not_lowered(new: Object | None, old: Object | None, path: str) -> Iterator[ValidationFinding]:
-    """Hold limits against those that they replace: set, removed and raised, never lowered."""
+    """Check new limits against the old ones: they may be set, removed and raised, never lowered."""
     after, before = (new or {}).get("maxNodesTotal"), (old or {}).get("maxNodesTotal")
     if after is not None and before is not None and after < before:
-        yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal cannot be decreased")
+        yield invalid(f"{path}.maxNodesTotal", "maxNodesTotal cannot be decreased", after)
 
 
 def label_selector(selector: Object | None, path: str) -> Iterator[ValidationFinding]:
@@ -248,20 +266,20 @@ def label_selector(selector: Object | None, path: str) -> Iterator[ValidationFin
         below = f"{path}.matchExpressions[{index}]"
         operator, values = expression.get("operator") or "", expression.get("values") or ()
         if operator not in _NEED_VALUES + _NEED_NO_VALUES:
-            yield invalid(f"{below}.operator", f"not a valid selector operator: {operator!r}")
+            yield invalid(f"{below}.operator", "not a valid selector operator", operator)
         if operator in _NEED_VALUES and not values:
             yield required(f"{below}.values", "must be specified when `operator` is 'In' or 'NotIn'")
         if operator in _NEED_NO_VALUES and values:
             yield forbidden(f"{below}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         if fault := label_key_fault(expression.get("key") or ""):
-            yield invalid(f"{below}.key", fault)
+            yield invalid(f"{below}.key", fault, expression.get("key"))
         for place, value in enumerate(values):
             if fault := label_value_fault(value):
-                yield invalid(f"{below}.values[{place}]", fault)
+                yield invalid(f"{below}.values[{place}]", fault, value)
 
 
 def ca_bundle(pem: str | None, path: str) -> Iterator[ValidationFinding]:
-    """Validate a bundle of certificates; the finding does not repeat any of it."""
+    """Validate a bundle of certificates; the finding does not quote any of it."""
     if pem is None:
         return
     try:

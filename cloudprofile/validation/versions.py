@@ -1,4 +1,4 @@
-"""Versions that expire: the form of their lifecycles, and how many of one minor may be supported. Pure."""
+"""Versions that expire: the form of their numbers and lifecycles, and the stages to which they cannot return. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import datetime
 from restow.cloudprofile.findings import (
     Remark,
     ValidationFinding,
-    ValidationWarning,
     duplicate,
     forbidden,
     invalid,
@@ -16,6 +15,7 @@ from restow.cloudprofile.findings import (
     required,
 )
 from restow.cloudprofile.objects import Object, by_version
+from restow.cloudprofile.versions.kubernetesupdates import gap_warnings
 from restow.cloudprofile.versions.lifecycle import (
     Classification,
     InvalidTime,
@@ -23,68 +23,56 @@ from restow.cloudprofile.versions.lifecycle import (
     number_or_none,
     parse_time,
 )
-from restow.cloudprofile.versions.semver import InvalidVersion, parse, parse_kubernetes
+from restow.cloudprofile.versions.semver import InvalidVersion, parse_kubernetes
 
 __all__ = [
     "expirable",
     "kubernetes",
     "kubernetes_versions_in",
-    "supported_once",
     "turned_unavailable",
 ]
 
 
-_WRITTEN = tuple(Classification)[1:]  # unavailable is derived, never written
+_STAGES = tuple(Classification)
+_CLASSIFICATIONS = _STAGES[1:]  # v1beta1 hides unavailable versions
 
 
 def kubernetes(versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
-    """Validate the Kubernetes versions of a CloudProfile or of a rendered one; ``path`` is that of the list."""
+    """Validate the Kubernetes versions of a CloudProfile or of a rendered one; ``path`` is the path of the list."""
     numbers = [number_or_none(version) for version in versions]
     if not versions:
         yield required(path, "must provide at least one Kubernetes version")
     if not versions or None in numbers:
         yield invalid(path, "failed to determine the latest kubernetes version from the cloud profile")
     else:
-        yield from _latest(versions, path)
+        yield from gap_warnings(versions, path, now)
     yield from kubernetes_versions_in(versions, path)
-    for index, version in enumerate(versions):
-        yield from supported_once(version, versions, f"{path}[{index}]", now)
 
 
 def kubernetes_versions_in(versions: Sequence[Object], path: str) -> Iterator[ValidationFinding]:
-    """Validate each Kubernetes version of a list, which a NamespacedCloudProfile's overrides are as well."""
+    """Validate each Kubernetes version of a list, also of a list of overrides in a NamespacedCloudProfile."""
     seen = set()
     for index, version in enumerate(versions):
         below, name = f"{path}[{index}]", version.get("version") or ""
         try:
-            parse_kubernetes(name)
+            number = parse_kubernetes(name)
         except InvalidVersion as error:
-            yield invalid(below, f"all Kubernetes versions must match the regex ^([0-9]+\\.){{2}}[0-9]+$: {error}")
+            yield invalid(
+                below, f"all Kubernetes versions must match the regex ^([0-9]+\\.){{2}}[0-9]+$: {error}", name
+            )
         else:
-            if name in seen:
+            if number in seen:  # 1.30.01 is another spelling of 1.30.1
                 yield duplicate(f"{below}.version", name)
-            seen.add(name)
+            seen.add(number)
         yield from expirable(version, below)
-
-
-def _latest(versions: Sequence[Object], path: str) -> Iterator[ValidationWarning]:
-    """Warn where the latest version ends: Gardener refuses that, yet the examples of GEP-25 and GEP-32 do it."""
-    index, version = max(enumerate(versions), key=lambda item: parse(item[1]["version"]))
-    last = (version.get("lifecycle") or [{}])[-1]
-    if version.get("expirationDate") or last.get("classification") == Classification.EXPIRED:
-        yield ValidationWarning(
-            f"{path}[{index}]",
-            f"the latest Kubernetes version {version['version']} has an expiration: once it has expired there is "
-            "no version left to update to",
-        )
 
 
 def expirable(version: Object, path: str) -> Iterator[ValidationFinding]:
     """Validate the classification, expiration date and lifecycle of one version of Kubernetes or of an image."""
     lifecycle = version.get("lifecycle") or ()
     classification, expiration = version.get("classification"), version.get("expirationDate")
-    if classification is not None and classification not in _WRITTEN:
-        yield not_supported(f"{path}.classification", _WRITTEN)
+    if classification is not None and classification not in _CLASSIFICATIONS:
+        yield not_supported(f"{path}.classification", classification, _CLASSIFICATIONS)
     if classification == Classification.EXPIRED and not lifecycle:
         yield forbidden(
             f"{path}.classification", "cannot specify `classification` expired: set `expirationDate`, or a lifecycle"
@@ -100,16 +88,17 @@ def _classifications(lifecycle: Sequence[Object], path: str) -> Iterator[Validat
     names = [stage.get("classification") or "" for stage in lifecycle]
     for index, name in enumerate(names):
         below = f"{path}[{index}].classification"
-        if name not in _WRITTEN:
-            yield not_supported(below, _WRITTEN)
+        if name not in _STAGES:
+            yield not_supported(below, name, _STAGES)
         if name in names[:index]:
             yield duplicate(below, name)
         previous = names[index - 1] if index else ""
-        if previous in _WRITTEN and name in _WRITTEN and Classification(name) < previous:
+        if previous in _STAGES and name in _STAGES and Classification(name) < previous:
             yield invalid(
                 below,
-                f"lifecycle classifications not in expected order ({', '.join(_WRITTEN)}): "
+                f"lifecycle classifications not in expected order ({', '.join(_STAGES)}): "
                 f"{name} must be before {previous}",
+                name,
             )
 
 
@@ -127,7 +116,7 @@ def _start_times(lifecycle: Sequence[Object], path: str) -> Iterator[ValidationF
         except InvalidTime:
             continue
         if previous is not None and start < previous:
-            yield invalid(below, "lifecycle start times must be monotonically increasing")
+            yield invalid(below, "lifecycle start times must be monotonically increasing", written)
         previous = start
 
 
@@ -136,55 +125,13 @@ def _time(written: str | None, path: str) -> Iterator[ValidationFinding]:
         try:
             parse_time(written)
         except InvalidTime as error:
-            yield invalid(path, str(error))
-
-
-def supported_once(version: Object, versions: Sequence[Object], path: str, now: datetime) -> Iterator[Remark]:
-    """Hold a version against the others of its minor: only one may be supported.
-
-    Gardener refuses two where the one says so in the plain field ``classification`` (a version without any is only
-    supported for want of a word); of lifecycles that overlap it accepts both, which is warned of.
-    """
-    number = number_or_none(version)
-    if number is None or classification_or_none(version, now) is not Classification.SUPPORTED:
-        return
-    for other in versions:
-        other_number = number_or_none(other)
-        if other_number is None or other_number.line != number.line or other_number == number:
-            continue
-        if version.get("classification") is not None:
-            if _ever_said_supported(other):
-                yield forbidden(path, _SUPPORTED_TWICE.format(version=version["version"], other=other["version"]))
-        elif other_number > number and _says_supported(version) and _says_supported_at(other, now):
-            yield ValidationWarning(
-                path,
-                f"version {version['version']} is supported at the same time as {other['version']}: only one version "
-                "of a minor should be; deprecate the lower one when the higher one becomes supported",
-            )
-
-
-_SUPPORTED_TWICE = (
-    'unable to add version "{version}" with classification "supported": "supported" lifecycle stages must not overlap '
-    'per minor version, and "{other}" has one'
-)
-
-
-def _says_supported(version: Object) -> bool:
-    return any(stage.get("classification") == Classification.SUPPORTED for stage in version.get("lifecycle") or ())
-
-
-def _says_supported_at(version: Object, now: datetime) -> bool:
-    return _says_supported(version) and classification_or_none(version, now) is Classification.SUPPORTED
-
-
-def _ever_said_supported(version: Object) -> bool:
-    return version.get("classification") == Classification.SUPPORTED or _says_supported(version)
+            yield invalid(path, str(error), written)
 
 
 def turned_unavailable(
     new: Sequence[Object], old: Sequence[Object], path: str, now: datetime
 ) -> Iterator[ValidationFinding]:
-    """Hold versions against those that they replace: what has been available does not become unavailable."""
+    """Check versions against those that they replace: a version that was available must not become unavailable."""
     before = by_version(old)
     for index, version in enumerate(new):
         replaced = before.get(version.get("version") or "")

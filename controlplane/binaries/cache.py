@@ -1,13 +1,12 @@
 """The cache folder of one version: lookup, the lock between processes, and installing in one step.
 
-Invariants: a file under its final name is complete; a reader needs no lock. The lock goes with the process
-that holds it (flock), so that a killed build does not block others.
+Invariants: a file under its final name is complete; a reader needs no lock. The lock ends with the process that holds
+it (flock), so a killed build does not block others.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import shutil
 from contextlib import asynccontextmanager
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["executable", "install", "locked"]
 
-_POLL = 0.2  # seconds between tries to get the lock; what it protects takes seconds to minutes
+_POLL = 0.2  # seconds between attempts to get the lock, whose holder needs seconds to minutes
 
 
 def executable(path: Path) -> bool:
-    """Whether the path is a file that can be run."""
+    """Return whether the path is a file that can be run."""
     return path.is_file() and os.access(path, os.X_OK)
 
 
@@ -48,7 +47,7 @@ async def locked(folder: Path, waiting: Callable[[], None]) -> AsyncIterator[Non
 
 
 def scratch(folder: Path) -> Path:
-    """Make an empty work folder in the cache; the next holder of the lock removes what a crash left."""
+    """Make an empty work folder in the cache; after a crash the next holder of the lock removes it."""
     path = folder / f".work-{os.getpid()}"
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
@@ -61,6 +60,8 @@ def _lock_file(folder: Path) -> TextIO:
 
 
 def _try_lock(descriptor: int) -> bool:
+    import fcntl  # Windows has no such module, and find_binaries refuses to run there
+
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

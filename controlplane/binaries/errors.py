@@ -1,4 +1,4 @@
-"""The errors that finding and building binaries raises, and the base of all errors of a control plane."""
+"""The errors of finding and building binaries, and the base class of all errors of a control plane."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["BinariesUnavailableError", "ControlPlaneError"]
 
 
 class ControlPlaneError(Exception):
-    """Base of all errors of this room."""
+    """The base class of all errors of this package."""
 
 
 class BinariesUnavailableError(ControlPlaneError):
-    """No way led to a binary that is needed; the message says for each way what was tried and what to do."""
+    """An error: a required binary is unavailable; the message has the attempt of each source and the next step."""

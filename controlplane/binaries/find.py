@@ -1,4 +1,4 @@
-"""Finding binaries: what is named or cached at once; the rest from an archive or a build, under the lock."""
+"""The search for binaries: named or cached ones at once, the others from an archive or a build, under the lock."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from restow.controlplane.binaries.archive import fetch_archive
 from restow.controlplane.binaries.build import build
 from restow.controlplane.binaries.cache import executable, locked
 from restow.controlplane.binaries.errors import BinariesUnavailableError, ControlPlaneError
-from restow.controlplane.binaries.search import BINARIES, BinarySearch, BinarySource
+from restow.controlplane.binaries.search import BINARIES, BinarySearch, BinarySource, this_platform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["find_binaries"]
 
+_SYSTEMS = ("linux", "darwin")
 
 _ADVICE = (
     "Set KUBEBUILDER_ASSETS to a folder that has them, or install Go, or let this machine reach the network; "
@@ -27,14 +28,20 @@ _ADVICE = (
 async def find_binaries(
     names: Iterable[str], search: BinarySearch | None = None, progress: Callable[[str], None] | None = None
 ) -> dict[str, Path]:
-    """Return the path of each named binary, getting those that are not there yet.
+    """Return the path of each named binary; download or build the missing ones.
 
-    ``progress`` is given one sentence per step (default: lines on stderr).
+    ``progress`` is called with one sentence per step (default: lines on stderr).
 
     Raises:
         BinariesUnavailableError: a binary can neither be found nor downloaded nor built.
         ControlPlaneError: the environment names a file that does not exist.
     """
+    if (system := this_platform()[0]) not in _SYSTEMS:
+        message = (
+            f"The control plane runs on Linux and macOS, not on {system}: run it in WSL or in a container, or name a "
+            "cluster with RESTOW_KUBECONFIG. restow itself needs no control plane."
+        )
+        raise BinariesUnavailableError(message)
     names = tuple(dict.fromkeys(names))
     search = BinarySearch.from_environment() if search is None else search
     progress = _print_progress if progress is None else progress
@@ -53,7 +60,7 @@ async def find_binaries(
 
 
 def _at_hand(name: str, search: BinarySearch) -> Path | None:
-    """Look where envtest looks, then in the cache."""
+    """Return the path of a binary in the places that envtest searches, else in the cache; None if it is in neither."""
     variable = BINARIES[name].environment
     if named := search.environment.get(variable):
         if not executable(Path(named)):

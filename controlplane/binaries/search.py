@@ -1,4 +1,4 @@
-"""Which binaries there are, at which pinned versions, and where they may come from."""
+"""The known binaries, their pinned versions, and the sources they may come from."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
 
 
 PUBLISHED_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
-"""The index of envtest archives that controller-tools publishes; setup-envtest reads the same."""
+"""The index of envtest archives that controller-tools publishes; setup-envtest uses the same."""
 _ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
 class BinarySource(Enum):
-    """A way to get binaries that are neither named nor cached."""
+    """A source of binaries that are neither named nor cached."""
 
     ARCHIVE = "archive"
     BUILD = "build"
@@ -45,32 +45,32 @@ class BinarySource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BinarySearch:
-    """What ``find_binaries`` may use."""
+    """The settings of ``find_binaries``."""
 
     cache: Path
-    """The folder of all versions; each has its own below it, ``<version>-<os>-<arch>``."""
+    """The cache folder of all versions; each version has its own subfolder, ``<version>-<os>-<arch>``."""
     version: str
     """The Kubernetes version without "v"."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Looked at for ``TEST_ASSET_*`` and ``KUBEBUILDER_ASSETS``."""
+    """Environment variables, searched for ``TEST_ASSET_*`` and ``KUBEBUILDER_ASSETS``."""
     sources: tuple[BinarySource, ...] = (BinarySource.ARCHIVE, BinarySource.BUILD)
-    """The ways to try, in this order."""
+    """The sources to try, in this order."""
     offline: bool = False
-    """Use no network: no archive, and a build only from what is in Go's module cache."""
+    """Use no network: no archive, and a build only from Go's module cache."""
     index_url: str = PUBLISHED_INDEX
-    """The index of archives."""
+    """The URL of the index of archives."""
     platform: tuple[str, str] = ("linux", "amd64")
-    """Operating system and architecture in Go's words."""
+    """Operating system and architecture, as Go names them."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, *, kubernetes: str | None = None) -> Self:
-        """Read the description from environment variables (``os.environ`` by default).
+        """Read the settings from environment variables (``os.environ`` by default).
 
-        ``RESTOW_KUBERNETES``, or ``kubernetes`` in its place: another Kubernetes, as a minor (its pinned release) or
-        as a release (one that is not pinned comes from an archive only); ``RESTOW_CONTROLPLANE_CACHE``: the cache
-        folder (default ``$XDG_CACHE_HOME/restow/controlplane``); ``RESTOW_CONTROLPLANE_SOURCE=archive|build``: only
-        this way; ``RESTOW_CONTROLPLANE_OFFLINE=true``: no network; ``RESTOW_CONTROLPLANE_INDEX``: the URL of another
-        index of archives (a mirror).
+        ``RESTOW_KUBERNETES``, or the argument ``kubernetes`` instead: another Kubernetes, as a minor (its pinned
+        release) or as a release (one that is not pinned comes from an archive only); ``RESTOW_CONTROLPLANE_CACHE``: the
+        cache folder (default ``$XDG_CACHE_HOME/restow/controlplane``); ``RESTOW_CONTROLPLANE_SOURCE=archive|build``:
+        use only this source; ``RESTOW_CONTROLPLANE_OFFLINE=true``: no network; ``RESTOW_CONTROLPLANE_INDEX``: the URL
+        of another index of archives (a mirror).
         """
         environment = os.environ if environment is None else environment
         caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -92,7 +92,7 @@ class BinarySearch:
 
 
 def this_platform() -> tuple[str, str]:
-    """Return operating system and architecture in Go's words."""
+    """Return operating system and architecture, as Go names them."""
     machine = platform.machine().lower()
     return sys.platform, _ARCHITECTURES.get(machine, machine)
 
@@ -152,13 +152,12 @@ def pinned_version(minor: str = DEFAULT_MINOR) -> str:
 
 
 def kubernetes_version(text: str) -> str:
-    """Return the release that a text asks for: nothing, a minor (``1.35``), or a release (``1.35.8``), with or without
-    "v".
+    """Return the release for a text that is empty, a minor (``1.35``), or a release (``1.35.8``), with or without "v".
 
     A release need not be the pinned one: an archive may have it.
 
     Raises:
-        ControlPlaneError: the text is none of these, or the minor has no pinned release.
+        ControlPlaneError: the text has another form, or the minor has no pinned release.
     """
     asked = text.strip().removeprefix("v")
     if not asked:
@@ -173,13 +172,13 @@ def kubernetes_version(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """One binary."""
+    """A binary that a control plane can use."""
 
     name: str
     environment: str
-    """The environment variable that names the file (envtest's; kube-controller-manager's is ours)."""
+    """The environment variable that names the file (envtest's; that of kube-controller-manager is restow's own)."""
     package: str
-    """The Go package that it is built from."""
+    """The Go package to build."""
     in_archive: bool
     """Whether the published envtest archive has it."""
 

@@ -5,16 +5,20 @@ configuration does the same for admission. Writing both is called *wiring* here.
 is the webhook's own certificate authority, for clusters without cert-manager.
 
 Public:
-- ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it where that is safe;
+
+- ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it where that is safe; ``remove_server``
+  removes what restow keeps for a server that no CRD calls any more;
 - ``install``: install or update a webhook configuration once its webhooks answer; ``stash_configuration`` is the
-  configuration of the step that restores stashes, and ``stash_name`` its name;
+  configuration of the step that restores stashes, and ``stash_name`` its name; ``refusal_configuration`` and
+  ``refusal_name`` of the step that refuses writes of values that rules would keep;
 - ``Wiring``, ``Url``, ``Service``, ``Bundle``: the address and the certificates to write;
 - ``probe``: calls a webhook once as an API server would;
 - ``WiringError``, ``WiringRefused``, ``NotAnswering``: the reasons why nothing was written.
 """
 
-from restow.conversion.certificates.apply import HookProbe, Probe, Wired, install, probe_hook, read_crd, unwire, wire
+from restow.conversion.certificates.apply import HookProbe, Probe, Wired, install, probe_hook, read_crd, wire
 from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.unwire import Removal, Unwired, crds_of, remove_server, unwire
 from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
@@ -28,10 +32,14 @@ from restow.conversion.certificates.wiring.clientconfig import (
 from restow.conversion.certificates.wiring.configuration import (
     ConfigurationPlan,
     plan_configuration,
+)
+from restow.conversion.certificates.wiring.crd import CrdWiringPlan, Wiring, bundle_of, injector_of, plan_wiring
+from restow.conversion.certificates.wiring.documents import (
+    refusal_configuration,
+    refusal_name,
     stash_configuration,
     stash_name,
 )
-from restow.conversion.certificates.wiring.crd import CrdWiringPlan, Wiring, bundle_of, injector_of, plan_wiring
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 
 __all__ = [
@@ -44,7 +52,9 @@ __all__ = [
     "HookProbe",
     "NotAnswering",
     "Probe",
+    "Removal",
     "Service",
+    "Unwired",
     "Url",
     "Wired",
     "Wiring",
@@ -53,6 +63,7 @@ __all__ = [
     "address_of",
     "bundle_of",
     "client_config",
+    "crds_of",
     "injector_of",
     "install",
     "plan_configuration",
@@ -60,6 +71,9 @@ __all__ = [
     "probe",
     "probe_hook",
     "read_crd",
+    "refusal_configuration",
+    "refusal_name",
+    "remove_server",
     "stash_configuration",
     "stash_name",
     "unwire",

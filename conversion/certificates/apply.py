@@ -23,7 +23,14 @@ import msgspec
 from restow.conversion.certificates.probe import WebhookClient, probe
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_of
 from restow.conversion.certificates.wiring.configuration import is_alone_ours, plan_configuration
-from restow.conversion.certificates.wiring.crd import CrdWiringPlan, Wiring, plan_wiring, why_not_none
+from restow.conversion.certificates.wiring.crd import (
+    UNWIRED,
+    CrdWiringPlan,
+    Definition,
+    Wiring,
+    plan_wiring,
+    resource_of_definition,
+)
 from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER
 from restow.conversion.model.errors import NotAnswering, WiringRefused
 from restow.conversion.model.values import Json
@@ -40,9 +47,9 @@ __all__ = [
     "probe_hook",
     "read_configuration",
     "read_crd",
-    "remove_former",
+    "read_definition",
+    "remove_configuration",
     "resource_of",
-    "unwire",
     "wire",
 ]
 
@@ -64,8 +71,11 @@ class Wired:
     notes: tuple[str, ...] = ()
 
 
-async def wire(cluster: Cluster, name: str, wiring: Wiring, *, probe: Probe = probe) -> Wired:
+async def wire(cluster: Cluster, name: str, wiring: Wiring, *, composite: str = "", probe: Probe = probe) -> Wired:
     """Make a CRD call the webhook, once the webhook answers.
+
+    ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD: then that
+    one is written, and Crossplane copies it.
 
     Raises:
         WiringRefused: the CRD does not exist, or its annotations or another manager of its fields forbid the wiring.
@@ -74,53 +84,20 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, probe: Probe = pr
     """
     for _ in range(_CRD_ATTEMPTS):
         crd = await read_crd(cluster, name)
-        plan = plan_wiring(crd, wiring)
+        plan = plan_wiring(await read_definition(cluster, name, composite) if composite else crd, wiring)
         if plan.body is None:
             return Wired(crd, changed=False, notes=plan.notes)
         await probe(crd, plan.address, plan.bundle)
         try:
-            return Wired(await _apply_crd(cluster, name, plan), changed=True, notes=plan.notes)
+            written = await _apply_crd(cluster, name, plan, resource_of_definition(composite))
         except Conflict:
             continue  # written meanwhile: look again
+        if UNWIRED in (written["metadata"].get("annotations") or {}):
+            await _drop_mark(cluster, resource_of_definition(composite), name)
+        return Wired(crd if composite else Crd.from_document(written), changed=True, notes=plan.notes)
     raise WiringRefused(
         f"{name} was changed by another writer at each of {_CRD_ATTEMPTS} attempts to wire it; see its managers"
     )
-
-
-async def unwire(cluster: Cluster, name: str) -> bool:
-    """Set the conversion strategy None, as before an uninstall; return whether that was a change.
-
-    Unlike the wiring, this is a merge patch: it also removes what Helm or another manager wrote.
-
-    Raises:
-        WiringRefused: objects would be read or written wrongly without the webhook.
-        KubeError: the API server refuses a request, or cannot be reached.
-    """
-    for _ in range(_CRD_ATTEMPTS):
-        crd = await read_crd(cluster, name)
-        if crd.strategy == "None":
-            return False
-        reason = why_not_none(crd)
-        if reason:
-            raise WiringRefused(reason)
-        body = {
-            "metadata": {"uid": crd.uid, "resourceVersion": crd.resource_version},
-            "spec": {"conversion": {"strategy": "None", "webhook": None}},
-        }
-        try:
-            await cluster.patch(
-                CRDS,
-                name,
-                msgspec.json.encode(body),
-                patch_type=PatchType.MERGE,
-                params={"fieldManager": FIELD_MANAGER},
-                metadata_only=True,
-            )
-        except Conflict:
-            continue
-        _log.info("%s: conversion strategy None", name)
-        return True
-    raise WiringRefused(f"{name} was changed by another writer at each of {_CRD_ATTEMPTS} attempts to unwire it")
 
 
 async def read_crd(cluster: Cluster, name: str) -> Crd:
@@ -137,17 +114,40 @@ async def read_crd(cluster: Cluster, name: str) -> Crd:
         raise WiringRefused(f"there is no CRD {name} on {cluster.host}: install it before its webhook") from error
 
 
-async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan) -> Crd:
+async def read_definition(cluster: Cluster, name: str, composite: str = "") -> Definition:
+    """Read of a CRD, or of Crossplane's CompositeResourceDefinition, what the wiring looks at.
+
+    Raises:
+        WiringRefused: the cluster has no such object.
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    resource = resource_of_definition(composite)
+    try:
+        return Definition.of((await cluster.get(resource, name)).json())
+    except NotFound as error:
+        kind = "CompositeResourceDefinition" if composite else "CRD"
+        raise WiringRefused(f"there is no {kind} {name} on {cluster.host}: install it before its webhook") from error
+
+
+async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan, resource: Resource) -> Json:
     # Forced, because the server counts defaults (strategy None) as fields of the manager that created the CRD. The
     # caller has checked at this very resourceVersion that no other manager applies these fields.
     params = {"fieldManager": FIELD_MANAGER, "force": "true"}
     body = msgspec.json.encode(plan.body)
     try:
-        reply = await cluster.patch(CRDS, name, body, patch_type=PatchType.APPLY, params=params)
+        reply = await cluster.patch(resource, name, body, patch_type=PatchType.APPLY, params=params)
     except Invalid as error:
         raise WiringRefused(f"the API server does not take the wiring of {name}: {error.findings}") from error
     _log.info("%s: wired to %s with %d CA certificates", name, plan.address, len(plan.bundle))
-    return Crd.from_document(reply.json())
+    written: Json = reply.json()
+    return written
+
+
+async def _drop_mark(cluster: Cluster, resource: Resource, name: str) -> None:
+    """Take away what an earlier ``unwire`` left: it would be read as one of today."""
+    body = msgspec.json.encode({"metadata": {"annotations": {UNWIRED: None}}})
+    params = {"fieldManager": FIELD_MANAGER}
+    await cluster.patch(resource, name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)
 
 
 _CONFIG_ATTEMPTS: Final = 8
@@ -238,23 +238,29 @@ async def install(
     )
 
 
-async def remove_former(cluster: Cluster, wanted: Mapping[str, Any], former: str) -> str:
-    """Remove the configuration that an earlier release installed under another name; return why if it stays.
+async def remove_configuration(cluster: Cluster, wanted: Mapping[str, Any], former: str = "") -> str:
+    """Remove a configuration; return why if it stays, a sentence, and nothing if there is none that is restow's.
 
-    It is removed only if restow alone wrote it, and if all of its webhooks are at the same server. Call this after the
-    new configuration is installed: until then the old one is needed.
+    It is removed only if restow alone wrote it, and if all of its webhooks are at the same server.
 
-    Rights: get and delete on the old name. Without them it stays.
+    Rights: get and delete on its name.
+
+    Args:
+        cluster: where.
+        wanted: the document.
+        former: the name that an earlier release gave it, to remove that one. Call this after the new one is installed:
+            until then the old one is needed.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
     """
-    kind = wanted["kind"]
-    named = {**wanted, "metadata": {"name": former}}
+    kind, name = wanted["kind"], former or wanted["metadata"]["name"]
+    named = {**wanted, "metadata": {"name": name}}
     try:
         live = await read_configuration(cluster, named)
-    except Forbidden:
-        return ""  # most likely there is none: rights are granted by name
+    except Forbidden as error:
+        # of an earlier release there is most likely none: rights are granted by name
+        return "" if former else f"{kind} {name} may be there, and is not needed any more: delete it ({error})"
     if live is None:
         return ""
     server = address_of(wanted["webhooks"][0]["clientConfig"])
@@ -263,12 +269,12 @@ async def remove_former(cluster: Cluster, wanted: Mapping[str, Any], former: str
     metadata = live["metadata"]
     conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     try:
-        await cluster.delete(resource_of(kind), former, body=msgspec.json.encode({"preconditions": conditions}))
+        await cluster.delete(resource_of(kind), name, body=msgspec.json.encode({"preconditions": conditions}))
     except (NotFound, Conflict):
         return ""
     except Forbidden as error:
-        return f"{kind} {former} of an earlier release is not needed any more: delete it ({error})"
-    _log.info("%s %s of an earlier release is removed", kind, former)
+        return f"{kind} {name}{' of an earlier release' if former else ''} is not needed any more: delete it ({error})"
+    _log.info("%s %s is removed", kind, name)
     return ""
 
 

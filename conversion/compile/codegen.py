@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.model.fieldpath import Path, parse, pointer, shown
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -166,7 +166,8 @@ Item = tuple[str, tuple[str, ...]]
 class LegBuilder:
     """The stage under construction; ``root`` is the variable of the whole source object.
 
-    ``items`` are the list items that the code being written stands in, outermost first. ``functions`` has the names of
+    ``items`` are the list items that the code being written stands in, outermost first; ``around`` is the code of the
+    places of the objects that it stands in. ``functions`` has the names of
     the functions of scopes that apply again inside of themselves; ``level`` is how often, where the code stands.
     """
 
@@ -174,6 +175,7 @@ class LegBuilder:
     direction: Direction
     root: str
     items: list[Item] = field(default_factory=list)
+    around: list[str] = field(default_factory=list)
     level: str = "0"
     functions: dict[Any, str] = field(default_factory=dict)
     pending: list[Callable[[], None]] = field(default_factory=list)
@@ -206,11 +208,24 @@ class LegBuilder:
         while self.pending:
             self.pending.pop()()
 
-    def inside_function(self) -> LegBuilder:
-        """Return the stage for code in a function of its own, which gets the source object and its level."""
+    def inside_function(self, place: str) -> LegBuilder:
+        """Return the stage for code in a function of its own, which gets the source object and its level.
+
+        The code knows only the place where rules begin to apply again.
+        """
         return LegBuilder(
-            self.writer, self.direction, "obj", level="level", functions=self.functions, pending=self.pending
+            self.writer,
+            self.direction,
+            "obj",
+            around=[repr(f"{place}/…")],
+            level="level",
+            functions=self.functions,
+            pending=self.pending,
         )
+
+    def place(self, path: Path) -> str:
+        """Return the code of the pointer of a field of the scope, from the root of the object on."""
+        return " + ".join([*self.around, repr(pointer(path))])
 
     def reads(self, texts: Sequence[str], scope: str) -> str:
         """Return the further arguments of an author's function, as code; reads from the root are made once.

@@ -13,7 +13,7 @@ from typing import Final
 
 from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode, ScopeBuilder, SourceWriter
 from restow.conversion.compile.parents import ObjectPresence
-from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.fieldpath import Path, pointer
 from restow.conversion.rules.model import Rule, ScopedRules, key_names
 from restow.crds import Schema
 from restow.crds.schema import schema_at
@@ -170,7 +170,9 @@ class CollectionBuilder:
             with w.block("try:"):
                 w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema}, {merge})")
             with w.block("except (Exception, SystemExit) as error:"):
-                w(f"raise FAILURE(error, {self.rule.label + ' merge'!r}, {pointer(self.take.path)!r})")
+                self._write_failure("merge", self.take.path)
+                if self._keeps:
+                    w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema})")
 
     def _write_all_hidden(self) -> None:
         """Write that hidden items outlive the list: a client for which it was empty may well leave it out."""
@@ -191,10 +193,24 @@ class CollectionBuilder:
         with self._writer.block("try:"):
             self._writer(f"{hides} = {hide}({item}{self.frame.stage.reads(self.rule.reads, item)})")
         with self._writer.block("except (Exception, SystemExit) as error:"):
-            self._writer(f"raise FAILURE(error, {self.rule.label + ' hide'!r}, '')")
+            self._write_failure("hide", ())
+            if self._keeps:
+                self._writer(f"{hides} = True")
         with self._writer.block(f"if {hides}:"):
             self._append(all_lost, f"(len({self.target}), {item}, None)")
             self._writer("continue")
+
+    @property
+    def _keeps(self) -> bool:
+        return self.rule.on_error == "keep"
+
+    def _write_failure(self, function: str, path: Path) -> None:
+        """Write that a function of the rule raised at a place of the scope: that fails the object, or is noted."""
+        label = f"{self.rule.label} {function}"
+        if self._keeps:
+            self._writer(f"NOTE_KEPT(FAILURE(error, {label!r}, {self.frame.stage.place(path)}))")
+        else:
+            self._writer(f"raise FAILURE(error, {label!r}, {pointer(path)!r})")
 
     def _append(self, name: str, value: str) -> None:
         with self._writer.block(f"if {name} is None:"):
@@ -228,9 +244,14 @@ class CollectionBuilder:
         """Write the function of what is inside: it calls itself where the rules apply again."""
         w, kept = self._writer, "kept" if self.frame.has_kept else NOTHING_KEPT
         with w.block(f"def {name}(obj, old, {kept if self.frame.has_kept else '_kept'}, level):"):
+            stage = self.frame.stage.inside_function(pointer(self.take.path))
             with w.block(f"if level > {MOST_LEVELS}:"):
-                w(f"raise TOO_DEEP({self.rule.label!r}, {MOST_LEVELS})")
-            stage = self.frame.stage.inside_function()
+                error = f"TOO_DEEP({self.rule.label!r}, {MOST_LEVELS})"
+                if self._keeps:
+                    w(f"NOTE_KEPT({error}.under({stage.place(())}))")
+                    w("return old, None")
+                else:
+                    w(f"raise {error}")
             new, lost = self._write_rules(stage, self.rule.inner, "old", kept, source_schema, target_schema)
             w(f"return {new}, {lost}")
 
@@ -255,7 +276,9 @@ class CollectionBuilder:
     @contextmanager
     def _located(self, place: str, *, is_code: bool = False) -> Iterator[None]:
         """Write a try block whose failures get their place; it costs nothing while nothing fails."""
+        self.frame.stage.around.append(place if is_code else repr(place))
         with self._writer.block("try:"):
             yield
+        self.frame.stage.around.pop()
         with self._writer.block("except FAILED as error:"):
             self._writer(f"raise error.under({place if is_code else repr(place)})")

@@ -21,7 +21,7 @@ from restow.conversion.compile.codegen import PathNode, ScopeBuilder, SourceWrit
 from restow.conversion.compile.lens import LensStep
 from restow.conversion.compile.parents import ObjectPresence
 from restow.conversion.model.fieldpath import pointer, starts_with
-from restow.conversion.rules.model import Constant, Default, Inline, Lens, Move, Private, Rule
+from restow.conversion.rules.model import Constant, Default, Inline, Lens, Move, Private, Remembered, Rule, Shortcut
 
 __all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]
 
@@ -74,18 +74,19 @@ class LeafFields:
         direction = self.frame.stage.direction
         schemas = (self.frame.source_schema, self.frame.target_schema)
         step = LensStep.of(rule, direction, tuple(node.path for node in puts), schemas, puts[0].address)
-        self.frame.carried |= {
-            node.path: f"{node.value if step.inverse is not None else target} is not A" for node in takes
-        }
+        is_restored = step.inverse is not None or step.keeps
+        self.frame.carried |= {node.path: f"{node.value if is_restored else target} is not A" for node in takes}
         self._writer(f"{entry} = None")
         unless = f" and not {self.frame.kept}" if self.frame.has_kept else ""
-        with self._writer.block(f"if {value} is A{unless}:"):
-            self._writer(f"{target} = A")
-        fast = self._fast(rule, value, target)
-        if fast:
-            condition, line = fast
-            with self._writer.block(f"elif {condition}{unless}:"):
+        head = "if"
+        for condition, line in (*self._fast(rule, value, target), (f"{value} is A", f"{target} = A")):
+            with self._writer.block(f"{head} {condition}{unless}:"):
                 self._writer(line)
+            head = "elif"
+        called = self._called(rule, value, target)
+        if called:
+            with self._writer.block(f"elif {called}{unless}:"):
+                self._writer("pass")
         if not step.nulls:
             with self._writer.block(f"elif {value} is None{unless}:"):
                 self._writer(f"{target} = None")
@@ -132,21 +133,34 @@ class LeafFields:
             self._writer(f"{value} = A")
         return value
 
-    def _fast(self, rule: Lens, value: str, target: str) -> tuple[str, str] | None:
+    def _fast(self, rule: Lens, value: str, target: str) -> list[tuple[str, str]]:
+        """Return conditions under which nothing can be lost, each with the code of the target."""
         if rule.exact is not None:
             table = self._writer.constant("table", rule.exact[self.frame.stage.direction])
-            return f"{value}.__class__ is str and ({target} := {table}.get({value})) is not None", "pass"
+            return [(f"{value}.__class__ is str and ({target} := {table}.get({value})) is not None", "pass")]
         if rule.singleton == self.frame.stage.target_side:
-            return f"{value} is not None", f"{target} = [{value}]"
+            return [(f"{value} is not A and {value} is not None", f"{target} = [{value}]")]
         if rule.singleton == self.frame.stage.source_side:
             one = f"isinstance({value}, list) and len({value}) == 1 and {value}[0] is not None"
-            return one, f"{target} = {value}[0]"
-        quick = None if rule.standard is None else rule.standard.quick.get(self.frame.stage.direction)
+            return [(one, f"{target} = {value}[0]")]
+        quick = self._shortcut(rule)
         if isinstance(quick, Inline):
-            return f"({target} := ({quick.code.replace('VALUE', value)})) is not A", "pass"
-        if quick is not None:
-            return f"({target} := {self._writer.constant('quick', quick)}({value})) is not A", "pass"
-        return None
+            return [(f"({quick.when.replace('VALUE', value)})", f"{target} = {quick.code.replace('VALUE', value)}")]
+        if isinstance(quick, Remembered):
+            known = self._writer.constant("known", quick.known)
+            is_known = f"{value}.__class__ is str and ({target} := {known}.get({value})) is not None"
+            return [(is_known, f"{target} = [*{target}]" if quick.gives_list else "pass")]
+        return []
+
+    def _called(self, rule: Lens, value: str, target: str) -> str | None:
+        """Return the condition that a function finds the target without the inverse."""
+        quick = self._shortcut(rule)
+        if quick is None or isinstance(quick, Inline):
+            return None
+        return f"({target} := {self._writer.constant('quick', quick)}({value})) is not A"
+
+    def _shortcut(self, rule: Lens) -> Shortcut | None:
+        return None if rule.standard is None else rule.standard.quick.get(self.frame.stage.direction)
 
     def _call(
         self, rule: Lens, step: LensStep, takes: list[PathNode], put: PathNode, value: str, target: str, entry: str
@@ -163,13 +177,21 @@ class LeafFields:
                 w(f"{target} = {forward}({value}{reads})")
                 if step.gives != "value":
                     w(f"{target} = {w.constant('checked', step.checked)}({target})")
+                if step.keeps:
+                    text_or_json = f"{target}.__class__ is str or {target} is A or IS_JSON({target})"
+                    with w.block(f"if not ({text_or_json}):"):
+                        w(f"raise NO_JSON({rule.label!r})")
                 if step.inverse is not None:
                     back = f"{w.constant('function', step.inverse)}({target}{reads})"
                     nothing = f"{target} is A" if step.nulls else f"{target} is A or {target} is None"
                     with w.block(f"if {nothing} or not {self._is_back(rule, takes, value, back)}:"):
                         w(f"{target}, {entry} = {name}({value}, None, (){reads})")
         with w.block("except (Exception, SystemExit) as error:"):
-            w(f"raise FAILURE(error, {rule.label!r}, {pointer(takes[0].path)!r})")
+            if step.keeps:
+                place = self.frame.stage.place(takes[0].path)
+                w(f"{target}, {entry} = {w.constant('keep', step.kept)}(error, {value}, {place}{reads})")
+            else:
+                w(f"raise FAILURE(error, {rule.label!r}, {pointer(takes[0].path)!r})")
 
     def _is_back(self, rule: Lens, takes: list[PathNode], value: str, back: str) -> str:
         """Return the condition that the inverse gave back what was there.
@@ -247,7 +269,7 @@ class ImpliedFields:
             self._puts.append(_Put(node, value, f"{entry} is not None" if entry else "False"))
 
     def write_default(self, rule: Default) -> None:
-        """Write that a value that is said goes both ways, but for one that is hidden from the side that may omit it."""
+        """Write an explicit value, which goes both ways, unless it is hidden from the side that may omit it."""
         (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
         target = self.frame.writer.fresh("t")
         entry = self.leaves.recalled(put) if self.frame.has_kept else None

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from types import MappingProxyType
-from typing import Final
 
+from restow.conversion.compile.adoption import Adopted, adoption
 from restow.conversion.compile.route import Leg, Route, compile_leg, join_route
 from restow.conversion.model.errors import ObjectError, UnknownKind, UnknownVersion
 from restow.conversion.model.fieldpath import parse, shown
 from restow.conversion.model.values import Json
-from restow.conversion.rules.model import Move, Rule, ScopedRules, Side, Waiver
+from restow.conversion.rules.kindwide import Keyless
+from restow.conversion.rules.model import Move, Rule, ScopedRules, Side, Waiver, inside_path
 from restow.crds import Schema
-from restow.crds.paths import ROOT, items_path, values_path
+from restow.crds.paths import ROOT
 from restow.crds.types import violations
 
 __all__ = ["Graph", "KindGraph", "Spoke"]
@@ -40,7 +41,8 @@ class Spoke:
 class KindGraph:
     """The conversions of one kind. ``routes`` has every ordered pair of different versions, the hub's included.
 
-    ``is_internal``: the hub is no version of the CRD, and no client ever sees it.
+    ``is_internal``: the hub is no version of the CRD, and no client ever sees it. ``leaves`` are versions of the CRD
+    that have no conversions, because they are not served. ``keyless`` names the lists that need no keys.
     """
 
     group: str
@@ -50,7 +52,11 @@ class KindGraph:
     is_internal: bool
     spokes: Mapping[str, Spoke] = field(repr=False)
     stash_key: str
+    stash_budget: int
     routes: Mapping[tuple[str, str], Route] = field(repr=False)
+    adopts: tuple[Adopted, ...] = ()
+    leaves: tuple[str, ...] = ()
+    keyless: tuple[Keyless, ...] = ()
 
     @classmethod
     def compiled(
@@ -64,6 +70,9 @@ class KindGraph:
         spokes: Mapping[str, Spoke],
         stash_key: str,
         stash_budget: int,
+        adopts: tuple[Adopted, ...] = (),
+        leaves: tuple[str, ...] = (),
+        keyless: tuple[Keyless, ...] = (),
     ) -> KindGraph:
         """Compile every route."""
         ups, downs = {}, {}
@@ -82,7 +91,11 @@ class KindGraph:
             is_internal,
             MappingProxyType(dict(spokes)),
             stash_key,
-            MappingProxyType(routes),
+            stash_budget,
+            MappingProxyType(_adopting(routes, adopts, group, kind, stash_key=stash_key, budget=stash_budget)),
+            adopts,
+            leaves,
+            keyless,
         )
 
     @property
@@ -94,6 +107,17 @@ class KindGraph:
     def visible_versions(self) -> tuple[str, ...]:
         """The versions that clients can see: all but an internal hub."""
         return tuple(self.spokes) if self.is_internal else self.versions
+
+    @property
+    def keeps(self) -> bool:
+        """Whether some rule keeps what it cannot convert, and so never fails its object."""
+        return any(route.keeps for route in self.routes.values())
+
+    def adopted(self, obj: Json) -> Json:
+        """Return an object with a stash of restow's own for what another tool stashed in it."""
+        source = str(obj["apiVersion"]).rpartition("/")[2]
+        adopt = _adoption(self.routes, self.adopts, self.group, self.kind, source, self.stash_key, self.stash_budget)
+        return obj if adopt is None else adopt(obj)
 
     def schema(self, version: str) -> Schema | None:
         """Return the schema of a version, None if no CRD was given."""
@@ -125,7 +149,41 @@ class KindGraph:
                 yield _required(place), reason
 
 
-_INSIDE: Final[Mapping[str, Callable[[str], str]]] = {"list": items_path, "map": values_path, "object": str}
+def _adoption(
+    routes: Mapping[tuple[str, str], Route],
+    adopts: Sequence[Adopted],
+    group: str,
+    kind: str,
+    source: str,
+    stash_key: str,
+    budget: int,
+) -> Callable[[Json], Json] | None:
+    def back(version: str) -> Callable[[Json], Json]:
+        return routes[version, source].function
+
+    return adoption(adopts, group=group, kind=kind, source=source, back=back, stash_key=stash_key, budget=budget)
+
+
+def _adopting(
+    routes: Mapping[tuple[str, str], Route],
+    adopts: Sequence[Adopted],
+    group: str,
+    kind: str,
+    *,
+    stash_key: str,
+    budget: int,
+) -> dict[tuple[str, str], Route]:
+    """Return the routes with what other tools stashed adopted first."""
+    found = dict(routes)
+    for (source, target), route in routes.items() if adopts else ():
+        adopt = _adoption(routes, adopts, group, kind, source, stash_key, budget)
+        if adopt is not None:
+            found[source, target] = replace(route, function=_after(adopt, route.function))
+    return found
+
+
+def _after(adopt: Callable[[Json], Json], function: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    return lambda obj: function(adopt(obj))
 
 
 def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[tuple[str, str]]:
@@ -135,7 +193,7 @@ def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[
             for text in rule.spoke if side == "spoke" else rule.hub:
                 yield shown(parse(text), around), rule.acknowledge
         elif isinstance(rule, ScopedRules):
-            inside = _INSIDE[rule.container](shown(parse(rule.claims(side)[0]), around))
+            inside = inside_path(rule.container, shown(parse(rule.claims(side)[0]), around))
             yield from _waivers(rule.rules, side, inside)
 
 
@@ -181,6 +239,9 @@ class Graph:
             raise UnknownVersion(reason, version=source)
         known = conversions.visible_versions if visible else conversions.versions
         for name in (version, wanted):
+            if name in conversions.leaves:
+                reason = f"{kind}.{group} {name} is left alone by its rules: it is not served, so nothing converts it"
+                raise UnknownVersion(reason, version=source)
             if name not in known:
                 reason = f"{kind[:100]}.{group[:100]} has no version {name[:100]}, only {', '.join(known)}"
                 raise UnknownVersion(reason, version=source)

@@ -12,16 +12,18 @@ Pure.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from restow.conversion.model.errors import ObjectError, RuleFailed
+from restow.conversion.model.errors import ObjectError, RuleFailed, note_kept
 from restow.conversion.model.fieldpath import Path, parse
-from restow.conversion.model.values import ABSENT, Json, alike, same
+from restow.conversion.model.values import ABSENT, Json, alike, is_json, same
 from restow.conversion.rules.model import Direction, Lens, Packing, claimed_paths, is_constant_read, read_steps
-from restow.conversion.stash.entries import is_shown
+from restow.conversion.stash.entries import failed_entry, is_kept_failure, is_shown
 from restow.crds import Schema, pruned_paths
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
@@ -33,6 +35,7 @@ __all__ = [
     "forgets",
     "found",
     "indexed",
+    "no_json",
     "placed",
     "too_deep",
     "tree",
@@ -47,7 +50,8 @@ class LensStep:
     other direction lost. ``trusts`` the stash: the inverse depends on more than its argument, so it can check what the
     forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
     ``nulls``: the functions are called with null too. ``is_standard``: what a merge makes has to be shown as the edit,
-    or the edit is converted as it is.
+    or the edit is converted as it is. ``keeps``: a value that fails goes to the stash as it is, and ``stand_in``
+    (packed) is shown instead: the defaults of the target's schema, which the API server fills in anyway.
 
     All functions take the reads of this direction as further arguments: going up, those of metadata only.
     """
@@ -67,6 +71,8 @@ class LensStep:
     nulls: bool
     forget: Callable[..., bool] | None
     is_standard: bool
+    keeps: bool
+    stand_in: Any
 
     @classmethod
     def of(
@@ -82,21 +88,23 @@ class LensStep:
         upward = direction == "up"
         forward, inverse = (lens.up, _inverse_of_up(lens)) if upward else (lens.down, _inverse_of_down(lens))
         if lens.standard is not None and lens.standard.must_fit == ("hub" if upward else "spoke"):
-            forward = partial(_fitting, forward, schema_at(schema, paths[0]))
+            forward = partial(_fitting, forward, schema_at(schema, paths[0]), lens.standard.passes)
         elif lens.standard is not None and lens.standard.must_fit is not None:
             place = claimed_paths(lens, lens.standard.must_fit)[0]
-            inverse = partial(_fitting, inverse, schema_at(source_schema, place))
+            inverse = partial(_fitting, inverse, schema_at(source_schema, place), lens.standard.passes)
+        leaves, gives = (lens.hub, lens.hub_packing) if upward else (lens.spoke, lens.spoke_packing)
+        found = tuple(schema_at(schema, path) for path in paths)
         return cls(
             label=lens.label,
             forward=forward,
             inverse=inverse if lens.is_checked(direction) else None,
             merge=_merge(lens, direction),
             takes=lens.packing("spoke" if upward else "hub"),
-            gives=lens.packing("hub" if upward else "spoke"),
-            leaves=lens.hub if upward else lens.spoke,
-            names=frozenset(lens.hub if upward else lens.spoke),
+            gives=gives,
+            leaves=leaves,
+            names=frozenset(leaves),
             paths=paths,
-            schemas=tuple(schema_at(schema, path) for path in paths),
+            schemas=found,
             back=back,
             trusts=upward and lens.reads_hub,
             nulls=lens.nulls
@@ -105,6 +113,8 @@ class LensStep:
             or not lens.spoke_packing == lens.hub_packing == "value",
             forget=lens.forget if upward else None,
             is_standard=lens.standard is not None,
+            keeps=lens.on_error == "keep",
+            stand_in=_stand_in(gives, leaves, paths, found),
         )
 
     def __call__(self, value: Any, kept: Json | None, around: tuple[bool, ...], *reads: Any) -> tuple[Any, Json | None]:
@@ -113,6 +123,10 @@ class LensStep:
         ``around`` says whether the objects around the target's first leaf are in the source.
         """
         entry = self._entry(kept, value, around) if kept else None
+        if entry is not None and is_kept_failure(entry):
+            if alike(entry.get("shown", ABSENT), value):
+                return _given(entry.get("is", ABSENT), self.gives), None
+            entry = None  # an edit wins, and the author's merge knows nothing of what failed
         if entry is not None and alike(entry.get("shown", ABSENT), value):
             target = _given(entry.get("is", ABSENT), self.gives)
             if not self._shows(target, value, reads):
@@ -143,7 +157,27 @@ class LensStep:
         """Return what the function makes of a value. Null stays null: a typical function raises for it."""
         if value is None and not self.nulls:
             return None
-        return self.checked(self.forward(value, *reads))
+        target = self.checked(self.forward(value, *reads))
+        if self.keeps and target is not ABSENT and not is_json(target):
+            raise no_json(self.label)
+        return target
+
+    def kept(self, error: Exception | SystemExit, value: Any, place: str, *reads: Any) -> tuple[Any, Json | None]:
+        """Return what is shown of a value for which a function raised, and the entry that keeps it as it is.
+
+        Where only the stash or a merge made the function raise, the value is converted as it is. Where only the check
+        by the inverse raised, the result is shown: it cannot be said whether it loses something.
+        """
+        note_kept(failure(error, self.label, place))
+        if value is ABSENT:
+            return ABSENT, None
+        with suppress(Exception, SystemExit):
+            return self(value, None, (), *reads)
+        try:
+            target = self._made(value, *reads)
+        except (Exception, SystemExit):  # noqa: BLE001 an author's function
+            target = copy.deepcopy(self.stand_in)
+        return target, failed_entry(value, target, self.label)
 
     def _shows(self, target: Any, value: Any, reads: tuple[Any, ...]) -> bool:
         """Say whether what the stash has is really shown as what is there: anybody may have written the stash."""
@@ -199,6 +233,22 @@ class LensStep:
         return tuple(dig(target, path) for path in self.paths)
 
 
+def _stand_in(gives: Packing, leaves: Sequence[str], paths: Sequence[Path], schemas: Sequence[Schema | None]) -> Any:
+    """Return what API servers fill in where a rule gives nothing, packed; ABSENT for no default."""
+    defaults = [schema.default if schema is not None and schema.has_default else ABSENT for schema in schemas]
+    if gives == "value":
+        return defaults[0]
+    if gives == "tree":
+        return tree(paths, *defaults)
+    present = zip(leaves, defaults, strict=True)
+    return {leaf: value for leaf, value in present if value is not ABSENT} or ABSENT
+
+
+def no_json(rule: str) -> RuleFailed:
+    """Return the error that says that a function returned what no JSON can represent."""
+    return RuleFailed(f"{rule} returned what JSON cannot represent", rule=rule)
+
+
 def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
     """Return what decides of edits of the source side, None if they are converted as they are."""
     if lens.standard is not None:
@@ -212,10 +262,13 @@ def _inverse_of_up(lens: Lens) -> Callable[..., Any]:
     return partial(_with_nothing, lens) if lens.reads_hub else lens.down
 
 
-def _fitting(function: Callable[..., Any], schema: Schema | None, value: Any) -> Any:
-    """Return what a function gives, ABSENT if the schema cannot hold all of it."""
+def _fitting(function: Callable[..., Any], schema: Schema | None, passes: bool, value: Any) -> Any:
+    """Return what a function gives, ABSENT if the schema cannot hold all of it.
+
+    Without ``passes`` a value that the function leaves as it is was none of its concern.
+    """
     target = function(value)
-    if target is value or target is ABSENT or schema is None:
+    if (target is value and not passes) or target is ABSENT or schema is None:
         return target
     is_held = next(violations(target, schema), None) is None and not pruned_paths(target, schema)
     return target if is_held else ABSENT

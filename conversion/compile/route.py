@@ -26,12 +26,13 @@ from restow.conversion.compile.codegen import NOTHING_KEPT, LegBuilder, PathNode
 from restow.conversion.compile.collections import CollectionBuilder
 from restow.conversion.compile.fields import ImpliedFields, LeafFields, UndeclaredFields
 from restow.conversion.compile.layers import ImpliedLayer, filled_path, layers_of
-from restow.conversion.compile.lens import dig, failure, found, indexed, too_deep, tree
+from restow.conversion.compile.lens import dig, failure, found, indexed, no_json, too_deep, tree
 from restow.conversion.compile.parents import ObjectPresence, ParentObjects
-from restow.conversion.model.errors import RuleFailed
+from restow.conversion.model.errors import RuleFailed, note_kept
 from restow.conversion.model.fieldpath import parse, pointer
-from restow.conversion.model.values import ABSENT, Json, same
+from restow.conversion.model.values import ABSENT, Json, is_json, same
 from restow.conversion.rules.branches import When, branched, flattened
+from restow.conversion.rules.kindwide import keeping
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -232,6 +233,7 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "INDEX": _index,
     "INDEXED": indexed,
     "INSIDE": entries.inside,
+    "IS_JSON": is_json,
     "IS_SHOWN": entries.is_shown,
     "KEPT_BRANCH": entries.kept_branch,
     "KEPT_INSIDE": entries.kept_inside,
@@ -243,6 +245,8 @@ _GLOBALS: Final[Mapping[str, Any]] = {
     "LEFT_INSIDE": entries.left_inside,
     "LIST_ENTRY": lists.list_entry,
     "NOTE": entries.note,
+    "NOTE_KEPT": note_kept,
+    "NO_JSON": no_json,
     "POINTER": lambda steps, before: before + pointer(steps),
     "SAME": same,
     "STAYS": entries.stays,
@@ -285,7 +289,8 @@ class Route:
     input.
 
     ``touched`` are the top-level fields that it looks into besides apiVersion and metadata: the values of all others
-    are passed on as they are, whatever they are. ``source`` is the text of the generated code.
+    are passed on as they are, whatever they are. ``keeps``: some rule keeps what it cannot convert, and notes that
+    (``model.errors.kept_values``). ``source`` is the text of the generated code.
     """
 
     source_version: str
@@ -293,6 +298,7 @@ class Route:
     function: Callable[[Json], Json] = field(repr=False)
     source: str = field(repr=False)
     touched: frozenset[str]
+    keeps: bool
 
 
 def compile_leg(leg: Leg) -> CompiledLeg:
@@ -359,6 +365,7 @@ def join_route(legs: Sequence[CompiledLeg], api_version: str, *, stash_key: str,
         function=convert,
         source="\n".join(compiled.source for compiled in legs),
         touched=frozenset(name for compiled in legs for name in _touched(compiled.leg.rules)),
+        keeps=any(next(keeping(compiled.leg.rules), None) for compiled in legs),
     )
 
 

@@ -42,6 +42,10 @@ __all__ = [
 def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> bool:
     """Report how two fields that take the same value differ; say whether it makes sense to look inside."""
     ours, theirs = _type(spoke), _type(hub)
+    if "untyped" in (ours, theirs) and ours != theirs:
+        side: Side = "hub" if ours == "untyped" else "spoke"
+        _refuse_opaque(side, spoke_path, hub_path, "keeps any value", findings)
+        return False
     if ours != theirs:
         findings.add(
             "spoke",
@@ -62,6 +66,10 @@ def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
             "Declare the change with rules.each, or make the schemas agree",
         )
     if (spoke.values is None) != (hub.values is None) and spoke.kind == "map":
+        opened = spoke if hub.values is None else hub
+        if opened.preserves_unknown_fields:
+            _refuse_opaque("spoke" if opened is hub else "hub", spoke_path, hub_path, "keeps any field", findings)
+            return bool(opened.properties)
         open_side: Side = "hub" if spoke.values is None else "spoke"
         closed = findings.version("spoke" if open_side == "hub" else "hub")
         findings.add(
@@ -71,6 +79,27 @@ def compare_types(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, 
             "Let both versions keep them, or stash the field as a whole",
         )
     return True
+
+
+def _refuse_opaque(by: Side, spoke: Path, hub: Path, keeps: str, findings: DiagnosticCollector) -> None:
+    """Report a field that one version keeps as it is, and that the other one, ``by``, describes."""
+    other: Side = "hub" if by == "spoke" else "spoke"
+    path, place = (spoke, findings.place("hub", hub)) if other == "spoke" else (hub, findings.place("spoke", spoke))
+    ends = [shown(each).removeprefix(".") for each in dict.fromkeys((spoke, hub))]
+    whole = "rules.described in the place of the rule that looks inside"
+    if all(ends):
+        whole = f'rules.described({", ".join(map(_quoted, ends))}, by="{by}")'
+    findings.add(
+        other,
+        path,
+        f"{keeps}, but {findings.version(by)} describes {place}",
+        f"Pass what fits, and stash the rest, with {whole}; or describe it in both versions",
+    )
+
+
+def _quoted(text: str) -> str:
+    """Return a path as an argument in a proposal."""
+    return f'"{text}"' if '"' not in text else f"'{text}'"
 
 
 def _compare_enums(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:

@@ -22,21 +22,24 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from restow.conversion.compile.adoption import Adopted
 from restow.conversion.compile.graph import Graph, KindGraph, Spoke
 from restow.conversion.definition.branches import check_branches, with_leftovers
 from restow.conversion.definition.coverage import check_coverage
 from restow.conversion.definition.diagnostics import DiagnosticCollector, check_rules, with_keys
-from restow.conversion.definition.keylesslists import check_keyless_lists
+from restow.conversion.definition.losses import accept_keyless_lists, check_keyless_lists
 from restow.conversion.model.errors import DefinitionError, Diagnostic
-from restow.conversion.model.fieldpath import Path, parse
+from restow.conversion.model.fieldpath import Path, PathError, parse
 from restow.conversion.rules.branches import flattened
-from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Standard
+from restow.conversion.rules.kindwide import Keyless, with_on_error
+from restow.conversion.rules.model import Constant, Default, Lens, Move, OnError, Private, Rule, ScopedRules, Standard
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
-from restow.crds import Crd, Schema
+from restow.crds import Crd, Schema, Version
 from restow.crds.paths import ROOT
 
 __all__ = ["Kind", "Registry", "derived_hub"]
@@ -235,6 +238,10 @@ class Kind:
     hub_schema: Mapping[str, Any] | None
     stash: str
     stash_budget: int
+    on_error: OnError | None = None
+    adopt: tuple[Adopted, ...] = ()
+    leaves: tuple[str, ...] = ()
+    keyless: tuple[Keyless, ...] = ()
     _spokes: list[tuple[str, Rules]] = field(default_factory=list)
 
     def spoke(self, version: str) -> Callable[[Rules], Rules]:
@@ -272,22 +279,33 @@ class Registry:
         hub_schema: Mapping[str, Any] | None = None,
         stash: str | None = None,
         stash_budget: int = DEFAULT_BUDGET,
+        on_error: OnError | None = None,
+        adopt: Adopted | Sequence[Adopted] = (),
+        leaves: Sequence[str] = (),
+        keyless: Keyless | Sequence[Keyless] = (),
     ) -> Kind:
         """Declare a kind and its hub version.
 
         The hub may be no version of the CRD at all (an internal hub); then its schema is ``hub_schema`` (an
         openAPIV3Schema), or what follows from the spokes' schemas. ``stash`` is the annotation that keeps what a
-        version does not have (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes.
+        version does not have (``<group>/conversion-stash``), ``stash_budget`` its largest size in bytes. ``on_error``
+        is that of ``rules.pair``, for all rules of the kind that do not say it themselves. ``adopt`` names annotations
+        in which another tool stashed whole objects of a version. ``leaves`` names versions of the CRD that are not
+        served, and that nothing has to convert any more. ``keyless`` names lists of the hub without keys, with the
+        reason why edits of their items do no harm, as ``acknowledge`` of ``rules.each`` does for one of them.
         """
-        declared = Kind(group, kind, hub, hub_schema, stash or f"{group}/conversion-stash", stash_budget)
+        adopts = (adopt,) if isinstance(adopt, Adopted) else tuple(adopt)
+        key = stash or f"{group}/conversion-stash"
+        accepts = (keyless,) if isinstance(keyless, Keyless) else tuple(keyless)
+        declared = Kind(group, kind, hub, hub_schema, key, stash_budget, on_error, adopts, tuple(leaves), accepts)
         self._kinds.append(declared)
         return declared
 
-    def freeze(self, crds: Iterable[Crd] = ()) -> Graph:
+    def freeze(self, crds: Iterable[Crd] = (), *, on_error: OnError = "fail") -> Graph:
         """Check everything and return the graph.
 
         With CRDs, each kind needs its own, and every field of every version is accounted for; without, only the rules
-        themselves are checked.
+        themselves are checked. ``on_error`` is for kinds and rules that leave it open.
 
         Raises:
             DefinitionError: a rule is defective, a CRD is missing, or a field is unaccounted for. The error has every
@@ -302,7 +320,7 @@ class Registry:
                 diagnostics.append(_diagnostic(title, "", "is registered twice", "Declare each kind once"))
         for kind in self._kinds:
             crd = by_kind.get((kind.group, kind.kind))
-            frozen, found = _freeze(kind, crd, wants_crd=bool(by_kind))
+            frozen, found = _freeze(kind, crd, kind.on_error or on_error, wants_crd=bool(by_kind))
             diagnostics += found
             if frozen is not None:
                 kinds.append(frozen)
@@ -315,22 +333,31 @@ def _diagnostic(kind: str, version: str, problem: str, fix: str) -> Diagnostic:
     return Diagnostic(kind, version, ROOT, problem, fix)
 
 
-def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph | None, list[Diagnostic]]:
+def _freeze(
+    kind: Kind, crd: Crd | None, on_error: OnError, *, wants_crd: bool
+) -> tuple[KindGraph | None, list[Diagnostic]]:
     title = f"{kind.kind}.{kind.group}"
-    found = [*_check_versions(kind, crd, title), *_check_stash(kind, title)]
+    found = [*_check_versions(kind, crd, title), *_check_stash(kind, title), *_check_adopted(kind, title)]
     if crd is None and wants_crd:
         found.append(_diagnostic(title, "", "has no CRD among those given", "Pass its CRD to freeze, or none at all"))
     findings = {version: DiagnosticCollector(title, version, kind.hub) for version, _ in kind.spokes}
     rules = {
-        version: check_rules(_declared(declare(), findings[version]), findings[version], stash_key=kind.stash)
+        version: with_on_error(
+            check_rules(_declared(declare(), findings[version]), findings[version], stash_key=kind.stash), on_error
+        )
         for version, declare in kind.spokes
     }
     hub_schema = _hub_schema(kind, crd, rules)
     spokes: dict[str, Spoke] = {}
+    covering: set[tuple[Keyless, str]] = set()
     for version, declared in rules.items():
         schema = _schema(crd, version)
         known = check_branches(with_keys(declared, hub_schema), schema, hub_schema, findings[version])
+        known, covers = accept_keyless_lists(known, kind.keyless)
+        covering |= covers
         spokes[version] = Spoke(version, known, schema)
+    if not any(each.found for each in findings.values()):  # else a list may be missing for another reason
+        found += _check_keyless(kind, covering, title)
     if hub_schema is not None:
         for spoke in spokes.values():
             if spoke.schema is not None:
@@ -351,6 +378,9 @@ def _freeze(kind: Kind, crd: Crd | None, *, wants_crd: bool) -> tuple[KindGraph 
         },
         stash_key=kind.stash,
         stash_budget=kind.stash_budget,
+        adopts=kind.adopt,
+        leaves=kind.leaves,
+        keyless=kind.keyless,
     ), []
 
 
@@ -372,6 +402,42 @@ def _check_stash(kind: Kind, title: str) -> list[Diagnostic]:
     return found
 
 
+def _check_keyless(kind: Kind, covering: AbstractSet[tuple[Keyless, str]], title: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the lists that need no keys."""
+    for each in kind.keyless:
+        if not each.acknowledge.strip():
+            problem = f"keyless={each.lists[0] if each.lists else ''} does not say why its lists need no keys"
+            yield _diagnostic(title, kind.hub, problem, "Fill in acknowledge=")
+        for text in each.lists:
+            if (each, text) not in covering:
+                problem = f"keyless={text} covers no list that needs a key"
+                fix = "Remove it, or write the path of a list of the hub as check does, as spec.pools[].taints"
+                yield _diagnostic(title, kind.hub, problem, fix)
+        if not each.lists:
+            yield _diagnostic(title, kind.hub, "keyless= names no list", "Name the paths of lists, or remove it")
+
+
+def _check_adopted(kind: Kind, title: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the annotations that are to be adopted."""
+    known = {kind.hub, *(version for version, _ in kind.spokes)}
+    for name, count in Counter(each.annotation for each in kind.adopt).items():
+        if not _ANNOTATION.fullmatch(name) or name == kind.stash:
+            fix = "Name the annotation in which the other tool keeps its objects"
+            yield _diagnostic(title, "", f"adopts {name!r}, which is no annotation of another tool", fix)
+        if count > 1:
+            yield _diagnostic(title, "", f"adopts {name} twice", "Name the annotation once")
+    for each in kind.adopt:
+        if each.version not in known:
+            problem = f"adopts {each.annotation} as an object of {each.version}, which is none of its versions"
+            yield _diagnostic(title, "", problem, f"Name one of {', '.join(sorted(known))}")
+        for text in each.fields:
+            try:
+                parse(text)
+            except PathError as error:
+                fix = "Name the fields from the object's root on"
+                yield _diagnostic(title, each.version, f"adopts {each.annotation}: {error}", fix)
+
+
 def _check_versions(kind: Kind, crd: Crd | None, title: str) -> list[Diagnostic]:
     found = []
     for version, count in Counter(version for version, _ in kind.spokes).items():
@@ -384,12 +450,29 @@ def _check_versions(kind: Kind, crd: Crd | None, title: str) -> list[Diagnostic]
                 _diagnostic(title, version, "is no version of the CRD", "Correct the name, or remove the spoke")
             )
     declared = {version for version, _ in kind.spokes} | {kind.hub}
+    for name in kind.leaves:
+        left = None if crd is None else crd.version(name)
+        if name in declared:
+            found.append(_diagnostic(title, name, "is left alone, and declared", "Remove it from leaves, or its rules"))
+        elif left is not None and (left.served or left.storage):
+            what = "served" if left.served else "the storage version"
+            fix = "Declare its rules, or unserve it first"
+            found.append(_diagnostic(title, name, f"is left alone, and is {what}: clients need it converted", fix))
+        elif crd is not None and left is None:
+            found.append(
+                _diagnostic(title, name, "is left alone, and is no version of the CRD", "Remove it from leaves")
+            )
+    declared |= {*kind.leaves}
     missing = [version for version in crd.versions if version.name not in declared] if crd is not None else []
     found += [
-        _diagnostic(title, version.name, "is neither the hub nor a spoke", "Declare its rules with spoke(…)")
-        for version in missing
+        _diagnostic(title, version.name, "is neither the hub nor a spoke", _remedy(version)) for version in missing
     ]
     return found
+
+
+def _remedy(version: Version) -> str:
+    declare = "Declare its rules with spoke(…)"
+    return declare if version.served or version.storage else f'{declare}, or leave it alone: leaves=["{version.name}"]'
 
 
 def _schema(crd: Crd | None, version: str) -> Schema | None:

@@ -4,30 +4,32 @@ A required field is guaranteed if the other version requires it too, or has a de
 what its absence means (``rules.default``, ``rules.constant``), or that it may be missing (``rules.waive``). Whether the
 functions of a pair over several fields give a required one is for the laws to find out.
 
+``missing_where_kept`` looks at rules with ``on_error="keep"``. Where one fails, the other version shows the default of
+its schema. A required field without a default is missing: clients read an object without it, and an API server refuses
+the next write of it at that version. These are notes, no defects: otherwise one such object would fail every list of
+its kind.
+
 Pure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
+from restow.conversion.compile.graph import KindGraph
 from restow.conversion.definition.diagnostics import DiagnosticCollector
+from restow.conversion.model.errors import Diagnostic
 from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Constant, Default, Lens, Move, Private, Rule, ScopedRules, Side, Waiver
 from restow.crds import Schema
-from restow.crds.paths import ROOT
+from restow.crds.paths import ROOT, items_path, values_path
 from restow.crds.schema import schema_at
 from restow.crds.types import fits, violations
 
-__all__ = [
-    "check_dispensable",
-    "check_implied",
-    "check_made",
-    "check_waivers",
-    "is_guaranteed",
-]
+__all__ = ["check_dispensable", "check_implied", "check_made", "check_waivers", "is_guaranteed", "missing_where_kept"]
 
 
 def is_guaranteed(spoke: Schema, hub: Schema, spoke_path: Path, hub_path: Path, findings: DiagnosticCollector) -> None:
@@ -208,3 +210,49 @@ def _beyond(path: Path, around: Path) -> range:
 def _is_always(schema: Schema, path: Path) -> bool:
     around, field = schema_at(schema, path[:-1]), schema_at(schema, path)
     return around is not None and (path[-1] in around.required or (field is not None and field.has_default))
+
+
+_SIDES: Final[tuple[Side, ...]] = ("spoke", "hub")
+_FIX: Final = "Give the field a default in the schema, or let clients expect that it is missing"
+
+#: The object that rules apply to, on both sides: its schema, and its path as it is shown.
+_Scope = dict[Side, tuple[Schema | None, str]]
+
+
+def missing_where_kept(kind: KindGraph) -> list[Diagnostic]:
+    """Return a note for each required field that a rule of a kind leaves out where it fails; none without schemas."""
+    title = f"{kind.kind}.{kind.group}"
+    found = []
+    for spoke in kind.spokes.values():
+        versions: dict[Side, str] = {"spoke": spoke.version, "hub": kind.hub}
+        root: _Scope = {"spoke": (spoke.schema, ROOT), "hub": (kind.hub_schema, ROOT)}
+        for side, place, rule in _missing(spoke.rules, root):
+            if side == "spoke" or not kind.is_internal:
+                problem = f"is required, and missing where {rule.label} fails and keeps the value"
+                found.append(Diagnostic(title, versions[side], place, problem, _FIX))
+    return list(dict.fromkeys(found))
+
+
+def _missing(rules: Sequence[Rule], scope: _Scope) -> Iterator[tuple[Side, str, Lens]]:
+    for rule in flattened(rules):
+        if isinstance(rule, Lens) and rule.on_error == "keep":
+            for side in _SIDES:
+                schema, around = scope[side]
+                for path in map(parse, rule.claims(side)):
+                    leaf, parent = schema_at(schema, path), schema_at(schema, path[:-1])
+                    if leaf is not None and parent is not None and path[-1] in parent.required and not leaf.has_default:
+                        yield side, shown(path, around), rule
+        elif isinstance(rule, ScopedRules):
+            yield from _missing(rule.rules, {side: _entered(rule, side, *scope[side]) for side in _SIDES})
+
+
+def _entered(rule: ScopedRules, side: Side, schema: Schema | None, around: str) -> tuple[Schema | None, str]:
+    path = parse(rule.claims(side)[0])
+    inner, place = schema_at(schema, path), shown(path, around)
+    match rule.container:
+        case "list":
+            return inner and inner.items, items_path(place)
+        case "map":
+            return inner and inner.values, values_path(place)
+        case _:
+            return inner, place

@@ -1,37 +1,31 @@
-"""Suggests rules for fields that no rule accounts for: likely renames and moves between two versions.
+"""Suggests rules for fields that no rule accounts for, as Python text to paste next to the existing rules.
 
-Two fields of the same type with similar names, one of which only the version has and the other only the hub, are a
-likely rename in the same object, and a likely move elsewhere. The suggestions are drafts for a person to judge.
+A field that only the version has, and one that only the hub has, may be the same one (``likely``). A person judges the
+suggestions. Where a kind has no rules yet, ``drafts`` drafts all of them.
 
 Pure.
 """
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from typing import Final
+from typing import Any, Final
 
 from restow.conversion.compile.graph import KindGraph
-from restow.conversion.model.fieldpath import Path, parse, shown
+from restow.conversion.definition.likely import Field, Likely, likely
+from restow.conversion.definition.names import means_another
+from restow.conversion.model.fieldpath import Path, parse
 from restow.conversion.rules.branches import flattened
 from restow.conversion.rules.model import Rule, ScopedRules, Side
 from restow.crds import Crd, Schema
 
-__all__ = ["Suggestion", "suggestions"]
+__all__ = ["Suggestion", "python_source", "suggestions"]
 
 
-#: How alike two names must be, from 0 to 1.
-_ALIKE: Final = 0.5
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-#: Names that look alike and never are the same field: an API version is no group, a reason is no domain.
-_NO_RENAMES: Final = (
-    {"apiVersion", "apiGroup"},
-    {"failureReason", "failureDomain"},
-    {"failureMessage", "failureDomain"},
-)
+#: Rules between two units: the names differ by more than their spelling, and the rule says so.
+_UNITS: Final = frozenset({"duration", "quantity", "scale"})
 _IMPLICIT: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
@@ -43,12 +37,6 @@ class Suggestion:
     version: str
     rule: str
     inside: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Field:
-    path: Path
-    schema: Schema
 
 
 def suggestions(kind: KindGraph, crd: Crd) -> list[Suggestion]:
@@ -74,10 +62,8 @@ def _in_scope(rules: Sequence[Rule], spoke: Schema, hub: Schema, inside: str) ->
     }
     ours = list(_only_here(spoke, hub, claims["spoke"], claims["hub"]))
     theirs = list(_only_here(hub, spoke, claims["hub"], claims["spoke"]))
-    for left, right in _pairs(ours, theirs):
-        same_object = left.path[:-1] == right.path[:-1]
-        name = "rename" if same_object else "move"
-        yield f'rules.{name}("{_text(left.path)}", "{_text(right.path)}")', inside
+    for drafted in _pairs(ours, theirs):
+        yield python_source(drafted), inside
     for rule in every:
         if isinstance(rule, ScopedRules):
             inner = tuple(_inner(rule, side, root) for side, root in (("spoke", spoke), ("hub", hub)))
@@ -98,7 +84,7 @@ def _inner(rule: ScopedRules, side: str, root: Schema) -> Schema | None:
 
 def _only_here(
     here: Schema, there: Schema | None, claims: frozenset[Path], others: frozenset[Path], path: Path = ()
-) -> Iterator[_Field]:
+) -> Iterator[Field]:
     """Yield the uppermost fields that one version has and the other has not, and that no rule claims."""
     for name, schema in here.properties.items():
         below = (*path, name)
@@ -106,62 +92,69 @@ def _only_here(
             continue
         counterpart = None if there is None or below in others else there.field(name)
         if counterpart is None and not any(claim[: len(below)] == below for claim in claims):
-            yield _Field(below, schema)
+            yield Field(below, schema)
         else:
             yield from _only_here(schema, counterpart, claims, others, below)
 
 
-def _pairs(ours: Sequence[_Field], theirs: Sequence[_Field]) -> Iterator[tuple[_Field, _Field]]:
-    scored = sorted(
-        (
-            (_likeness(left.path[-1], right.path[-1]), left.path[:-1] == right.path[:-1], index, number)
-            for index, left in enumerate(ours)
-            for number, right in enumerate(theirs)
-            if _type(left.schema) == _type(right.schema)
-        ),
-        reverse=True,
-    )
-    used: tuple[set[int], set[int]] = (set(), set())
-    pairs = []
-    for score, _, index, number in scored:
-        if score >= _ALIKE and index not in used[0] and number not in used[1]:
-            used[0].add(index)
-            used[1].add(number)
-            pairs.append((index, number))
-    for index, number in sorted(pairs):
-        yield ours[index], theirs[number]
+def _is_worth(one: Field, other: Field, guess: Likely) -> bool:
+    """Say whether a guess is worth to be told: a wrong one costs more than none."""
+    if guess.rule is None or (guess.rule.name == "cast" and not guess.is_certain):
+        return False
+    return guess.rule.name in _UNITS or not means_another(one.name, other.name)
 
 
-def _likeness(left: str, right: str) -> float:
-    """Say how alike two names are: by their letters, or because one abbreviates the other (ttl, timeToLive)."""
-    if left.lower() == right.lower():
-        return 1.0
-    if {left, right} in _NO_RENAMES:
-        return 0.0
-    if _initials(left) == right.lower() or _initials(right) == left.lower():
-        return 0.9
-    words = ({word.lower() for word in _WORDS.findall(name)} for name in (left, right))
-    ours, theirs = words
-    if ours and theirs and (ours <= theirs or theirs <= ours):
-        return 0.8
-    return SequenceMatcher(None, left.lower(), right.lower()).ratio()
+def _pairs(ours: Sequence[Field], theirs: Sequence[Field]) -> Iterator[Rule]:
+    """Yield the likeliest rules between fields that one version alone has; each field is in one of them."""
+    guesses = ((one, other, likely(one, other)) for one in ours for other in theirs)
+    found = [(one, other, guess) for one, other, guess in guesses if guess is not None and _is_worth(one, other, guess)]
+    found.sort(key=lambda each: (each[2].score, each[0].path[:-1] == each[1].path[:-1]), reverse=True)
+    used: tuple[set[Path], set[Path]] = (set(), set())
+    chosen = []
+    for one, other, guess in found:
+        if one.path not in used[0] and other.path not in used[1]:
+            used[0].add(one.path)
+            used[1].add(other.path)
+            chosen.append((one.path, guess.rule))
+    for _, rule in sorted(chosen, key=lambda each: each[0]):
+        assert rule is not None
+        yield rule
 
 
-def _initials(name: str) -> str:
-    words = _WORDS.findall(name)
-    return "".join(word[0] for word in words).lower() if len(words) > 1 else ""
+def python_source(rule: Rule) -> str:
+    """Return the call that makes a rule of data; positional arguments are those that its paths usually are."""
+    given = dict(rule.arguments)
+    positional: list[str] = []
+    for name in ("spoke", "rules" if "rules" in given else "hub"):
+        if name not in given or given[name] is None:
+            break
+        positional.append(_text(given.pop(name)))
+    if rule.name in ("enum", "default", "keys", "cast", "stash", "drop", "constant", "waive"):
+        positional, given = _leading(rule)
+    named = [f"{name}={_text(value)}" for name, value in given.items() if value is not None]
+    return f"rules.{rule.name}({', '.join((*positional, *named))})"
 
 
-def _type(schema: Schema) -> object:
-    """Return what has to be the same for a value to pass unchanged, as far as it shows at a glance."""
-    node: Mapping[str, object] = schema.node
-    inner = schema.items
-    return (
-        schema.kind if schema.int_or_string else node.get("type"),
-        None if inner is None else inner.node.get("type"),
-        sorted(schema.properties),
-    )
+def _leading(rule: Rule) -> tuple[list[str], dict[str, Any]]:
+    """Return the arguments of a rule whose second one is no path, and those that are given by name."""
+    given = dict(rule.arguments)
+    names = {"enum": ("spoke", "values"), "default": ("spoke", "value"), "keys": ("spoke", "names")}
+    leading = [name for name in names.get(rule.name, ("spoke",)) if given.get(name) is not None or name == "value"]
+    leading = [name for name in leading if name in given]
+    return [_text(given.pop(name)) for name in leading], given
 
 
-def _text(path: Path) -> str:
-    return shown(path).removeprefix(".")
+def _text(value: Any) -> str:
+    match value:
+        case Rule():
+            return python_source(value)
+        case bool() | None:
+            return str(value)
+        case Mapping():
+            return f"{{{', '.join(f'{_text(name)}: {_text(each)}' for name, each in value.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(map(_text, value))}]"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return repr(value)

@@ -18,11 +18,10 @@ from restow.conversion.explain.model import (
     OriginKind,
     ResultLeaf,
     SourceLeaf,
-    Steps,
     WaivedField,
     leaves,
-    value_at,
 )
+from restow.conversion.model.fieldpath import Steps, value_at
 
 __all__ = [
     "DefaultedField",

@@ -23,13 +23,12 @@ from restow.conversion.explain.model import (
     OriginKind,
     ResultLeaf,
     SourceLeaf,
-    Steps,
     WaivedField,
     leaves,
-    value_at,
 )
 from restow.conversion.explain.trace import Trace, trace
-from restow.conversion.model.errors import ObjectError
+from restow.conversion.model.errors import ObjectError, kept_values
+from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import Json, same
 from restow.conversion.rules.model import Direction
 from restow.conversion.stash.annotation import Stash, parse_stash, unseal
@@ -59,6 +58,9 @@ def defaulted(value: Any, schema: Schema | None, path: str = ROOT) -> Iterator[D
                 yield from defaulted(child, schema.values, values_path(path))
 
 
+#: What of the source is in the stash.
+_STASHED: Final = frozenset({LeafEnding.STASHED, LeafEnding.KEPT})
+
 #: The objects that may have been made for the stash annotation alone, and are as they were before when it goes.
 _ROOM: Final[tuple[Steps, ...]] = (("metadata",), ("metadata", "annotations"))
 
@@ -69,12 +71,14 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
     Raises:
         ObjectError: as ``Graph.convert`` does, and if the object is of that version already.
     """
-    result = graph.convert(obj, api_version)
+    with kept_values() as failed:
+        result = graph.convert(obj, api_version)
     if result is obj:
         reason = f"the object is at {api_version} already: there is nothing to explain"
         raise ObjectError(reason, version=api_version)
     group, _, source = obj["apiVersion"].rpartition("/")
     kind, target = graph.kind(group, obj["kind"]), api_version.rpartition("/")[2]
+    obj = kind.adopted(obj)
     route = tuple(dict.fromkeys((source, kind.hub, target)))
     found, now = Trace(), obj
     lost: list[DoubtfulEntry] = []
@@ -99,6 +103,7 @@ def explain(graph: Graph, obj: Json, api_version: str) -> Explanation:
         defaulted=tuple({each.path: each for each in defaulted(result, schema)}.values()),
         waived=tuple(WaivedField(problem, reason) for problem, reason in kind.missing(result, source) if reason),
         links=FieldLinks(tuple(legs)),
+        kept=tuple(each.with_line for each in failed),
     )
 
 
@@ -159,7 +164,7 @@ def _leaves(kind: KindGraph, obj: Json, result: Json, found: Trace) -> Iterator[
         elif place == ("metadata", "annotations", kind.stash_key) and not same(_annotation(obj, kind.stash_key), value):
             origin = LeafOrigin(
                 OriginKind.ANNOTATION,
-                tuple(leaf.place for leaf in found.source_leaves if leaf.ending is LeafEnding.STASHED),
+                tuple(leaf.place for leaf in found.source_leaves if leaf.ending in _STASHED),
             )
         else:
             # Step by step the stash is sealed at the hub too, where it may run out of room: only it can bring more.
@@ -183,6 +188,7 @@ def _after(first: Trace, second: Trace, before: FieldLinks) -> Trace:
 
 def _behind(origin: LeafOrigin, first: Trace, before: FieldLinks, place: Steps) -> LeafOrigin:
     sources: list[Steps] = []
+    deciders: list[Steps] = []
     rules: list[str] = []
     hows: list[OriginKind] = []
     for source in origin.sources:
@@ -190,8 +196,17 @@ def _behind(origin: LeafOrigin, first: Trace, before: FieldLinks, place: Steps) 
             sources += behind.sources
             rules += behind.rules
             hows.append(behind.how)
+            deciders += behind.deciders
+    for decider in origin.deciders:
+        for behind in _origins_at(decider, first, before):
+            deciders += (*behind.sources, *behind.deciders)
     unique = tuple(dict.fromkeys(sources))
-    return LeafOrigin(_combined(origin.how, hows, unique, place), unique, tuple(dict.fromkeys((*rules, *origin.rules))))
+    return LeafOrigin(
+        _combined(origin.how, hows, unique, place),
+        unique,
+        tuple(dict.fromkeys((*rules, *origin.rules))),
+        tuple(dict.fromkeys(deciders)),
+    )
 
 
 def _origins_at(source: Steps, first: Trace, before: FieldLinks) -> Iterator[LeafOrigin]:
@@ -203,9 +218,9 @@ def _origins_at(source: Steps, first: Trace, before: FieldLinks) -> Iterator[Lea
     if inner and all(origin.how in (OriginKind.COPIED, OriginKind.MOVED) for origin in inner):
         came_from = before.source(source)
         if came_from is not None:
-            yield LeafOrigin(
-                OriginKind.COPIED if came_from == source else OriginKind.MOVED, (came_from,), inner[0].rules
-            )
+            how = OriginKind.COPIED if came_from == source else OriginKind.MOVED
+            deciders = dict.fromkeys(decider for origin in inner for decider in origin.deciders)
+            yield LeafOrigin(how, (came_from,), inner[0].rules, tuple(deciders))
             return
     yield from inner
 

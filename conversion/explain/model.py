@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.fieldpath import Steps, pointer
 from restow.conversion.model.values import ABSENT, Json
 
 __all__ = [
@@ -27,13 +27,9 @@ __all__ = [
     "OriginKind",
     "ResultLeaf",
     "SourceLeaf",
-    "Steps",
     "WaivedField",
     "leaves",
-    "value_at",
 ]
-
-Steps = tuple[str | int, ...]
 
 
 class OriginKind(StrEnum):
@@ -66,6 +62,8 @@ class LeafEnding(StrEnum):
     """A rule lets it go; the reason is the author's."""
     STASHED = "stashed"
     """The target version has no field for it, or for a part of it: the stash keeps it."""
+    KEPT = "kept"
+    """Its rule failed: the stash keeps it as it is, because of ``on_error="keep"``."""
     IMPLIED = "implied"
     """The target leaves it out because every object has this value there."""
     LOST = "lost"
@@ -74,11 +72,16 @@ class LeafEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeafOrigin:
-    """Where a leaf came from: the fields of the source it was made of, and the rules in the order they acted."""
+    """Where a leaf came from: the fields of the source it was made of, and the rules in the order they acted.
+
+    ``deciders`` are the fields of the source that decide about the branches of unions (``rules.when``) that convert the
+    leaf. Another value there may give the leaf another origin.
+    """
 
     how: OriginKind
     sources: tuple[Steps, ...] = ()
     rules: tuple[str, ...] = ()
+    deciders: tuple[Steps, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,7 @@ class Explanation:
     defaulted: tuple[DefaultedField, ...]
     waived: tuple[WaivedField, ...]
     links: FieldLinks = field(repr=False)
+    kept: tuple[str, ...] = ()
 
 
 def leaves(value: Any, place: Steps = ()) -> Iterator[tuple[Steps, Any]]:
@@ -221,13 +225,3 @@ def leaves(value: Any, place: Steps = ()) -> Iterator[tuple[Steps, Any]]:
         yield place, value
     for step, child in children:
         yield from leaves(child, (*place, step))
-
-
-def value_at(value: Any, place: Steps) -> Any:
-    """Return what stands at a place; ABSENT where there is nothing."""
-    for step in place:
-        if isinstance(step, str):
-            value = value.get(step, ABSENT) if isinstance(value, dict) else ABSENT
-        else:
-            value = value[step] if isinstance(value, list) and step < len(value) else ABSENT
-    return value

@@ -4,34 +4,30 @@ The rules say which field a value comes from. The real results, once with the st
 the value came from the stash instead. The trace computes only two things again: which items of a list a function
 hides, and which values a rule forgets.
 
-Items of a list, or values of a map, correspond by the rules: every item becomes one item, in order, except those that
-a rule hides from the target and those that the stash restores.
-
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from restow.conversion.compile.layers import filled_path
 from restow.conversion.compile.lens import dig, forgets, placed
 from restow.conversion.compile.route import Leg
+from restow.conversion.explain.itempairs import ContainerPair, ItemPair, item_pairs
 from restow.conversion.explain.model import (
     FieldLink,
     LeafEnding,
     LeafOrigin,
     OriginKind,
     SourceLeaf,
-    Steps,
     leaves,
-    value_at,
 )
-from restow.conversion.model.fieldpath import Path, parse, shown, starts_with
+from restow.conversion.model.fieldpath import Path, Steps, parse, shown, starts_with, value_at
 from restow.conversion.model.values import ABSENT, Json, same
-from restow.conversion.rules.branches import branched, flattened
+from restow.conversion.rules.branches import Union, branched, flattened
 from restow.conversion.rules.model import (
     FROM_ROOT,
     Constant,
@@ -44,118 +40,13 @@ from restow.conversion.rules.model import (
     ScopedRules,
     Side,
     claimed_paths,
-    key_names,
     read_steps,
 )
-from restow.conversion.stash.entries import Kept, kept_branch, kept_inside, kept_values
-from restow.conversion.stash.items import kept_items, with_hidden
+from restow.conversion.stash.entries import Kept, is_kept_failure, kept_branch, kept_inside
 from restow.crds import Schema
 from restow.crds.schema import schema_at
 
-__all__ = [
-    "ContainerPair",
-    "ItemPair",
-    "Trace",
-    "item_pairs",
-    "trace",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class ItemPair:
-    """One item: its step in the source and in the target, None where it is not; empty for an object as a whole.
-
-    ``plain`` is its step in what the target would have been without a stash; ``kept`` and ``lost`` are its stash
-    entries.
-    """
-
-    source: Steps | None
-    target: Steps | None
-    plain: Steps | None
-    kept: Kept = None
-    lost: Kept = None
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerPair:
-    """A container in both versions, where rules apply to what it holds."""
-
-    direction: Direction
-    source: Any
-    target: Any
-    source_path: tuple[str, ...]
-    target_path: tuple[str, ...]
-    kept: Kept
-    lost: Kept
-    schema: Schema | None
-
-    @property
-    def kept_address(self) -> str:
-        """Where the stash has what the target cannot be told otherwise."""
-        return shown(self.target_path)
-
-    @property
-    def lost_address(self) -> str:
-        """Where the stash keeps what the source loses."""
-        return shown(self.source_path)
-
-    def keys(self, rule: ScopedRules, *, of_target: bool) -> tuple[str, ...]:
-        """Return the fields that tell the items apart, by their names on that side."""
-        upward = self.direction == "up"
-        side: Side = "hub" if upward == of_target else "spoke"
-        return key_names(rule, side)
-
-
-def item_pairs(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
-    """Return the items of the target in order, then those of the source that it does not have."""
-    if rule.container == "object":
-        kept, lost = kept_inside(sides.kept, sides.kept_address), kept_inside(sides.lost, sides.lost_address)
-        return [ItemPair((), (), (), kept, lost)]
-    return _values(sides) if rule.container == "map" else _items(rule, sides, hides)
-
-
-def _values(sides: ContainerPair) -> list[ItemPair]:
-    kept = kept_values(sides.kept, sides.kept_address)
-    lost = kept_values(sides.lost, sides.lost_address)
-    return [ItemPair((key,), (key,), (key,), kept.get(key), lost.get(key)) for key in sides.target]
-
-
-def _items(rule: ScopedRules, sides: ContainerPair, hides: Callable[[Any], bool]) -> list[ItemPair]:
-    hidden = [index for index, item in enumerate(sides.source) if isinstance(item, dict) and hides(item)]
-    present = [index for index in range(len(sides.source)) if index not in hidden]
-    order = _order(rule, sides, present)
-    kept, _ = kept_items(sides.kept, sides.kept_address, sides.source, sides.keys(rule, of_target=False))
-    own = [item for item, index in zip(sides.target, order, strict=True) if index is not None]
-    lost, _ = kept_items(sides.lost, sides.lost_address, own, sides.keys(rule, of_target=True))
-    number = {index: position for position, index in enumerate(present)}
-    found = []
-    for target, index in enumerate(order):
-        if index is None:
-            found.append(ItemPair(None, (target,), None))
-        else:
-            position = number[index]
-            found.append(ItemPair((index,), (target,), (position,), kept[index], lost[position]))
-    return found + [ItemPair((index,), None, None) for index in hidden]
-
-
-def _order(rule: ScopedRules, sides: ContainerPair, present: Sequence[int]) -> list[int | None]:
-    """Return for each item of the target the index of its item in the source; None for one from the stash."""
-    if len(sides.target) == len(present):
-        return list(present)
-    keys, new_keys = sides.keys(rule, of_target=False), sides.keys(rule, of_target=True)
-    _, hidden = kept_items(sides.kept, sides.kept_address, sides.source, keys)
-    inner = None if sides.schema is None else sides.schema.items
-    stand_ins = [_stand_in(sides.source[index], keys, new_keys) for index in present]
-    merged = with_hidden(stand_ins, hidden, new_keys, inner)
-    by_identity = {id(item): index for item, index in zip(stand_ins, present, strict=True)}
-    return [by_identity.get(id(item)) for item in merged]
-
-
-def _stand_in(item: Any, keys: Sequence[str], new_keys: Sequence[str]) -> Any:
-    """Return an object of its own with the keys that the item has in the target."""
-    if not isinstance(item, dict):
-        return [item]
-    return {new: item[old] for old, new in zip(keys, new_keys, strict=True) if old in item}
+__all__ = ["Trace", "trace"]
 
 
 #: The list items around a place, outermost first, with their key fields.
@@ -206,9 +97,9 @@ class _Scope:
     around: str = ""
     kept_at: str = ""
     items: Items = ()
+    around_decided: tuple[Steps, ...] = ()
     sections: dict[str, str] = field(default_factory=dict)
-    deciders: tuple[Path, ...] = ()
-    branched: set[Path] = field(default_factory=set)
+    decided: list[tuple[Steps, tuple[Path, ...]]] = field(default_factory=list)
     takes: dict[Path, Rule] = field(init=False)
     puts: dict[Path, Rule] = field(init=False)
 
@@ -227,8 +118,6 @@ class _Scope:
         if not scope.unions:
             return
         found = [*scope.plain]
-        deciders = [parse(each.place[source]) for union in scope.unions for each in union.branches]
-        self.deciders += tuple(path for path in dict.fromkeys(deciders) if dig(self.source, path) is not ABSENT)
         self.kept, self.lost = {**(self.kept or {}), **(kept or {})}, {**(self.lost or {}), **(lost or {})}
         for union in scope.unions:
             shown_branch = union.decider(source)(self.source)
@@ -237,10 +126,23 @@ class _Scope:
             self.sections |= dict.fromkeys(inner or (), at)
             self.kept, self.lost = {**self.kept, **(section or {})}, {**self.lost, **(inner or {})}
             self.rules = union.rules(branch)
-            self.branched |= {path for rule in flattened(self.rules) for path in claimed_paths(rule, target)}
+            self._decide(union, source)
             self._choose(self.rules, section, inner, at, source, target)
             found += self.rules
         self.rules = found
+
+    def _decide(self, union: Union, source: Side) -> None:
+        """Note which field of the source decides about the branch of a union, if one does."""
+        places = (parse(each.place[source]) for each in union.branches)
+        decider = next((path for path in places if dig(self.source, path) not in (ABSENT, None)), None)
+        if decider is not None:
+            self.decided.append((self.at + decider, tuple(_converted_paths(union))))
+
+    def deciders(self, place: Steps) -> tuple[Steps, ...]:
+        """Return the fields of the source that decide about the branches which convert a field of the target."""
+        path = place[len(self.to) :]
+        own = (decider for decider, paths in self.decided if any(_meet(path, each) for each in paths))
+        return tuple(dict.fromkeys((*self.around_decided, *own)))
 
     def address(self, entry: str) -> str:
         """Return where the stash has an entry of the scope."""
@@ -334,19 +236,19 @@ class _Tracer:
         source = ABSENT if scope.is_taken(path) else dig(scope.source, path)
         filler = scope.filler(path, value)
         if source is not ABSENT and same(source, value):
-            self._carried(scope.to + path, value, scope.at + path, scope.around)
+            self._carried(scope, scope.to + path, value, scope.at + path, scope.around)
         elif filler is not None:
-            self._made(scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
+            self._made(scope, scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
         elif value == {} and isinstance(source, dict):
-            self._made(scope.to + path, value, LeafOrigin(OriginKind.EMPTIED, (scope.at + path,)))
+            self._made(scope, scope.to + path, value, LeafOrigin(OriginKind.EMPTIED, (scope.at + path,)))
         else:
-            self._made(scope.to + path, value, LeafOrigin(OriginKind.STASH))
+            self._made(scope, scope.to + path, value, LeafOrigin(OriginKind.STASH))
 
     def _put(self, scope: _Scope, rule: Rule, path: Path, value: Any) -> None:
         filler = scope.filler(path, value)
         if filler is not None and not scope.taken(rule):
             self.found.links[scope.to + path] = FieldLink(None, opaque=isinstance(rule, Lens))
-            self._made(scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
+            self._made(scope, scope.to + path, value, LeafOrigin(OriginKind.DEFAULT, (), (scope.label(filler),)))
             return
         label, sources = scope.label(rule), tuple(scope.at + each for each in scope.taken(rule))
         place, source = scope.to + path, sources[0] if sources else None
@@ -357,28 +259,27 @@ class _Tracer:
                 self._repeated(scope, rule, place, value)
             case Lens():
                 how = OriginKind.COMPUTED if without_stash else OriginKind.STASH
-                deciders = [scope.at + each for each in scope.deciders] if path in scope.branched else []
-                found = dict.fromkeys((*sources, *_reads(scope, rule, self.root), *deciders))
-                self._made(place, value, LeafOrigin(how, tuple(found), (label,)))
+                found = dict.fromkeys((*sources, *_reads(scope, rule, self.root)))
+                self._made(scope, place, value, LeafOrigin(how, tuple(found), (label,)))
             case Constant() if without_stash:
-                self._made(place, value, LeafOrigin(OriginKind.CONSTANT, (), (label,)))
+                self._made(scope, place, value, LeafOrigin(OriginKind.CONSTANT, (), (label,)))
             case Default() if without_stash and source is None:
-                self._made(place, value, LeafOrigin(OriginKind.DEFAULT, (), (label,)))
+                self._made(scope, place, value, LeafOrigin(OriginKind.DEFAULT, (), (label,)))
             case Move() | Default() if without_stash and source is not None:
-                self._carried(place, value, source, label)
+                self._carried(scope, place, value, source, label)
             case _:
-                self._made(place, value, LeafOrigin(OriginKind.STASH, sources, (label,)))
+                self._made(scope, place, value, LeafOrigin(OriginKind.STASH, sources, (label,)))
 
     def _repeated(self, scope: _Scope, rule: ScopedRules, place: Steps, value: Any) -> None:
         label, sides = scope.label(rule), scope.sides(rule)
         came_from = scope.at + sides.source_path
         if sides.source is ABSENT:
-            self._made(place, value, LeafOrigin(OriginKind.STASH, (), (label,)))
+            self._made(scope, place, value, LeafOrigin(OriginKind.STASH, (), (label,)))
         elif not isinstance(sides.source, list if rule.container == "list" else dict):
-            self._carried(place, value, came_from, label)
+            self._carried(scope, place, value, came_from, label)
         else:
             if not value:
-                self._made(place, value, _left(sides.source, place, came_from, label))
+                self._made(scope, place, value, _left(sides.source, place, came_from, label))
             for part in item_pairs(rule, sides, lambda item: _hides(scope, rule, item, self.root)):
                 self._part(scope, rule, sides, part)
 
@@ -394,16 +295,16 @@ class _Tracer:
         value = value_at(sides.target, part.target)
         if part.source is None:
             self.found.links[to_part] = FieldLink(None)
-            self._made(to_part, value, LeafOrigin(OriginKind.STASH, (), (label,)))
+            self._made(scope, to_part, value, LeafOrigin(OriginKind.STASH, (), (label,)))
             return
         at_part += part.source
         source = value_at(sides.source, part.source)
         self.found.links[to_part] = FieldLink(at_part)
         if not isinstance(source, dict) or not isinstance(value, dict):
-            self._carried(to_part, value, at_part, label)
+            self._carried(scope, to_part, value, at_part, label)
             return
         if not value and part.target:
-            self._made(to_part, value, _left(source, to_part, at_part, label))
+            self._made(scope, to_part, value, _left(source, to_part, at_part, label))
         plain = dig(scope.plain, sides.target_path)
         schema = sides.schema if rule.container == "object" else None
         if sides.schema is not None and rule.container != "object":
@@ -423,20 +324,21 @@ class _Tracer:
                 label,
                 scope.address(sides.lost_address) + _MARKS[rule.container],
                 _standing_in(scope, rule, source),
+                scope.deciders(to_part),
             )
         )
 
-    def _carried(self, place: Steps, value: Any, source: Steps, label: str) -> None:
+    def _carried(self, scope: _Scope, place: Steps, value: Any, source: Steps, label: str) -> None:
         """The same value, from another place or the same one."""
         how = OriginKind.COPIED if place == source else OriginKind.MOVED
         for leaf, _ in leaves(value):
             rules = (label,) if label and how is OriginKind.MOVED else ()
-            self.found.origins[place + leaf] = LeafOrigin(how, (source + leaf,), rules)
+            self.found.origins[place + leaf] = LeafOrigin(how, (source + leaf,), rules, scope.deciders(place + leaf))
 
-    def _made(self, place: Steps, value: Any, origin: LeafOrigin) -> None:
+    def _made(self, scope: _Scope, place: Steps, value: Any, origin: LeafOrigin) -> None:
         """A value all of whose leaves came about in one way."""
         for leaf, _ in leaves(value, place):
-            self.found.origins[leaf] = origin
+            self.found.origins[leaf] = replace(origin, deciders=scope.deciders(leaf))
 
     # What became of each leaf of the source
 
@@ -496,8 +398,11 @@ class _Tracer:
 
     def _stashed(self, scope: _Scope, path: Steps, value: Any, label: str, address: str) -> None:
         where = f"{self.version} {scope.address(address)}"
-        is_kept = scope.lost is not None and address in scope.lost
-        self._ends(scope.at + path, value, LeafEnding.STASHED if is_kept else LeafEnding.LOST, label, where=where)
+        entry = ABSENT if scope.lost is None else scope.lost.get(address, ABSENT)
+        ending = LeafEnding.LOST if entry is ABSENT else LeafEnding.STASHED
+        if isinstance(entry, dict) and is_kept_failure(entry):
+            ending = LeafEnding.KEPT
+        self._ends(scope.at + path, value, ending, label, where=where)
 
     def _ends(
         self, place: Steps, value: Any, ending: LeafEnding, label: str, *, where: str = "", reason: str = ""
@@ -517,6 +422,20 @@ def _left(source: Any, place: Steps, came_from: Steps, label: str) -> LeafOrigin
     )
 
 
+def _meet(one: Steps, other: Steps) -> bool:
+    """Say whether one of two paths is at or above the other."""
+    size = min(len(one), len(other))
+    return one[:size] == other[:size]
+
+
+def _converted_paths(union: Union) -> Iterator[Path]:
+    """Yield the paths, of either version, at which the branches of a union convert something."""
+    for rule in flattened((*union.branches, *union.rest)):
+        yield from (*claimed_paths(rule, "spoke"), *claimed_paths(rule, "hub"))
+        if isinstance(rule, Constant | Default):
+            yield filled_path(rule)
+
+
 def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
     if rule.hide is None or scope.direction == "up":
         return False
@@ -525,7 +444,12 @@ def _hides(scope: _Scope, rule: ScopedRules, item: Any, root: Json) -> bool:
         value_at(root, place) if text.startswith(FROM_ROOT) else dig(item, parse(text))
         for text, place in _places(rule.reads, (), items, root)
     )
-    return bool(rule.hide(item, *reads))
+    try:
+        return bool(rule.hide(item, *reads))
+    except (Exception, SystemExit):
+        if rule.on_error == "keep":
+            return True
+        raise
 
 
 def _standing_in(scope: _Scope, rule: ScopedRules, item: Any) -> Items:

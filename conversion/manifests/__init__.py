@@ -8,6 +8,7 @@ both. Of 213 files of Gardener, Cluster API and restow, 210 have a diff of only 
 ruamel.yaml at the best of ten settings for each file, which otherwise indents, breaks or quotes other lines too.
 
 Public:
+
 - ``convert_manifest``: a text, converted, with the outcome of every object in it; ``Targets`` says what is wanted;
 - ``read``: the documents of a text (``YamlDocument``), as kubectl reads them (``restow.crds.documents`` has the fast
   loader for plain data);

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from restow.conversion.compile.graph import Graph
 from restow.conversion.explain import Explanation, FieldLinks, LeafEnding, OriginKind, SourceLeaf, Steps, explain
-from restow.conversion.explain.model import value_at
 from restow.conversion.manifests.document import (
     YamlDocument,
     YamlMapping,
@@ -23,11 +22,10 @@ from restow.conversion.manifests.document import (
     missing,
 )
 from restow.conversion.manifests.edit import Edit, edit, rewrite
-from restow.conversion.manifests.mentions import has_template, mentions
 from restow.conversion.manifests.reader import JsonText, read, read_json, write_json
-from restow.conversion.manifests.spare import stepped, with_spared, without
+from restow.conversion.manifests.untouched import has_template, mentions, with_spared, without
 from restow.conversion.model.errors import ConversionError, ObjectError, RuleFailed
-from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.fieldpath import pointer, steps_of, value_at
 from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.stash.annotation import unseal
 from restow.crds import Crd
@@ -289,7 +287,7 @@ def _explained(graph: Graph, obj: Json, target: str) -> tuple[Explanation, dict[
         try:
             explanation = explain(graph, without(obj, spared), target)
         except RuleFailed as error:
-            steps = stepped(obj, error.pointer)
+            steps = steps_of(obj, error.pointer)
             if steps in spared or not has_template(value_at(obj, steps)):
                 raise
             spared[steps] = error.rule

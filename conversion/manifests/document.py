@@ -244,7 +244,6 @@ class Child:
             begins in the middle of a line (``- a: 1``) has none of its own: there ``start`` is ``mark``.
         mark: its key or its dash.
         floor: where the lines of its value begin, if that is a block collection: may be in the middle of a line too.
-        bottom: where the lines of its value end, foot of the innermost included.
         tail: where the foot begins.
         end: where all of it ends.
     """
@@ -260,11 +259,6 @@ class Child:
     floor: int
     tail: int
     end: int
-
-    @property
-    def is_compact(self) -> bool:
-        """Whether it begins in the middle of a line."""
-        return self.start == self.mark and self.free == self.mark
 
 
 @dataclass(slots=True)

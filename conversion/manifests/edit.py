@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from restow.conversion.explain.model import Steps, value_at
 from restow.conversion.manifests import emit
 from restow.conversion.manifests.document import (
     Child,
@@ -27,6 +26,7 @@ from restow.conversion.manifests.document import (
 from restow.conversion.manifests.emit import Style, style_of
 from restow.conversion.manifests.inline import Draft, inline
 from restow.conversion.manifests.match import Tracing, match, places
+from restow.conversion.model.fieldpath import Steps, value_at
 
 __all__ = [
     "Block",

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, TypeGuard
 
-from restow.conversion.explain.model import Steps, value_at
 from restow.conversion.manifests import emit
 from restow.conversion.manifests.document import (
     Collection,
@@ -26,6 +25,7 @@ from restow.conversion.manifests.document import (
 from restow.conversion.manifests.emit import Style
 from restow.conversion.manifests.match import Matches
 from restow.conversion.manifests.reader import skip_blank
+from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import ABSENT, same
 
 __all__ = ["Draft", "inline"]

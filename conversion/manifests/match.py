@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from restow.conversion.explain.model import Steps, value_at
 from restow.conversion.manifests.document import YamlMapping, YamlNode, YamlSequence
+from restow.conversion.model.fieldpath import Steps, value_at
 from restow.conversion.model.values import canonical, same
 
 __all__ = [

@@ -7,19 +7,20 @@ ConversionError
     ├── UnknownKind      no kind of that name was registered
     ├── UnknownVersion   the kind has no such version
     └── RuleFailed       an author's function raised, or returned what it had not declared
+
+With ``on_error="keep"`` a RuleFailed is not raised: the value is kept as it is. ``kept_values`` collects these errors
+for a caller that reports them. They are no part of the result, so a conversion remains a function of its object.
 """
 
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from traceback import walk_tb
 from typing import Final
-
-#: Folders whose code is no author's: that of these conversions, and Python's library.
-_OWN: Final = __file__.removesuffix("model/errors.py")
-_LIBRARY: Final = f"{sysconfig.get_path('stdlib')}/"
 
 __all__ = [
     "ConversionError",
@@ -33,8 +34,14 @@ __all__ = [
     "UnknownVersion",
     "WiringError",
     "WiringRefused",
+    "kept_values",
+    "note_kept",
     "raised_at",
 ]
+
+#: Folders whose code is no author's: that of these conversions, and Python's library.
+_OWN: Final = __file__.removesuffix("model/errors.py")
+_LIBRARY: Final = f"{sysconfig.get_path('stdlib')}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +153,24 @@ class WiringRefused(WiringError):
 
 class NotAnswering(WiringError):
     """The webhook did not answer, or an API server would reject its answer."""
+
+
+_COLLECTED: Final[ContextVar[list[RuleFailed] | None]] = ContextVar("kept values", default=None)
+
+
+def note_kept(failed: RuleFailed) -> None:
+    """Report a value that was kept because its rule failed; nothing happens where none collects."""
+    collected = _COLLECTED.get()
+    if collected is not None:
+        collected.append(failed)
+
+
+@contextmanager
+def kept_values() -> Iterator[list[RuleFailed]]:
+    """Collect what the conversions inside of the block keep: the rule, the place and the reason of each value."""
+    found: list[RuleFailed] = []
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        _COLLECTED.reset(token)

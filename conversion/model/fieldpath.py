@@ -1,8 +1,8 @@
-"""The path of a field inside an object: how authors write it, and how it is shown.
+"""The path of a field inside an object: how authors write it, how it is shown, and what is there.
 
 Authors write ``spec.timeToLive``, ``metadata.annotations["example.dev/x"]``; a leading dot is allowed. A path never
 goes through a list: that is what ``rules.each`` is for. Places are shown as ``restow.crds`` shows them, with a
-leading dot, and in errors about one object as JSON pointers (RFC 6901).
+leading dot, and in errors about one object as JSON pointers (RFC 6901). The steps of a pointer also go through lists.
 
 Pure.
 """
@@ -12,22 +12,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from typing import Any
 
+from restow.conversion.model.values import ABSENT
 from restow.crds.paths import ROOT, field_path
 
 __all__ = [
     "Path",
     "PathError",
+    "Steps",
     "parse",
     "pointed",
     "pointer",
     "shown",
     "starts_with",
+    "steps_of",
+    "value_at",
 ]
 
 
 #: The names of the fields, from the root of the scope (the object, or a list item) on.
 Path = tuple[str, ...]
+
+#: The way to a value: names, and the positions of list items.
+Steps = tuple[str | int, ...]
 
 _STEP = re.compile(r'\.?([A-Za-z0-9_$-]+)|\[("(?:[^"\\]|\\.)*")\]')
 
@@ -83,8 +91,28 @@ def pointer(steps: Iterable[str | int]) -> str:
 
 
 def pointed(text: str) -> tuple[str, ...]:
-    """Return the steps of a JSON pointer."""
+    """Return the names in a JSON pointer, with positions of list items as texts."""
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.removeprefix("/").split("/"))
+
+
+def steps_of(value: Any, text: str) -> Steps:
+    """Return the steps of a JSON pointer into a value, with the positions of list items as numbers."""
+    steps: list[str | int] = []
+    for name in pointed(text) if text else ():
+        step: str | int = int(name) if isinstance(value, list) and name.isdecimal() else name
+        steps.append(step)
+        value = value_at(value, (step,))
+    return tuple(steps)
+
+
+def value_at(value: Any, steps: Steps) -> Any:
+    """Return what stands at the end of the steps; ABSENT where there is nothing."""
+    for step in steps:
+        if isinstance(step, str):
+            value = value.get(step, ABSENT) if isinstance(value, dict) else ABSENT
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else ABSENT
+    return value
 
 
 def starts_with(path: Path, prefix: Path) -> bool:

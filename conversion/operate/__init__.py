@@ -7,5 +7,5 @@ Every replica serves, and one of them leads:
 - what passed the first two gates becomes a revision in a ConfigMap (``revisions``), from which every replica compiles
   it; a wrong change never gets there, and a restart finds the last good one there;
 - a replica (``replica``) reports in the same ConfigMap what it has compiled and what it serves, and renews a Lease of
-  its own (``members``), so that the leader knows for whom to wait.
+  its own (``members``), so that the leader knows which replicas to wait for.
 """

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from restow.conversion.operate.analysis import listed, mistakes, target_of
-from restow.conversion.operate.revisions import CONFIGURATION, CONVERSION_RULES
+from restow.conversion.certificates.wiring.documents import configuration_document, webhook_document, webhook_rule
+from restow.conversion.operate.gates import listed, mistakes, target_of
+from restow.conversion.operate.revisions import CONFIGURATION
 from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
 from restow.conversion.server.timeslices import offload
+from restow.crds.conversionrules import CONVERSION_RULES
 
 __all__ = ["STEP", "admit_rules", "configuration"]
 
 #: The name of the step.
 STEP: Final = "conversionrules"
 
-_SECONDS: Final = 10
+_OPERATIONS: Final = ("CREATE", "UPDATE")
 
 
 async def admit_rules(request: AdmissionRequest) -> AdmissionResponse:
@@ -44,28 +46,9 @@ def _judge(request: AdmissionRequest) -> AdmissionResponse:
 
 def configuration(client_config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ValidatingWebhookConfiguration for a webhook at an address, without CA bundle."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": CONFIGURATION},
-        "webhooks": [
-            {
-                "name": f"{CONVERSION_RULES.plural}.{CONVERSION_RULES.group}",
-                "clientConfig": dict(client_config),
-                "rules": [
-                    {
-                        "apiGroups": [CONVERSION_RULES.group],
-                        "apiVersions": [CONVERSION_RULES.version],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": [CONVERSION_RULES.plural],
-                        "scope": "Cluster",
-                    }
-                ],
-                "matchPolicy": "Equivalent",
-                "failurePolicy": "Ignore",
-                "sideEffects": "None",
-                "timeoutSeconds": _SECONDS,
-                "admissionReviewVersions": ["v1"],
-            }
-        ],
-    }
+    rule = webhook_rule(
+        CONVERSION_RULES.group, CONVERSION_RULES.version, CONVERSION_RULES.plural, _OPERATIONS, namespaced=False
+    )
+    name = f"{CONVERSION_RULES.plural}.{CONVERSION_RULES.group}"
+    webhook = webhook_document(name, client_config, [rule], failure_policy="Ignore")
+    return configuration_document("ValidatingWebhookConfiguration", CONFIGURATION, [webhook])

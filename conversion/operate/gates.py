@@ -1,7 +1,8 @@
-"""The gates of a ``ConversionRules`` object as conditions of its status, and what of it is news.
+"""The gates of a ``ConversionRules`` object: its mistakes, its conditions, and which changes are reported as Events.
 
 The order is that of ``GATES``. A gate whose predecessor is not passed is Unknown. Ready is the summary: it has the
-reason and the message of the first gate that is not passed.
+reason and the message of the first gate that is not passed. ``mistakes`` is what the gate Analyzed looks for; admission
+looks for those mistakes that no CRD can make right.
 
 Pure.
 """
@@ -12,6 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from restow.conversion.model.errors import DefinitionError
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.operate.revisions import for_kind
+from restow.conversion.rulefiles.parse import ConversionRules, RulesInvalid, parse, registry_of
+from restow.crds import Crd
+from restow.crds.paths import ROOT
 
 __all__ = [
     "ANALYZED",
@@ -24,8 +32,11 @@ __all__ = [
     "Gate",
     "conditions",
     "counted",
+    "listed",
+    "mistakes",
     "news",
     "status",
+    "target_of",
 ]
 
 ANALYZED: Final = "Analyzed"
@@ -130,3 +141,53 @@ def news(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
         and each["type"] != READY
         and each["reason"] not in _ON_THE_WAY
     ]
+
+
+#: Problems that a message lists.
+_SHOWN: Final = 10
+
+
+def mistakes(document: Mapping[str, Any], crd: Crd | None = None, claim: Crd | None = None) -> list[str]:
+    """Return every mistake with its place in the document; without the CRD those that no CRD can make right.
+
+    ``claim`` is the CRD of the claims that Crossplane offers for the kind: the rules are for both.
+    """
+    try:
+        rules = parse(document)
+    except RulesInvalid as error:
+        return [str(problem) for problem in error.problems]
+    found = _defects(rules, crd)
+    if claim is not None and not found:
+        of_claim = _defects(parse(for_kind(document, claim.kind)), claim)
+        found = [f"{each} (in the claim {claim.kind})" for each in of_claim]
+    return found
+
+
+def _defects(rules: ConversionRules, crd: Crd | None) -> list[str]:
+    try:
+        registry_of([rules]).freeze([] if crd is None else [crd])
+    except DefinitionError as error:
+        return [_told(rules, diagnostic) for diagnostic in error.diagnostics]
+    return []
+
+
+def _told(rules: ConversionRules, diagnostic: Any) -> str:
+    place = pointer(rules.place_of(diagnostic))
+    field = f" {diagnostic.path}" if diagnostic.path != ROOT else ""
+    return f"{place}: {diagnostic.version}{field}: {diagnostic.problem}. {diagnostic.fix}."
+
+
+def listed(problems: Sequence[str], what: str) -> str:
+    """Return a message with the first problems and the number of all; ``what`` is what one of them is called."""
+    more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return f"{counted(len(problems), what)}: " + "; ".join(problems[:_SHOWN]) + more
+
+
+def target_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the group and the kind that a document is about; None if it does not say."""
+    spec = document.get("spec")
+    target = spec.get("target") if isinstance(spec, dict) else None
+    if not isinstance(target, dict):
+        return None
+    group, kind = target.get("group"), target.get("kind")
+    return (group, kind) if isinstance(group, str) and isinstance(kind, str) else None

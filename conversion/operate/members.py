@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _PREFIX: Final = "restow-replica-"
 _DURATION_S: Final = 15
 _RENEW_S: Final = 4.0
+_FRESH_S: Final = 1.0
 #: Leases of replicas that ended without a farewell are removed after so many durations.
 _FORGOTTEN: Final = 40
 
@@ -94,14 +95,17 @@ class LeasesOfReplicas:
     namespace: str
     clock: Clock = SYSTEM_CLOCK
     _seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _live: tuple[float, frozenset[str]] | None = None
 
     async def live(self) -> frozenset[str]:
-        """Return the replicas that renew their Leases.
+        """Return the replicas that renew their Leases, as of a second ago at the most: each object asks.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
         """
         now = self.clock.monotonic()
+        if self._live is not None and now - self._live[0] < _FRESH_S:
+            return self._live[1]
         params = {"labelSelector": f"{LABEL}=replica"}
         items = (await self.cluster.list_page(LEASES, self.namespace, params=params)).json()["items"]
         seen: dict[str, tuple[str, float]] = {}
@@ -117,7 +121,8 @@ class LeasesOfReplicas:
             elif now - since > lasts * _FORGOTTEN:
                 await self._forget(item)
         self._seen = seen
-        return frozenset(found)
+        self._live = (now, frozenset(found))
+        return self._live[1]
 
     async def _forget(self, item: dict[str, Any]) -> None:
         metadata = item["metadata"]

@@ -12,35 +12,38 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from restow.conversion.certificates import Address, WiringRefused, address_of, unwire
-from restow.conversion.certificates.wiring.clientconfig import is_same_server
-from restow.conversion.certificates.wiring.crd import why_not_none
+from restow.conversion.certificates import WiringRefused
+from restow.conversion.certificates.wiring.crd import composite_of
+from restow.conversion.certificates.wiring.need import why_not_none
 from restow.conversion.operate import gates
-from restow.conversion.operate.analysis import listed, mistakes, target_of
-from restow.conversion.operate.gates import Gate
+from restow.conversion.operate.gates import Gate, listed, mistakes, target_of
 from restow.conversion.operate.members import LeasesOfReplicas
-from restow.conversion.operate.rehearsal import Rehearsal
+from restow.conversion.operate.rehearsal import Rehearsals
 from restow.conversion.operate.revisions import (
     BREAK_GLASS,
-    CONVERSION_RULES,
     FINALIZER,
     LABEL,
+    Report,
     Revision,
     RevisionRecord,
+    StepState,
     record_name,
 )
-from restow.conversion.operate.targets import CrdFinder
+from restow.conversion.operate.targets import CrdFinder, RulesByTarget
+from restow.conversion.operate.wiring import REFUSING, STEPS, At, RulesStep, WiringGate
 from restow.crds import Crd, CrdError
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult, Selection, Source
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import ApiError, Forbidden, NotFound, ServerError
+from restow.kube.errors import NotFound
 from restow.kube.events import event_body, write_event
+from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS, CRDS
 from restow.kube.watchevents import Item
 
@@ -51,13 +54,9 @@ _log = logging.getLogger(__name__)
 _CONTROLLER: Final = "restow.dev/conversions"
 _SOON: Final = 1.0  # seconds: replicas report by the ConfigMap, whose events come by themselves
 _LATER: Final = 30.0
-_REHEARSE_AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first time, and at most
 
 Told = Callable[[str, Mapping[str, str]], None]
 """Is called with the name of an object and the status of each condition; with none once the object is gone."""
-
-At = Callable[[str], Address]
-"""Gives where API servers find a path of the webhook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +70,11 @@ class _Look:
 
 
 @dataclass(slots=True)
-class _Rehearsed:
-    """A rehearsal in this process: of which revision, and when a failed one may be tried again."""
+class _Analysis:
+    """The mistakes found in one generation: without its CRD under "", and by the CRD of a revision under its name."""
 
-    revision: str
-    rehearsal: Rehearsal
-    failures: int = 0
-    again: float = 0.0
+    of: tuple[str, int]
+    found: dict[str, list[str]] = field(default_factory=dict)
 
 
 class RulesReconciler:
@@ -92,6 +89,7 @@ class RulesReconciler:
         told: called after each look at an object; must not block.
         clock: of all that waits.
         workers: objects that are reconciled concurrently.
+        steps: the admission steps that API servers are to call for the kinds that have a use for them.
     """
 
     def __init__(
@@ -105,10 +103,10 @@ class RulesReconciler:
         told: Told,
         clock: Clock = SYSTEM_CLOCK,
         workers: int = 4,
+        steps: Collection[RulesStep] = (),
     ) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._at = at
         self._instance = instance
         self._hook = hook
         self._told = told
@@ -116,9 +114,13 @@ class RulesReconciler:
         self._workers = workers
         self._crds = CrdFinder(cluster, clock)
         self._leases = LeasesOfReplicas(cluster, namespace, clock)
-        self._targets: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {}
-        self._rehearsals: dict[str, _Rehearsed] = {}
-        self._probed: dict[str, tuple[str, int]] = {}
+        self._rules = RulesByTarget()
+        self._analyses: dict[str, _Analysis] = {}
+        self._rehearsals = Rehearsals(cluster, clock)
+        self._claims: dict[str, str] = {}  # the rules that convert claims, by the name of the claims' CRD
+        self._wiring = WiringGate(cluster, at)
+        self._steps = tuple(steps)
+        self._used: dict[str, tuple[str, frozenset[str]]] = {}  # by rules: a revision, and the steps that it uses
 
     async def run(self) -> None:
         """Reconcile until cancelled.
@@ -143,32 +145,30 @@ class RulesReconciler:
         ).run()
 
     def _of_crd(self, item: Item) -> list[Key]:
-        group = item.metadata.name.partition(".")[2]
-        return [Key(None, name) for name, (target, _) in self._targets.items() if target[0] == group]
+        """Return the rules for the kind of a CRD; what its kind is shows only once it was found for some rules."""
+        name = item.metadata.name
+        target = self._crds.changed(name)
+        if name in self._claims:
+            return [Key(None, self._claims[name])]
+        names = self._rules.waiting_for(name) if target is None else self._rules.of(target)
+        return [Key(None, each) for each in names]
 
     async def _learn_targets(self) -> None:
-        following = ""
-        while True:
-            params = {"limit": "100"} | ({"continue": following} if following else {})
-            page = (await self._cluster.list_page(CONVERSION_RULES, params=params)).json()
-            for item in page["items"]:
+        async for page in list_pages(self._cluster, CONVERSION_RULES, limit=100):
+            for item in page:
                 self._note(item)
-            following = page["metadata"].get("continue") or ""
-            if not following:
-                return
 
     def _note(self, document: Mapping[str, Any]) -> None:
         metadata, target = document["metadata"], target_of(document)
         if target is not None:
-            self._targets[metadata["name"]] = (target, (metadata["creationTimestamp"], metadata["name"]))
+            self._rules.add(metadata["name"], target, metadata["creationTimestamp"])
 
     async def reconcile(self, key: Key) -> ReconcileResult:
         """Take one object as far as it comes now."""
         try:
             document = (await self._cluster.get(CONVERSION_RULES, key.name)).json()
         except NotFound:
-            self._targets.pop(key.name, None)
-            self._rehearsals.pop(key.name, None)
+            self._forget(key.name)
             self._told(key.name, {})
             return ReconcileResult()
         self._note(document)
@@ -186,21 +186,31 @@ class RulesReconciler:
         await self._tell(document, look)
         return ReconcileResult(look.after)
 
+    def _forget(self, name: str) -> None:
+        self._rules.remove(name)
+        self._claims = {crd: rules for crd, rules in self._claims.items() if rules != name}
+        self._analyses.pop(name, None)
+        self._rehearsals.forget(name)
+        self._used.pop(name, None)
+
     # The gates
 
     async def _pass(self, document: Mapping[str, Any]) -> _Look:
         """Take the object through the gates."""
         name, target = document["metadata"]["name"], target_of(document)
-        found = mistakes(document)
+        found = await self._mistakes(document)
         if target is None:
             return _Look((Gate(gates.ANALYZED, False, "Invalid", listed(found, "mistake")),))
+        self._rules.wait(name)  # before the search: the CRD may come meanwhile
         try:
             crd = await self._crds.find(*target)
+            if crd is not None:
+                self._rules.wait_no_more(name)
         except CrdError as error:
             return _Look((Gate(gates.ANALYZED, False, "BadCRD", str(error)),), after=_LATER)
         record = None if crd is None else await self._record(crd.name)
         crd_name = "" if crd is None else crd.name
-        if (older := self._older(name, target)) is not None:
+        if (older := self._rules.older(name)) is not None:
             said = f"{older} is older and counts for {target[1]}.{target[0]}; delete one of both"
             conflict = Gate(gates.CONFLICT, True, "OlderRules", said)
             return _Look((Gate(gates.ANALYZED, False, "Conflict", said), conflict), crd_name, None, _LATER)
@@ -209,22 +219,44 @@ class RulesReconciler:
         if crd is None or record is None:
             said = f"there is no CustomResourceDefinition of {target[1]}.{target[0]}: install it"
             return _Look((Gate(gates.ANALYZED, False, "NoCRD", said),), after=_LATER)
-        found = await asyncio.to_thread(mistakes, document, crd)
+        claim = await self._wiring.claim_of(crd)
+        if isinstance(claim, str):
+            return _Look((Gate(gates.ANALYZED, False, "Claims", claim),), crd_name, record, _LATER)
+        if claim is not None:
+            self._claims[claim.name] = name
+        revision = await asyncio.to_thread(Revision.of, document, crd, claim)
+        found = await self._mistakes(document, crd, claim, revision.name)
         if found:
             said = f"against the CustomResourceDefinition, {listed(found, 'finding')}"
             return _Look((Gate(gates.ANALYZED, False, "Unaccounted", said),), crd_name, record)
-        return await self._pass_live(document, crd, record)
+        crds = (crd,) if claim is None else (crd, claim)
+        return await self._pass_live(document, crds, record, revision)
 
-    async def _pass_live(self, document: Mapping[str, Any], crd: Crd, record: RevisionRecord) -> _Look:
+    async def _mistakes(
+        self, document: Mapping[str, Any], crd: Crd | None = None, claim: Crd | None = None, revision: str = ""
+    ) -> list[str]:
+        """Return the mistakes of a document, by its CRD if that is given; each is looked for once in a generation."""
+        metadata = document["metadata"]
+        of = (metadata["uid"], metadata.get("generation") or 0)
+        known = self._analyses.setdefault(metadata["name"], _Analysis(of))
+        if known.of != of:
+            known = self._analyses[metadata["name"]] = _Analysis(of)
+        if revision not in known.found:
+            alone = {"": known.found[""]} if "" in known.found else {}
+            known.found = alone | {revision: await asyncio.to_thread(mistakes, document, crd, claim)}
+        return known.found[revision]
+
+    async def _pass_live(
+        self, document: Mapping[str, Any], crds: Sequence[Crd], record: RevisionRecord, revision: Revision
+    ) -> _Look:
         """Take an analyzed object through the gates that need the cluster."""
-        name = document["metadata"]["name"]
+        crd, name = crds[0], document["metadata"]["name"]
         versions = ", ".join(crd.served)
         passed = [Gate(gates.ANALYZED, True, "Accounted", f"every field of {versions} is accounted for")]
-        revision = await asyncio.to_thread(Revision.of, document, crd)
         generation = document["metadata"].get("generation") or 0
-        recovers = not record.active and self._is_ours(crd)
+        recovers = not record.active and self._wiring.is_ours(crd)
         if record.rehearsed != revision.name and not recovers:
-            gate, after = await self._rehearse(name, revision, crd)
+            gate, after = await self._rehearsals.pass_(name, revision, crds)
             if gate.state is not True:
                 # A revision that is served already stays, as the others would.
                 return _Look((*passed, gate), crd.name, record, after)
@@ -233,55 +265,45 @@ class RulesReconciler:
             said = "the CustomResourceDefinition calls this webhook already, so objects are rehearsed once it serves"
             passed.append(Gate(gates.REHEARSED, True, "Recovering", said))
         else:
-            passed.append(Gate(gates.REHEARSED, True, "Converted", self._rehearsed(name, revision.name)))
+            passed.append(Gate(gates.REHEARSED, True, "Converted", self._rehearsals.said_of(name, revision.name)))
         gate, record = await self._roll_out(record, revision, generation, name)
         passed.append(gate)
         if gate.state is not True:
             return _Look(tuple(passed), crd.name, record, _SOON)
-        if not record.wired:
-            record = await self._write(record, wired=True)
-        gate = await self._wired(crd, record)
-        waits = None if gate.state else _SOON
+        composite, steps = composite_of(crd.document), await self._states(name, record, revision)
+        if (record.wired, record.composite, record.steps) != (True, composite, steps):
+            record = await self._write(record, wired=True, composite=composite, steps=steps)
+        record = await self._end_steps(record, crds, revision.hub)
+        gate = await self._wiring.pass_(crds, record, revision.hub)
+        waits = None if gate.state and StepState.ENDING not in record.steps.values() else _SOON
         return _Look((*passed, gate), crd.name, record, 0.0 if recovers else waits)
 
-    def _older(self, name: str, target: tuple[str, str]) -> str | None:
-        """Return the name of older rules for the same kind."""
-        mine = self._targets[name][1]
-        rivals = [age for other, (of, age) in self._targets.items() if other != name and of == target and age < mine]
-        return min(rivals)[1] if rivals else None
+    async def _states(self, name: str, record: RevisionRecord, revision: Revision) -> dict[str, StepState]:
+        """Return what is to become of the steps; those that are not called for any more have to be removed."""
+        known = self._used.get(name)
+        if known is None or known[0] != revision.name:
+            used = {step.name for step in self._steps}
+            if REFUSING in self._steps:
+                graph, crds = await asyncio.to_thread(revision.graph), revision.targets()
+                used = {step.name for step in self._steps if step.is_for(graph, crds)}
+            known = self._used[name] = (revision.name, frozenset(used))
+        return dict.fromkeys(record.steps, StepState.ENDING) | dict.fromkeys(sorted(known[1]), StepState.WANTED)
 
-    async def _rehearse(self, name: str, revision: Revision, crd: Crd) -> tuple[Gate, float]:
-        """Carry the rehearsal of a revision on by one step; return its state and when to look again."""
-        known = self._rehearsals.get(name)
-        now = self._clock.monotonic()
-        if known is None or known.revision != revision.name:
-            known = _Rehearsed(revision.name, Rehearsal(await asyncio.to_thread(revision.graph), crd))
-            self._rehearsals[name] = known
-        elif known.rehearsal.done and known.rehearsal.failed:
-            if now < known.again:
-                gate = Gate(gates.REHEARSED, False, "ObjectsFail", known.rehearsal.message)
-                return gate, known.again - now
-            known.rehearsal = Rehearsal(known.rehearsal.graph, crd)
-        try:
-            await known.rehearsal.step(self._cluster)
-        except (Forbidden, NotFound, ServerError) as error:
-            said = f"the objects of {crd.name} cannot be listed: {error}"
-            return Gate(gates.REHEARSED, None, "CannotList", said), _LATER
-        if not known.rehearsal.done:
-            return Gate(gates.REHEARSED, None, "InProgress", known.rehearsal.message), 0.0
-        if known.rehearsal.failed:
-            first, most = _REHEARSE_AGAIN
-            delay = min(first * 2**known.failures, most)
-            known.failures += 1
-            known.again = self._clock.monotonic() + delay
-            return Gate(gates.REHEARSED, False, "ObjectsFail", known.rehearsal.message), delay
-        return Gate(gates.REHEARSED, True, "Converted", known.rehearsal.message), 0.0
+    async def _end_steps(self, record: RevisionRecord, crds: Sequence[Crd], hub: str) -> RevisionRecord:
+        """Remove the webhook configurations of steps that end, where no replica keeps them any more."""
+        for step in STEPS:
+            if record.steps.get(step.name) is not StepState.ENDING:
+                continue
+            reports = await self._live_reports(record)
+            if not any(step.name in report.steps for report in reports):
+                await self._wiring.end_step(step, crds, hub)
+                left = {name: state for name, state in record.steps.items() if name != step.name}
+                record = await self._write(record, steps=left)
+        return record
 
-    def _rehearsed(self, name: str, revision: str) -> str:
-        known = self._rehearsals.get(name)
-        if known is not None and known.revision == revision and known.rehearsal.done:
-            return known.rehearsal.message
-        return "every object converted to every version and back"
+    async def _live_reports(self, record: RevisionRecord) -> list[Report]:
+        live = await self._leases.live()
+        return [report for name, report in record.reports.items() if name in live]
 
     async def _roll_out(
         self, record: RevisionRecord, revision: Revision, generation: int, name: str
@@ -316,27 +338,6 @@ class RulesReconciler:
         said = f"revision {revision.name} is served by {gates.counted(len(live), 'replica')}"
         return Gate(gates.SERVING, True, "Served", said), record
 
-    async def _wired(self, crd: Crd, record: RevisionRecord) -> Gate:
-        """Look whether the CRD calls this webhook, and whether objects read at every version; replicas write that."""
-        config = (crd.webhook or {}).get("clientConfig") or {}
-        try:
-            names_us = address_of(config) == self._at(f"/convert/{crd.name}")
-        except ValueError:
-            names_us = False
-        if not names_us or not config.get("caBundle"):
-            self._probed.pop(crd.name, None)
-            said = "spec.conversion of the CustomResourceDefinition is not written yet; the log of a replica says why"
-            return Gate(gates.WIRED, False, "Wiring", said)
-        if self._probed.get(crd.name) != (record.active, crd.generation):
-            for version in crd.served:
-                try:
-                    await self._cluster.list_page(crd.resource_at(version), params={"limit": "1"})
-                except ApiError as error:
-                    return Gate(gates.WIRED, False, "NotAnswering", f"objects do not read at {version}: {error}")
-            self._probed[crd.name] = (record.active, crd.generation)
-        said = f"the API server converts {crd.kind} at {', '.join(crd.served)} by this webhook"
-        return Gate(gates.WIRED, True, "Wired", said)
-
     # Deletion
 
     async def _release(self, document: Mapping[str, Any]) -> _Look | None:
@@ -346,40 +347,36 @@ class RulesReconciler:
         record = None if crd is None else await self._record(crd.name)
         breaks = BREAK_GLASS in (document["metadata"].get("annotations") or {})
         if crd is not None and record is not None and record.rules == name:
-            needed = why_not_none(crd) if self._is_ours(crd) else ""
+            ours = await self._wiring.is_named(crd, record)
+            claim = await self._wiring.claim_of(crd)
+            crds = (crd, claim) if isinstance(claim, Crd) else (crd,)
+            needed = next(filter(None, map(why_not_none, crds)), "") if ours else ""
             if needed and not breaks:
                 said = f"{needed}. To delete the rules nevertheless, add the annotation {BREAK_GLASS}"
                 gate = Gate(gates.WIRED, False, "DeletionBlocked", said)
                 return _Look((*_all_passed_but_wired(), gate), crd.name, record, _LATER)
             if record.wired:
                 record = await self._write(record, wired=False)
-            live = await self._leases.live()
-            if any(each in live and report.wires for each, report in record.reports.items()):
+            if any(report.wires or report.steps for report in await self._live_reports(record)):
                 gate = Gate(gates.WIRED, False, "Releasing", "replicas stop writing the CustomResourceDefinition")
                 return _Look((*_all_passed_but_wired(), gate), crd.name, record, _SOON)
-            if self._is_ours(crd) and not needed:
+            for step in STEPS:
+                if step.name in record.steps:
+                    await self._wiring.end_step(step, crds, str(document["spec"]["hub"]))
+            if ours and not needed:
                 try:
-                    await unwire(self._cluster, crd.name)
+                    await self._wiring.undo(crd, record)
                 except WiringRefused as error:
                     gate = Gate(gates.WIRED, False, "DeletionBlocked", str(error))
                     return _Look((*_all_passed_but_wired(), gate), crd.name, record, _LATER)
             await self._drop_record(crd.name)
         elif crd is None and document.get("status", {}).get("crd"):
             await self._drop_record(document["status"]["crd"])
-        self._targets.pop(name, None)
-        self._rehearsals.pop(name, None)
+        self._forget(name)
         finalizers = [each for each in document["metadata"]["finalizers"] if each != FINALIZER]
         await self._set_finalizers(document, finalizers)
         _log.info("%s: released", name)
         return None
-
-    def _is_ours(self, crd: Crd) -> bool:
-        """Say whether the CRD calls this webhook."""
-        try:
-            address = address_of((crd.webhook or {}).get("clientConfig") or {})
-        except ValueError:
-            return False
-        return crd.strategy == "Webhook" and is_same_server(address, self._at(f"/convert/{crd.name}"))
 
     # Writes
 

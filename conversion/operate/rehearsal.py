@@ -8,7 +8,7 @@ looks at a bounded number of objects; it begins again after a restart, or when t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,17 +18,86 @@ from restow.conversion.explain.roundtrip import BrokenLaw, round_trips
 from restow.conversion.model.errors import ObjectError
 from restow.conversion.model.fieldpath import pointer
 from restow.conversion.model.values import same
-from restow.conversion.operate.gates import counted
+from restow.conversion.operate.gates import REHEARSED, Gate, counted
+from restow.conversion.operate.revisions import Revision
 from restow.crds import Crd
 from restow.kube import Cluster
-from restow.kube.errors import Gone
+from restow.kube.clock import Clock
+from restow.kube.errors import Forbidden, Gone, NotFound, ServerError
+from restow.kube.pager import DOCUMENTS, read_list_page
 from restow.kube.resources import qualified_name
 
-__all__ = ["Rehearsal"]
+__all__ = ["Rehearsal", "Rehearsals"]
 
 #: Failures and differing fields that are named.
 _NAMED: Final = 20
 _FIELDS: Final = 3
+
+_LATER: Final = 30.0  # seconds until objects that cannot be listed are asked for again
+_AGAIN: Final = (30.0, 900.0)  # seconds after a failed rehearsal: the first time, and at most
+
+
+@dataclass(slots=True)
+class _Rehearsed:
+    """A rehearsal in this process: of which revision, what it said, and when a failed one may be tried again."""
+
+    revision: str
+    rehearsal: Rehearsal | None = None
+    said: str = ""
+    failures: int = 0
+    again: float = 0.0
+
+
+class Rehearsals:
+    """The gate Rehearsed: one rehearsal for each ``ConversionRules`` object, of its newest revision."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._known: dict[str, _Rehearsed] = {}
+
+    async def pass_(self, name: str, revision: Revision, crds: Sequence[Crd]) -> tuple[Gate, float]:
+        """Carry the rehearsal of a revision on by one step; return its state and when to look again.
+
+        Raises:
+            KubeError: the API server cannot be reached.
+        """
+        known = self._known.get(name)
+        now = self._clock.monotonic()
+        if known is None or known.revision != revision.name:
+            known = self._known[name] = _Rehearsed(revision.name)
+        elif known.rehearsal is None and known.failures and now < known.again:
+            return Gate(REHEARSED, False, "ObjectsFail", known.said), known.again - now
+        if known.rehearsal is None:
+            known.rehearsal = Rehearsal(await asyncio.to_thread(revision.graph), crds)
+        rehearsal = known.rehearsal
+        try:
+            await rehearsal.step(self._cluster)
+        except (Forbidden, NotFound, ServerError) as error:
+            said = f"the objects of {' or '.join(each.name for each in crds)} cannot be listed: {error}"
+            return Gate(REHEARSED, None, "CannotList", said), _LATER
+        known.said = rehearsal.message
+        if not rehearsal.done:
+            return Gate(REHEARSED, None, "InProgress", known.said), 0.0
+        known.rehearsal = None  # thousands of compiled conversions would stay
+        if rehearsal.failed:
+            first, most = _AGAIN
+            delay = min(first * 2**known.failures, most)
+            known.failures += 1
+            known.again = self._clock.monotonic() + delay
+            return Gate(REHEARSED, False, "ObjectsFail", known.said), delay
+        return Gate(REHEARSED, True, "Converted", known.said), 0.0
+
+    def said_of(self, name: str, revision: str) -> str:
+        """Return what the rehearsal of a revision found; one that an earlier process finished found no failure."""
+        known = self._known.get(name)
+        if known is not None and known.revision == revision and known.rehearsal is None:
+            return known.said
+        return "every object converted to every version and back"
+
+    def forget(self, name: str) -> None:
+        """Forget the rehearsal of an object that is gone."""
+        self._known.pop(name, None)
 
 
 @dataclass(slots=True)
@@ -37,7 +106,7 @@ class Rehearsal:
 
     Attributes:
         graph: the compiled revision.
-        crd: whose objects.
+        crds: whose objects; one after the other.
         page_size: objects of a page.
         pages: pages of one step.
         done: whether every object was looked at.
@@ -46,7 +115,7 @@ class Rehearsal:
     """
 
     graph: Graph
-    crd: Crd
+    crds: Sequence[Crd]
     page_size: int = 100
     pages: int = 10
     done: bool = False
@@ -54,6 +123,7 @@ class Rehearsal:
     failed: int = 0
     remaining: int = 0
     failures: list[str] = field(default_factory=list)
+    _at: int = 0
     _continue: str = ""
 
     async def step(self, cluster: Cluster) -> None:
@@ -62,23 +132,25 @@ class Rehearsal:
         Raises:
             KubeError: the API server refuses a request, or cannot be reached; the next step goes on from there.
         """
-        resource = self.crd.resource_at(self.crd.storage.name)
         for _ in range(self.pages):
-            params = {"limit": str(self.page_size)} | ({"continue": self._continue} if self._continue else {})
+            crd = self.crds[self._at]
+            resource = crd.resource_at(crd.storage.name)
             try:
-                page = (await cluster.list_page(resource, params=params)).json()
+                page = await read_list_page(cluster, resource, DOCUMENTS, limit=self.page_size, token=self._continue)
             except Gone:
-                self.objects = self.failed = self.remaining = 0
+                self.objects = self.failed = self.remaining = self._at = 0
                 self.failures.clear()
                 self._continue = ""
                 return
-            for item in page["items"]:
-                self._look({"apiVersion": resource.api_version, "kind": self.crd.kind, **item})
+            for item in page.items or ():
+                self._look({"apiVersion": resource.api_version, "kind": crd.kind, **item})
                 await asyncio.sleep(0)
-            self._continue = page["metadata"].get("continue") or ""
-            self.remaining = page["metadata"].get("remainingItemCount") or 0
+            self._continue = page.metadata.continue_
+            self.remaining = page.metadata.remaining_item_count or 0
             if not self._continue:
-                self.done = True
+                self._at += 1
+                self.done = self._at == len(self.crds)
+            if self.done:
                 return
 
     def _look(self, obj: dict[str, Any]) -> None:

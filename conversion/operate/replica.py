@@ -8,19 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from restow.conversion.certificates import Address
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
-from restow.conversion.operate.revisions import LABEL, Report, Revision, RevisionRecord, record_name, report_key
+from restow.conversion.model.values import Json
+from restow.conversion.operate.revisions import (
+    LABEL,
+    Report,
+    Revision,
+    RevisionRecord,
+    StepState,
+    record_name,
+    report_key,
+)
+from restow.conversion.operate.wiring import At, KindsStep
 from restow.conversion.server.webhook import WebhookServer
 from restow.kube import Cluster, Controller, ControllerEvent, Key, PatchType, ReconcileResult
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import NotFound
+from restow.kube.pager import list_pages
 from restow.kube.resources import CONFIG_MAPS
 
 __all__ = ["Replica"]
@@ -30,8 +42,25 @@ _log = logging.getLogger(__name__)
 _PAGE: Final = 50
 _SELECTOR: Final = f"{LABEL}=rules"
 
-Wires = Callable[[frozenset[str]], Awaitable[None]]
-"""Is given the CRDs whose wiring this replica keeps; returns once the former set is not kept any more."""
+
+class KeptWiring(Protocol):
+    """Keeps what names the webhook, as ``Certificates`` and ``MountedCertificates`` do."""
+
+    def keep(self, crd: str, address: Address | None, composite: str = "") -> None:
+        """Wire one more CRD from now on."""
+        ...
+
+    async def release(self, crd: str, composite: str = "") -> None:
+        """Wire a CRD no more."""
+        ...
+
+    def keep_configuration(self, wanted: Mapping[str, Any]) -> None:
+        """Keep one more webhook configuration from now on."""
+        ...
+
+    async def release_configuration(self, wanted: Mapping[str, Any]) -> None:
+        """Keep a configuration no more."""
+        ...
 
 
 @dataclass(slots=True)
@@ -40,8 +69,9 @@ class _Served:
 
     graphs: dict[str, Graph] = field(default_factory=dict)
     serves: str = ""
-    wires: bool = False
-    reported: Report | None = None
+    wires: str | None = None  # the apiVersion of the CompositeResourceDefinition
+    kept: dict[str, Json] = field(default_factory=dict)  # the webhook configurations that are kept, by step
+    configurations: dict[str, Json] = field(default_factory=dict)  # those for what is served
 
 
 class Replica:
@@ -52,7 +82,9 @@ class Replica:
         namespace: of the ConfigMaps.
         name: of this replica.
         webhook: what serves.
-        wires: told of the CRDs whose wiring is to be kept.
+        steps: the admission steps of ``webhook`` for the kinds that it converts.
+        keeper: told of the CRDs whose wiring is to be kept, and of those whose wiring is not.
+        at: where API servers find a path of the webhook.
         controller_hook: called for the watch.
         clock: for the watch.
     """
@@ -64,7 +96,9 @@ class Replica:
         name: str,
         webhook: WebhookServer,
         *,
-        wires: Wires,
+        steps: Sequence[KindsStep],
+        keeper: KeptWiring,
+        at: At,
         controller_hook: Callable[[ControllerEvent], None],
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -72,17 +106,12 @@ class Replica:
         self._namespace = namespace
         self._name = name
         self._webhook = webhook
-        self._wires = wires
+        self._steps = tuple(steps)
+        self._keeper = keeper
+        self._at = at
         self._hook = controller_hook
         self._clock = clock
         self._served: dict[str, _Served] = {}
-        self._wiring = asyncio.Lock()
-        self._wired: frozenset[str] = frozenset()
-
-    @property
-    def wired(self) -> frozenset[str]:
-        """The CRDs whose wiring is to be kept."""
-        return frozenset(crd for crd, served in self._served.items() if served.wires)
 
     async def load(self) -> None:
         """Compile and serve all active revisions: what has to be done before this replica is ready.
@@ -90,19 +119,13 @@ class Replica:
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
         """
-        following = ""
-        while True:
-            params = {"limit": str(_PAGE), "labelSelector": _SELECTOR} | ({"continue": following} if following else {})
-            page = (await self._cluster.list_page(CONFIG_MAPS, self._namespace, params=params)).json()
-            for item in page["items"]:
+        selector = {"labelSelector": _SELECTOR}
+        async for page in list_pages(self._cluster, CONFIG_MAPS, self._namespace, limit=_PAGE, params=selector):
+            for item in page:
                 record = RevisionRecord.read(item)
                 served = self._served.setdefault(record.crd, _Served())
                 await self._adopt(record, served)
-                served.wires = record.wired
-            following = page["metadata"].get("continue") or ""
-            if not following:
-                self._wired = self.wired
-                return
+                await self._wire(record, served)
 
     async def run(self) -> None:
         """Follow the ConfigMaps until cancelled.
@@ -131,9 +154,9 @@ class Replica:
         record = RevisionRecord.read(document)
         served = self._served.setdefault(record.crd, _Served())
         problem = await self._adopt(record, served)
-        served.wires = record.wired
-        await self._keep_wired()
-        report = Report(tuple(sorted(served.graphs)), served.serves, record.wired, problem)
+        await self._wire(record, served)
+        steps = tuple(sorted(served.kept))
+        report = Report(tuple(sorted(served.graphs)), served.serves, record.wired, steps, problem)
         if record.reports.get(self._name) != report:
             body: Mapping[str, Any] = {"data": {report_key(self._name): report.text}}
             encoded = msgspec.json.encode(body)
@@ -158,8 +181,18 @@ class Replica:
                 problem = f"revision {name}: {str(error)[:500]}"
                 _log.error("%s: %s", record.crd, problem)
         if record.active != served.serves and record.active in served.graphs:
-            self._webhook.serve(record.crd, served.graphs[record.active])
+            graph = served.graphs[record.active]
+            self._webhook.serve(record.crd, graph)
             served.serves = record.active
+            revision = Revision.read(record.active, record.revisions[record.active])
+            crds = revision.targets()
+            for step in self._steps:
+                step.serve(crds, graph)
+            served.configurations = {
+                step.of.name: step.of.configuration_of(crds, revision.hub, self._at)
+                for step in self._steps
+                if step.of.is_for(graph, crds)
+            }
             _log.info("%s: converting by revision %s", record.crd, record.active)
         needed = {record.active, record.candidate, served.serves}
         served.graphs = {name: graph for name, graph in served.graphs.items() if name in needed}
@@ -167,14 +200,32 @@ class Replica:
 
     async def _forget(self, name: str) -> None:
         crd = name.removeprefix(record_name(""))
-        if self._served.pop(crd, None) is not None:
+        served = self._served.pop(crd, None)
+        if served is not None:
+            await self._wire(RevisionRecord(crd), served)
             self._webhook.withdraw(crd)
-            await self._keep_wired()
+            for step in self._steps:
+                step.withdraw(crd)
             _log.info("%s: not converted any more", crd)
 
-    async def _keep_wired(self) -> None:
-        async with self._wiring:
-            wanted = self.wired
-            if wanted != self._wired:
-                await self._wires(wanted)
-                self._wired = wanted
+    async def _wire(self, record: RevisionRecord, served: _Served) -> None:
+        """Keep the wiring of a CRD, or not, as the record says."""
+        wanted = record.composite if record.wired else None
+        if wanted != served.wires:
+            if served.wires is not None:
+                await self._keeper.release(record.crd, served.wires)
+            if wanted is not None:
+                self._keeper.keep(record.crd, self._at(f"/convert/{record.crd}"), wanted)
+            served.wires = wanted
+        for step in (each.of.name for each in self._steps):
+            asked = record.wired and record.steps.get(step) is StepState.WANTED
+            configuration = served.configurations.get(step) if asked else None
+            kept = served.kept.get(step)
+            if configuration == kept:
+                continue
+            if kept is not None:
+                await self._keeper.release_configuration(kept)
+                del served.kept[step]
+            if configuration is not None:
+                self._keeper.keep_configuration(configuration)
+                served.kept[step] = configuration

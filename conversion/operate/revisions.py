@@ -18,6 +18,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -26,18 +27,18 @@ from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.rulefiles.parse import parse, registry_of
 from restow.crds import Crd, CrdError
-from restow.kube.resources import Resource
 
 __all__ = [
     "BREAK_GLASS",
     "CONFIGURATION",
-    "CONVERSION_RULES",
     "FINALIZER",
     "LABEL",
     "Report",
     "Revision",
     "RevisionRecord",
     "RevisionUnreadable",
+    "StepState",
+    "for_kind",
     "record_name",
     "report_key",
 ]
@@ -45,7 +46,6 @@ __all__ = [
 #: The name of the ValidatingWebhookConfiguration for ConversionRules.
 CONFIGURATION: Final = "restow-conversionrules"
 
-CONVERSION_RULES: Final = Resource("restow.dev", "v1alpha1", "conversionrules", namespaced=False)
 FINALIZER: Final = "restow.dev/conversions"
 #: With this annotation, whatever its value, a deletion is not held back though the CRD still needs its webhook.
 BREAK_GLASS: Final = "restow.dev/delete-although-needed"
@@ -53,6 +53,7 @@ LABEL: Final = "restow.dev/conversions"
 
 _PREFIX: Final = "restow-conversions."
 _REPLICA: Final = "replica."
+_STEP: Final = "step."
 _MOST: Final = 64 * 1024 * 1024
 
 
@@ -72,16 +73,21 @@ def report_key(replica: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """Rules and the CRD that they are for. ``name`` is the hash, ``body`` what is stored."""
+    """Rules and the CRD that they are for. ``name`` is the hash of ``text``.
+
+    Crossplane gives the CRD of a claim the ``spec.conversion`` of its composite kind: then ``claim`` is that CRD, and
+    the same rules are for both.
+    """
 
     rules: Mapping[str, Any]
     crd: Mapping[str, Any]
+    claim: Mapping[str, Any] | None
     name: str
-    body: str
+    text: bytes
 
     @classmethod
-    def of(cls, document: Mapping[str, Any], crd: Crd) -> Revision:
-        """Return the revision of a ``ConversionRules`` object and a CRD, as both were read."""
+    def of(cls, document: Mapping[str, Any], crd: Crd, claim: Crd | None = None) -> Revision:
+        """Return the revision of a ``ConversionRules`` object and its CRDs, as all were read."""
         rules = {
             "apiVersion": document["apiVersion"],
             "kind": document["kind"],
@@ -89,9 +95,14 @@ class Revision:
             "spec": document["spec"],
         }
         content = {"rules": rules, "crd": _reduced(crd)}
+        content |= {} if claim is None else {"claim": _reduced(claim)}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-        packed = base64.b64encode(zlib.compress(text, 9)).decode("ascii")
-        return cls(rules, content["crd"], hashlib.sha256(text).hexdigest()[:16], packed)
+        return cls(rules, content["crd"], content.get("claim"), hashlib.sha256(text).hexdigest()[:16], text)
+
+    @property
+    def body(self) -> str:
+        """What is stored."""
+        return base64.b64encode(zlib.compress(self.text, 9)).decode("ascii")
 
     @classmethod
     def read(cls, name: str, body: str) -> Revision:
@@ -104,12 +115,12 @@ class Revision:
             unpacker = zlib.decompressobj()
             text = unpacker.decompress(base64.b64decode(body, validate=True), _MOST)
             content = msgspec.json.decode(text)
-            rules, crd = content["rules"], content["crd"]
+            rules, crd, claim = content["rules"], content["crd"], content.get("claim")
         except (ValueError, zlib.error, TypeError, KeyError, msgspec.MsgspecError) as error:
             raise RevisionUnreadable(f"the revision {name} cannot be read: {type(error).__name__}") from error
         if hashlib.sha256(text).hexdigest()[:16] != name:
             raise RevisionUnreadable(f"the revision {name} has another content than its name says")
-        return cls(rules, crd, name, body)
+        return cls(rules, crd, claim, name, text)
 
     def graph(self) -> Graph:
         """Compile it.
@@ -117,11 +128,30 @@ class Revision:
         Raises:
             ConversionError: this release of restow cannot parse or compile it.
         """
+        crds = self.targets()
+        return registry_of(parse(for_kind(self.rules, crd.kind)) for crd in crds).freeze(crds)
+
+    def targets(self) -> tuple[Crd, ...]:
+        """Return the CRD, and that of its claims, with the part that conversions depend on.
+
+        Raises:
+            RevisionUnreadable: one is malformed.
+        """
         try:
-            crd = Crd.from_document(self.crd)
+            return tuple(map(Crd.from_document, filter(None, (self.crd, self.claim))))
         except CrdError as error:
             raise RevisionUnreadable(f"the revision {self.name} has a malformed CRD: {error}") from error
-        return registry_of([parse(self.rules)]).freeze([crd])
+
+    @property
+    def hub(self) -> str:
+        """The hub version."""
+        return str(self.rules["spec"]["hub"])
+
+
+def for_kind(document: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return a document of rules for another kind of the same group."""
+    spec = document["spec"]
+    return {**document, "spec": {**spec, "target": {**spec["target"], "kind": kind}}}
 
 
 def _reduced(crd: Crd) -> dict[str, Any]:
@@ -137,6 +167,13 @@ def _reduced(crd: Crd) -> dict[str, Any]:
     }
 
 
+class StepState(StrEnum):
+    """Whether API servers are to call an admission step for a kind, or only until the leader has removed that."""
+
+    WANTED = "wanted"
+    ENDING = "ending"
+
+
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a replica says of one CRD.
 
@@ -144,12 +181,14 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         compiled: names of the revisions that it has compiled.
         serves: the revision that it converts by; empty for none.
         wires: whether it keeps the CRD's wiring.
+        steps: the admission steps whose webhook configurations it keeps.
         problem: why it cannot compile a revision.
     """
 
     compiled: tuple[str, ...] = ()
     serves: str = ""
     wires: bool = False
+    steps: tuple[str, ...] = ()
     problem: str = ""
 
     @property
@@ -169,6 +208,9 @@ class RevisionRecord:
         active_generation, candidate_generation: of the object from which they were taken.
         rehearsed: the revision that every live object was last converted by.
         wired: whether the CRD may be wired.
+        composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD, and which is
+            wired then; empty for none.
+        steps: the admission steps of which there may be a webhook configuration, by their names.
         revisions: what is stored of each, by name.
         reports: of the replicas, by their names.
     """
@@ -181,6 +223,8 @@ class RevisionRecord:
     candidate_generation: int = 0
     rehearsed: str = ""
     wired: bool = False
+    composite: str = ""
+    steps: Mapping[str, StepState] = field(default_factory=dict)
     revisions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[str, Report] = field(default_factory=dict)
 
@@ -197,6 +241,12 @@ class RevisionRecord:
             candidate_generation=_number(data.get("candidateGeneration")),
             rehearsed=data.get("rehearsed") or "",
             wired=data.get("wired") == "true",
+            composite=data.get("composite") or "",
+            steps={
+                name.removeprefix(_STEP): StepState(text)
+                for name, text in data.items()
+                if name.startswith(_STEP) and text in list(StepState)
+            },
             revisions={
                 name.removeprefix("revision."): body
                 for name, body in (document.get("binaryData") or {}).items()
@@ -210,8 +260,8 @@ class RevisionRecord:
     def patch(self, *, live: frozenset[str] | None = None, **changes: Any) -> dict[str, Any]:
         """Return the merge patch of the leader's own entries; reports of replicas that are not ``live`` go.
 
-        ``changes`` are attributes of this class; ``revisions`` are the ones to add. Revisions that are neither active
-        nor the candidate afterwards go.
+        ``changes`` are attributes of this class; ``steps`` are all that there are to be, ``revisions`` the ones to
+        add. Revisions that are neither active nor the candidate afterwards go.
         """
         after = {
             "rules": changes.get("rules", self.rules),
@@ -221,8 +271,12 @@ class RevisionRecord:
             "candidateGeneration": str(changes.get("candidate_generation", self.candidate_generation)),
             "rehearsed": changes.get("rehearsed", self.rehearsed),
             "wired": "true" if changes.get("wired", self.wired) else "false",
+            "composite": changes.get("composite", self.composite),
         }
+        steps: Mapping[str, StepState] = changes.get("steps", self.steps)
         data: dict[str, str | None] = dict(after)
+        data |= {f"{_STEP}{name}": None for name in self.steps if name not in steps}
+        data |= {f"{_STEP}{name}": state.value for name, state in steps.items()}
         if live is not None:
             data |= {report_key(name): None for name in self.reports if name not in live}
         needed = {after["active"], after["candidate"]}

@@ -1,4 +1,7 @@
-"""Finds the CRD of a kind: a ``ConversionRules`` object names group and kind, a CRD is named after its plural."""
+"""Finds the CRD of a kind, and the rules for it.
+
+A ``ConversionRules`` object names group and kind, a CRD is named after its plural.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ from restow.crds import Crd
 from restow.kube import Cluster
 from restow.kube.clock import SYSTEM_CLOCK, Clock
 from restow.kube.errors import NotFound
+from restow.kube.pager import list_pages
 from restow.kube.resources import CRDS
 
-__all__ = ["CrdFinder"]
+__all__ = ["CrdFinder", "RulesByTarget"]
 
 _PAGE: Final = 500
 #: Names of CRDs are listed again after so many seconds: thousands of rules may look at the same moment.
@@ -20,11 +24,15 @@ _FRESH_S: Final = 5.0
 
 @dataclass(slots=True)
 class CrdFinder:
-    """Reads CRDs by group and kind, and remembers under which name each was found."""
+    """Reads CRDs by group and kind, and remembers under which name each was found.
+
+    A search reads each CRD of the group once, whatever the number of searches: kinds are remembered until ``changed``.
+    """
 
     cluster: Cluster
     clock: Clock = SYSTEM_CLOCK
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
+    _kinds: dict[str, str] = field(default_factory=dict)
     _listed: tuple[float, tuple[str, ...]] | None = None
 
     async def find(self, group: str, kind: str) -> Crd | None:
@@ -41,7 +49,7 @@ class CrdFinder:
                 return crd
             del self._names[group, kind]
         for name in await self._all():
-            if name.partition(".")[2] != group:
+            if name.partition(".")[2] != group or self._kinds.get(name, kind) != kind:
                 continue
             crd = await self._read(name)
             if crd is not None:
@@ -50,23 +58,82 @@ class CrdFinder:
                     return crd
         return None
 
+    def changed(self, name: str) -> tuple[str, str] | None:
+        """Note that a CRD was written or deleted; return the group and kind for which it was found, if it was."""
+        kind = self._kinds.pop(name, None)
+        return None if kind is None else (name.partition(".")[2], kind)
+
     async def _read(self, name: str) -> Crd | None:
         try:
-            return Crd.from_document((await self.cluster.get(CRDS, name)).json())
+            crd = Crd.from_document((await self.cluster.get(CRDS, name)).json())
         except NotFound:
             return None
+        self._kinds[name] = crd.kind
+        return crd
 
     async def _all(self) -> tuple[str, ...]:
         now = self.clock.monotonic()
         if self._listed is not None and now - self._listed[0] < _FRESH_S:
             return self._listed[1]
-        names: list[str] = []
-        following = ""
-        while True:
-            params = {"limit": str(_PAGE)} | ({"continue": following} if following else {})
-            page = (await self.cluster.list_page(CRDS, params=params, metadata_only=True)).json()
-            names += [item["metadata"]["name"] for item in page["items"]]
-            following = page["metadata"].get("continue") or ""
-            if not following:
-                self._listed = (now, tuple(names))
-                return self._listed[1]
+        pages = list_pages(self.cluster, CRDS, limit=_PAGE, metadata_only=True)
+        names = tuple([item["metadata"]["name"] async for page in pages for item in page])
+        self._listed = (now, names)
+        return names
+
+
+class RulesByTarget:
+    """The names of ``ConversionRules`` objects for each kind, with their ages."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, tuple[str, str]] = {}
+        self._ages: dict[tuple[str, str], dict[str, tuple[str, str]]] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
+
+    def add(self, name: str, target: tuple[str, str], created: str) -> None:
+        """Note an object: its target, a group and a kind, and its creationTimestamp."""
+        if self._targets.get(name) not in (None, target):
+            self.remove(name)
+        self._targets[name] = target
+        self._ages.setdefault(target, {})[name] = (created, name)
+
+    def remove(self, name: str) -> None:
+        """Forget an object."""
+        target = self._targets.get(name)
+        if target is not None:
+            self.wait_no_more(name)
+            del self._targets[name]
+            del self._ages[target][name]
+            if not self._ages[target]:
+                del self._ages[target]
+
+    def of(self, target: tuple[str, str]) -> tuple[str, ...]:
+        """Return the objects for a kind."""
+        return tuple(self._ages.get(target, ()))
+
+    def older(self, name: str) -> str | None:
+        """Return the name of older rules for the same kind; None if there are none."""
+        ages = self._ages[self._targets[name]]
+        first = min(ages.values())
+        return first[1] if first < ages[name] else None
+
+    def wait(self, name: str) -> None:
+        """Note that the CRD of an object was not found yet."""
+        self._waiting.setdefault(self._targets[name][0], {})[name] = None
+
+    def wait_no_more(self, name: str) -> None:
+        """Note that it was found."""
+        group = self._targets[name][0]
+        waiting = self._waiting.get(group, {})
+        waiting.pop(name, None)
+        if not waiting:
+            self._waiting.pop(group, None)
+
+    def waiting_for(self, crd: str) -> tuple[str, ...]:
+        """Return the objects that may have waited for a new CRD.
+
+        A CRD's name does not say its kind. Those whose kind looks like its plural are named; others are looked at
+        again by the clock. If each new CRD concerned all that wait, thousands of both would be looked at in squares.
+        """
+        plural, _, group = crd.partition(".")
+        waiting = self._waiting.get(group, ())
+        return tuple(name for name in waiting if plural.startswith(self._targets[name][1].lower()[:-1]))

@@ -17,17 +17,19 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypedDict, TypeVar
 
 import msgspec
 
 from restow.conversion.compile.graph import Graph
+from restow.conversion.compile.route import Route
 from restow.conversion.model import deepjson
-from restow.conversion.model.errors import ObjectError, ReviewError, RuleFailed
+from restow.conversion.model.errors import ObjectError, ReviewError, RuleFailed, kept_values
 from restow.conversion.model.values import Json
 from restow.conversion.reviews.jsoncursor import WORKS, JsonCursor, NoJson
 
-__all__ = ["LARGE", "MAX_MESSAGE", "Fields", "Review", "ReviewTooLarge", "convert_review"]
+__all__ = ["LARGE", "MAX_MESSAGE", "MOST_KEPT", "Fields", "KeptValue", "Review", "ReviewTooLarge", "convert_review"]
 
 
 _VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
@@ -48,6 +50,8 @@ _MOST_DEEP_BYTES: Final = 2 * deepjson.MOST_NESTED
 
 #: The longest message of a failed review, in characters.
 MAX_MESSAGE: Final = 2048
+#: So many values of a review are reported that rules kept.
+MOST_KEPT: Final = 1000
 _MAX_FAILURE: Final = 512
 _MAX_NAME: Final = 253
 
@@ -71,6 +75,19 @@ class NestedFields(Fields):
 
     def __init__(self) -> None:
         self.nested: dict[str, deepjson.Nested] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class KeptValue:
+    """A value of an object that a rule could not convert, and kept: ``failed`` says which, and why."""
+
+    obj: Json = field(repr=False)
+    failed: RuleFailed
+
+    @property
+    def identity(self) -> str:
+        """The object by kind, namespace, name and version."""
+        return _named(self.obj["kind"], self.obj.get("metadata"), self.obj["apiVersion"])
 
 
 class ReviewTooLarge(ReviewError):
@@ -160,6 +177,7 @@ class Review:
         self._objects: Iterable[Fields | msgspec.Raw] = envelope.request.objects or ()
         self.count = 0
         self.failures: list[str] = []
+        self.kept: list[KeptValue] = []
         self._converted: list[msgspec.Raw] = []
 
     @property
@@ -168,7 +186,10 @@ class Review:
         return self._request.desired_api_version
 
     def __iter__(self) -> Iterator[Fields | msgspec.Raw]:
-        """Convert the objects; yields each one, as it came, once it is done. ``count`` says how many these were."""
+        """Convert the objects; yields each one, as it came, once it is done.
+
+        ``count`` says how many these were, ``kept`` has the values that rules kept because they could not convert them.
+        """
         for index, obj in enumerate(self._objects):
             self.count += 1
             fields: Fields = {}
@@ -228,9 +249,16 @@ class Review:
         obj["apiVersion"], obj["kind"] = source, kind
         if "metadata" in fields:
             obj["metadata"] = _read_metadata(fields["metadata"])
-        converted = route.function(obj)
+        converted = self._converted_by(route, obj) if route.keeps else route.function(obj)
         if converted.get("metadata") is None:
             converted["metadata"] = {}
+        return converted
+
+    def _converted_by(self, route: Route, obj: Json) -> Json:
+        """Convert by rules that keep what they cannot convert, and note what that was."""
+        with kept_values() as found:
+            converted = route.function(obj)
+        self.kept += [KeptValue(obj, failed) for failed in found[: MOST_KEPT - len(self.kept)]]
         return converted
 
     def _fail(self, index: int, fields: Fields, error: ObjectError) -> None:
@@ -405,6 +433,10 @@ def _identity(fields: Fields) -> str:
         kind, version = _text(fields, "kind"), _text(fields, "apiVersion")
     except (ObjectError, KeyError, *_MALFORMED):
         return "an object without a name"
-    texts = [metadata.get(name) for name in ("namespace", "name")]
+    return _named(kind, metadata, version)
+
+
+def _named(kind: str, metadata: Any, version: str) -> str:
+    texts = [metadata.get(name) for name in ("namespace", "name")] if isinstance(metadata, dict) else []
     names = [text[:_MAX_NAME] for text in texts if isinstance(text, str)]
     return f"{kind[:_MAX_NAME]} {'/'.join(names) or 'without a name'} ({version[:_MAX_NAME]})"

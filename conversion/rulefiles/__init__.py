@@ -22,9 +22,9 @@ arguments by name. Where a constructor takes a function, the document has a CEL 
 """
 
 from restow.conversion.rulefiles.dump import NotData, dump
-from restow.conversion.rulefiles.jsonschema import json_schema
 from restow.conversion.rulefiles.load import LoadedRules, RuleFileError, load
-from restow.conversion.rulefiles.parse import API_VERSION, KIND, ConversionRules, Problem, parse, registry_of
+from restow.conversion.rulefiles.parse import ConversionRules, Problem, parse, registry_of
+from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, json_schema
 
 __all__ = [
     "API_VERSION",

@@ -1,7 +1,7 @@
-"""Prints a registry as ``ConversionRules`` documents.
+"""Prints rules: a registry as ``ConversionRules`` documents, and drafted rules as a document or as Python.
 
 A printed registry reads back as the same rules, and prints as the same bytes. A rule without rules inside of it stands
-on one line where it fits.
+on one line where it fits. A drafted rule stands next to the reason for it.
 
 Pure.
 """
@@ -9,19 +9,22 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
+from restow.conversion.compile.adoption import Adopted
+from restow.conversion.definition.drafts import DraftedRule
 from restow.conversion.definition.registry import Kind, Registry
+from restow.conversion.definition.suggestions import python_source
 from restow.conversion.manifests.emit import Style, flow, scalar
 from restow.conversion.manifests.emit import field as emit_field
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.model.values import is_json
-from restow.conversion.rulefiles.parse import API_VERSION, KIND
-from restow.conversion.rulefiles.vocabulary import vocabulary
+from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, vocabulary
 from restow.conversion.rules.model import Rule
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
-__all__ = ["NotData", "document_of", "dump"]
+__all__ = ["NotData", "document_of", "draft_as_python", "draft_as_yaml", "dump", "rule_lines"]
 
 _STYLE: Final = Style(quote='"')  # CEL's own texts have single quotes
 _WIDTH: Final = 120
@@ -62,6 +65,14 @@ def document_of(kind: Kind) -> dict[str, Any]:
         stash["budget"] = kind.stash_budget
     if stash:
         spec["stash"] = stash
+    if kind.on_error is not None:
+        spec["onError"] = kind.on_error
+    if kind.adopt:
+        spec["adopt"] = [_adopted(each) for each in kind.adopt]
+    if kind.leaves:
+        spec["leaves"] = [*kind.leaves]
+    if kind.keyless:
+        spec["keyless"] = [{"lists": [*each.lists], "acknowledge": each.acknowledge} for each in kind.keyless]
     spec["spokes"] = [
         {"version": version, "rules": [_rule(rule, version, bad) for rule in rules()]} for version, rules in kind.spokes
     ]
@@ -69,6 +80,12 @@ def document_of(kind: Kind) -> dict[str, Any]:
         raise NotData(bad)
     metadata = {"name": f"{kind.kind.lower()}.{kind.group}"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+def _adopted(adopted: Adopted) -> dict[str, Any]:
+    found: dict[str, Any] = {"annotation": adopted.annotation, "version": adopted.version}
+    found |= {"fields": [*adopted.fields]} if adopted.fields else {}
+    return found | ({"stays": True} if adopted.stays else {})
 
 
 def _rule(rule: Rule, version: str, bad: list[str]) -> dict[str, Any]:
@@ -101,6 +118,19 @@ def _json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_json(each) for each in value]
     return value
+
+
+def rule_lines(rule: Rule, column: int) -> Iterator[str]:
+    """Yield the lines of one rule, as an item of a list that begins at a column.
+
+    Raises:
+        NotData: the rule holds a function, or is none of the vocabulary.
+    """
+    bad: list[str] = []
+    document = _rule(rule, "", bad)
+    if bad:
+        raise NotData(bad)
+    yield from islice(_field("rules", [document], column), 1, None)
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[str]:
@@ -143,3 +173,66 @@ def _field(name: str, rules: Sequence[Mapping[str, Any]], column: int) -> Iterat
 
 def _inline(value: Any) -> str:
     return flow(value, _STYLE) if isinstance(value, dict | list) else scalar(value, _STYLE)
+
+
+def draft_as_yaml(drafts: Sequence[DraftedRule], *, group: str, kind: str, hub: str, spoke: str) -> str:
+    """Return a document with the drafted rules of one spoke, the reasons as comments."""
+    head = (
+        f"apiVersion: {API_VERSION}\n"
+        f"kind: {KIND}\n"
+        f"metadata: {{name: {kind.lower()}.{group}}}\n"
+        "spec:\n"
+        f"  target: {{group: {group}, kind: {kind}}}\n"
+        f"  hub: {hub}\n"
+        "  spokes:\n"
+        f"  - version: {spoke}\n"
+    )
+    if not drafts:
+        return f"{head}    rules: []\n"
+    return head + "    rules:\n" + "".join(_yaml(drafts, 4))
+
+
+def _yaml(drafts: Sequence[DraftedRule], column: int) -> Iterator[str]:
+    for draft in drafts:
+        if draft.why:
+            yield f"{' ' * column}# {draft.why}\n"
+        if not draft.inner:
+            yield from rule_lines(draft.rule, column)
+            continue
+        indent = " " * column
+        yield f"{indent}- {draft.rule.name}:\n"
+        for name, value in draft.rule.arguments.items():
+            if name != "rules":
+                yield f"{indent}    {name}: {value}\n"
+        yield f"{indent}    rules:\n"
+        yield from _yaml(draft.inner, column + 4)
+
+
+def draft_as_python(drafts: Sequence[DraftedRule], *, group: str, kind: str, hub: str, spoke: str) -> str:
+    """Return a module with the drafted rules of one spoke, the reasons as comments."""
+    name = kind.lower()
+    lines = (
+        "from restow.conversion import Registry, rules\n\n"
+        "registry = Registry()\n"
+        f'{name} = registry.kind("{group}", "{kind}", hub="{hub}")\n\n\n'
+        f'@{name}.spoke("{spoke}")\n'
+        f"def {spoke}() -> list[rules.Rule]:\n"
+        "    return [\n"
+    )
+    return "".join(chain([lines], _python(drafts, 8), ["    ]\n"]))
+
+
+def _python(drafts: Sequence[DraftedRule], column: int) -> Iterator[str]:
+    indent = " " * column
+    for draft in drafts:
+        if draft.why:
+            yield f"{indent}# {draft.why}\n"
+        if not draft.inner:
+            yield f"{indent}{python_source(draft.rule)},\n"
+            continue
+        yield f'{indent}rules.{draft.rule.name}(\n{indent}    "{draft.rule.spoke[0]}",\n{indent}    [\n'
+        yield from _python(draft.inner, column + 8)
+        yield f"{indent}    ],\n"
+        if draft.rule.spoke != draft.rule.hub:
+            yield f'{indent}    hub="{draft.rule.hub[0]}",\n'
+        yield f"{indent}),\n"

@@ -15,17 +15,16 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
+from restow.conversion.compile.adoption import Adopted
 from restow.conversion.definition.registry import Registry
 from restow.conversion.model.errors import ConversionError, Diagnostic
 from restow.conversion.model.fieldpath import pointer
-from restow.conversion.rulefiles.vocabulary import Constructor, Parameter, vocabulary
-from restow.conversion.rules.model import Rule
+from restow.conversion.rulefiles.vocabulary import API_VERSION, KIND, Constructor, Parameter, vocabulary
+from restow.conversion.rules.kindwide import Keyless
+from restow.conversion.rules.model import OnError, Rule, ungrouped
 from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
-__all__ = ["API_VERSION", "KIND", "ConversionRules", "Place", "Problem", "RulesInvalid", "parse", "registry_of"]
-
-API_VERSION: Final = "restow.dev/v1alpha1"
-KIND: Final = "ConversionRules"
+__all__ = ["ConversionRules", "Place", "Problem", "RulesInvalid", "parse", "registry_of"]
 
 #: Names of fields and indexes of items, from the root of the document on.
 Place = tuple[str | int, ...]
@@ -40,10 +39,21 @@ _SPEC: Final[Mapping[str, tuple[Any, bool]]] = {
     "hub": (str, True),
     "hubSchema": (dict, False),
     "stash": (dict, False),
+    "onError": (str, False),
+    "adopt": (list, False),
+    "leaves": (list, False),
+    "keyless": (list, False),
     "spokes": (list, True),
 }
 _TARGET: Final[Mapping[str, tuple[Any, bool]]] = {"group": (str, True), "kind": (str, True)}
 _STASH: Final[Mapping[str, tuple[Any, bool]]] = {"annotation": (str, False), "budget": (int, False)}
+_ADOPT: Final[Mapping[str, tuple[Any, bool]]] = {
+    "annotation": (str, True),
+    "version": (str, True),
+    "fields": (list, False),
+    "stays": (bool, False),
+}
+_KEYLESS: Final[Mapping[str, tuple[Any, bool]]] = {"lists": (list, True), "acknowledge": (str, True)}
 _SPOKE: Final[Mapping[str, tuple[Any, bool]]] = {"version": (str, True), "rules": (list, True)}
 _TYPES: Final[Mapping[type, str]] = {
     bool: "a boolean",
@@ -91,6 +101,10 @@ class ConversionRules:
     hub_schema: Mapping[str, Any] | None = None
     stash: str | None = None
     stash_budget: int = DEFAULT_BUDGET
+    on_error: OnError | None = None
+    adopt: tuple[Adopted, ...] = ()
+    leaves: tuple[str, ...] = ()
+    keyless: tuple[Keyless, ...] = ()
     places: Mapping[tuple[str, str], Place] = field(default_factory=dict, compare=False, repr=False)
 
     def place_of(self, diagnostic: Diagnostic) -> Place:
@@ -119,6 +133,10 @@ def registry_of(documents: Iterable[ConversionRules]) -> Registry:
             hub_schema=each.hub_schema,
             stash=each.stash,
             stash_budget=each.stash_budget,
+            on_error=each.on_error,
+            adopt=each.adopt,
+            leaves=each.leaves,
+            keyless=each.keyless,
         )
         for version, declared in each.spokes.items():
             kind.spoke(version)(lambda declared=declared: declared)  # type: ignore[misc]  # bound now
@@ -163,6 +181,14 @@ class _Reader:
             return None
         target = self._object(spec.get("target"), _TARGET, ("spec", "target")) if "target" in spec else None
         stash = self._object(spec.get("stash", {}), _STASH, ("spec", "stash")) or {}
+        on_error = spec.get("onError")
+        if on_error not in (None, *get_args(OnError)):
+            self.say(("spec", "onError"), "is neither keep nor fail", "Write keep or fail")
+        adopt = tuple(self._adopted(spec.get("adopt", ())))
+        leaves = spec.get("leaves", [])
+        if not all(isinstance(version, str) for version in leaves):
+            self.say(("spec", "leaves"), "has a version that is no text", "Write a list of versions")
+        keyless = tuple(self._keyless(spec.get("keyless", ())))
         spokes = self._spokes(spec.get("spokes"))
         if self.problems or target is None:
             return None
@@ -177,8 +203,36 @@ class _Reader:
             hub_schema=spec.get("hubSchema"),
             stash=stash.get("annotation"),
             stash_budget=stash.get("budget", DEFAULT_BUDGET),
+            on_error=on_error,
+            adopt=adopt,
+            leaves=tuple(leaves),
+            keyless=keyless,
             places=self.places,
         )
+
+    def _adopted(self, documents: Sequence[Any]) -> Iterable[Adopted]:
+        for index, each in enumerate(documents):
+            place: Place = ("spec", "adopt", index)
+            found = self._object(each, _ADOPT, place)
+            if found is None or not {"annotation", "version"} <= found.keys():
+                continue
+            paths = found.get("fields", [])
+            if not all(isinstance(path, str) for path in paths):
+                self.say((*place, "fields"), "has a path that is no text", "Write a list of paths")
+            yield Adopted(found["annotation"], found["version"], tuple(paths), found.get("stays", False))
+
+    def _keyless(self, documents: Sequence[Any]) -> Iterable[Keyless]:
+        for index, each in enumerate(documents):
+            place: Place = ("spec", "keyless", index)
+            found = self._object(each, _KEYLESS, place)
+            if found is None or not _KEYLESS.keys() <= found.keys():
+                continue
+            paths = found["lists"]
+            if not all(isinstance(path, str) for path in paths):
+                self.say((*place, "lists"), "has a path that is no text", "Write a list of paths")
+                continue
+            self.places |= {("", f"keyless={path} "): (*place, "lists", at) for at, path in enumerate(paths)}
+            yield Keyless(paths, acknowledge=found["acknowledge"])
 
     def _object(self, value: Any, fields: Mapping[str, tuple[Any, bool]], place: Place) -> dict[str, Any] | None:
         """Return an object whose fields have the right types; every other field, or value, is a mistake."""
@@ -252,7 +306,8 @@ class _Reader:
         if given is None:
             return None
         rule = constructor.make(**given)
-        self.places.setdefault((version, rule.label), place)
+        for each in ungrouped([rule]):
+            self.places.setdefault((version, each.label), place)
         return rule
 
     def _arguments(

@@ -1,7 +1,9 @@
-"""The constructors of rules as a vocabulary of data: names, parameters, types and texts, all from their signatures.
+"""The words of ``ConversionRules`` documents, and their JSON Schema (draft 2020-12), by which editors check them.
 
-A constructor that is public in ``restow.conversion.rules`` is a word of rule documents without more work. A parameter
-takes rules (``Sequence[Rule]``), a CEL expression (where Python takes a function), or JSON of its annotated type.
+A constructor that is public in ``restow.conversion.rules`` is a word of rule documents without more work: names,
+parameters, types and texts all come from its signature. A parameter takes rules (``Sequence[Rule]``), a CEL expression
+(where Python takes a function), or JSON of its annotated type. The schema is made from the vocabulary, so that it knows
+every rule with its parameters and their descriptions.
 
 Pure.
 """
@@ -9,18 +11,23 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from inspect import Parameter as SignatureParameter
 from inspect import cleandoc, signature
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from restow.conversion import rules
 from restow.conversion.rules import Rule
+from restow.conversion.rules.model import OnError
+from restow.crds.conversionrules import CONVERSION_RULES
 
-__all__ = ["Constructor", "Parameter", "Shape", "vocabulary"]
+__all__ = ["API_VERSION", "KIND", "Constructor", "Parameter", "Shape", "json_schema", "vocabulary"]
+
+API_VERSION: Final = CONVERSION_RULES.api_version
+KIND: Final = "ConversionRules"
 
 Shape = Literal["rules", "expression", "json"]
 
@@ -87,3 +94,142 @@ def _is_function(hint: Any) -> bool:
 
 def _plain(text: str) -> str:
     return text.replace("``", "`")
+
+
+_TYPES: Final[Mapping[Any, str]] = {
+    bool: "boolean",
+    float: "number",
+    int: "integer",
+    NoneType: "null",
+    str: "string",
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema of one document."""
+    text = {"type": "string", "minLength": 1}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": KIND,
+        "description": "The conversions between the versions of one kind. See restow's documentation of rules.",
+        **_object_schema(
+            {
+                "apiVersion": {"const": API_VERSION},
+                "kind": {"const": KIND},
+                "metadata": {"type": "object"},
+                "spec": _object_schema(
+                    {
+                        "target": {
+                            "description": "The kind whose objects are converted.",
+                            **_object_schema({"group": text, "kind": text}, ["group", "kind"]),
+                        },
+                        "hub": {"description": "The version that every other version converts to and from.", **text},
+                        "hubSchema": {
+                            "description": "The openAPIV3Schema of a hub that is no version of the CRD.",
+                            "type": "object",
+                        },
+                        "stash": {
+                            "description": "The annotation for what a version cannot represent, and its size in bytes.",
+                            **_object_schema({"annotation": text, "budget": {"type": "integer", "minimum": 0}}, []),
+                        },
+                        "onError": {
+                            "description": "What becomes of a value for which a rule's expression fails: fail its "
+                            "object, and so every list of its kind, or keep the value in the stash.",
+                            "enum": [*get_args(OnError)],
+                        },
+                        "adopt": {
+                            "description": "Annotations in which another tool keeps whole objects of a version. fields "
+                            "are the paths that are taken from it; with stays the annotation is not removed.",
+                            "type": "array",
+                            "items": _object_schema(
+                                {
+                                    "annotation": text,
+                                    "version": text,
+                                    "fields": {"type": "array", "items": text},
+                                    "stays": {"type": "boolean"},
+                                },
+                                ["annotation", "version"],
+                            ),
+                        },
+                        "leaves": {
+                            "description": "Versions that are not served, and that nothing has to convert any more.",
+                            "type": "array",
+                            "items": text,
+                        },
+                        "keyless": {
+                            "description": "Lists of the hub that need no keys, by path or pattern (* and **), and the "
+                            "reason why edits of their items do no harm.",
+                            "type": "array",
+                            "items": _object_schema(
+                                {"lists": {"type": "array", "items": text}, "acknowledge": text},
+                                ["lists", "acknowledge"],
+                            ),
+                        },
+                        "spokes": {
+                            "description": "The other versions, each with the rules between it and the hub.",
+                            "type": "array",
+                            "items": _object_schema({"version": text, "rules": _rules_schema()}, ["version", "rules"]),
+                        },
+                    },
+                    ["target", "hub", "spokes"],
+                ),
+                "status": {"type": "object"},
+            },
+            ["apiVersion", "kind", "spec"],
+        ),
+        "$defs": {
+            "rule": {
+                "description": "One rule: its name, with its parameters.",
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "additionalProperties": False,
+                "properties": {name: _constructor_schema(each) for name, each in vocabulary().items()},
+            }
+        },
+    }
+
+
+def _rules_schema() -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": "#/$defs/rule"}}
+
+
+def _object_schema(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    closed = {"type": "object", "additionalProperties": False, "properties": dict(properties)}
+    return {**closed, "required": [*required]} if required else closed
+
+
+def _constructor_schema(constructor: Constructor) -> dict[str, Any]:
+    parameters = {name: _parameter_schema(each) for name, each in constructor.parameters.items()}
+    required = [name for name, each in constructor.parameters.items() if each.required]
+    return {"description": constructor.text, **_object_schema(parameters, required)}
+
+
+def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
+    described = {"description": parameter.text} if parameter.text else {}
+    if parameter.shape == "rules":
+        return {**described, **_rules_schema()}
+    return {**described, **_schema(parameter.type)}
+
+
+def _schema(hint: Any) -> dict[str, Any]:
+    """Return the schema of an annotated type of JSON."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if hint in _TYPES:
+        return {"type": _TYPES[hint]}
+    if origin is Literal:
+        return {"enum": [*inner]}
+    if origin in (Union, UnionType):
+        options = [_schema(each) for each in inner if each is not NoneType]
+        return options[0] if len(options) == 1 else {"anyOf": options}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema(inner[1])}
+    if origin is tuple and inner[-1:] != (...,):
+        items = [_schema(each) for each in inner]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return {"type": "array", "items": _schema(inner[0])}
+    message = f"a parameter of a rule is of the type {hint}, which rule documents do not have"
+    raise TypeError(message)

@@ -36,7 +36,7 @@ from restow.conversion.rules.standard.enums import enum
 from restow.conversion.rules.standard.lists import conditions, select
 from restow.conversion.rules.standard.maps import fields, keyed, keys
 from restow.conversion.rules.standard.numbers import duration, quantity, scale
-from restow.conversion.rules.standard.objects import gather, json, spread
+from restow.conversion.rules.standard.objects import described, gather, json, spread
 from restow.conversion.rules.standard.texts import join, split, template
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "conditions",
     "constant",
     "default",
+    "described",
     "drop",
     "duration",
     "each",

@@ -19,9 +19,11 @@ from restow.conversion.rules.model import (
     Lens,
     Loses,
     Move,
+    OnError,
     Packing,
     Private,
     Rule,
+    RuleGroup,
     ScopedRules,
     Side,
     Waiver,
@@ -137,14 +139,32 @@ def default(spoke: str, value: Any, *, hub: str | None = None, omitted_in: Side 
 
 
 @declared
-def stash(spoke: str | None = None, *, hub: str | None = None) -> Rule:
-    """A field that the other version lacks: the stash annotation keeps it there. ``stash(hub="spec.weight")``."""
-    return Private(spoke=_side(spoke), hub=_side(hub))
+def stash(spoke: str | Sequence[str] | None = None, *, hub: str | Sequence[str] | None = None) -> Rule:
+    """A field that the other version lacks: the stash annotation keeps it there. ``stash(hub="spec.weight")``.
+
+    Several paths are as many rules: ``stash(hub=["spec.weight", "spec.zone"])``.
+    """
+    return _private("stash", spoke, hub, None)
 
 
 @declared
-def drop(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
-    """A field that is dropped on conversion; ``acknowledge`` is the reason why that is no loss."""
+def drop(spoke: str | Sequence[str] | None = None, *, hub: str | Sequence[str] | None = None, acknowledge: str) -> Rule:
+    """A field that is dropped on conversion; ``acknowledge`` is the reason why that is no loss.
+
+    Several paths are as many rules, with one reason.
+    """
+    return _private("drop", spoke, hub, acknowledge)
+
+
+def _private(
+    name: str, spoke: str | Sequence[str] | None, hub: str | Sequence[str] | None, acknowledge: str | None
+) -> Rule:
+    """Return the rule of one field, or of the one that is named on each side; or the rules of a list of fields."""
+    if not isinstance(spoke, str | None) or not isinstance(hub, str | None):
+        ours, theirs = (() if each is None else _all(each) for each in (spoke, hub))
+        each_of = (*((path, None) for path in ours), *((None, path) for path in theirs))
+        rules = (Private(name=name, spoke=_side(a), hub=_side(b), acknowledge=acknowledge) for a, b in each_of)
+        return RuleGroup(spoke=ours, hub=theirs, rules=tuple(rules))
     return Private(spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
 
 
@@ -189,6 +209,7 @@ def pair(
     acknowledge: str | None = None,
     reads: str | Sequence[str] = (),
     nulls: bool = False,
+    on_error: OnError | None = None,
 ) -> Rule:
     """Convert a group of leaves by two functions.
 
@@ -221,6 +242,11 @@ def pair(
     The object's own ``$.metadata.name``, ``.namespace``, ``.uid``, ``.labels`` and ``.annotations`` are the same in
     both versions. So ``up``, ``down``, ``merge`` and ``forget`` all get their values as further arguments, in the order
     of ``reads``, each direction is checked by the other with the same values, and ``loses`` may be "nothing".
+
+    ``on_error`` is what becomes of a value for which a function raises. "fail" fails the object, and with it every LIST
+    and watch of its kind. With "keep" the stash keeps the value as it is, and the other version shows the default of
+    its schema, or nothing: the object converts, the way back brings the value, and an edit wins over it. Without
+    ``on_error`` the kind decides.
     """
     return Lens(
         spoke=_all(spoke),
@@ -235,6 +261,7 @@ def pair(
         acknowledge=acknowledge,
         reads=_all(reads),
         nulls=nulls,
+        on_error=on_error,
     )
 
 
@@ -246,11 +273,14 @@ def functions(
     up: Function,
     down: Function,
     loses: Loses = "nothing",
+    on_error: OnError | None = None,
 ) -> Rule:
     """Convert by plain functions over dicts: each gets an object with the claimed fields only, and returns one.
 
     ``spoke`` and ``hub`` are the claims: the paths that are read from one side and written to the other. A function
     that returns a field that it did not claim fails the conversion of that object.
+
+    ``on_error`` is as in ``pair``.
     """
     return Lens(
         spoke=_all(spoke),
@@ -260,6 +290,7 @@ def functions(
         spoke_packing="tree",
         hub_packing="tree",
         loses=loses,
+        on_error=on_error,
     )
 
 
@@ -283,6 +314,7 @@ def each(
     reads: str | Sequence[str] = (),
     acknowledge: str | None = None,
     recurse: Sequence[str] | Mapping[str, str] = (),
+    on_error: OnError | None = None,
 ) -> Rule:
     """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
 
@@ -306,6 +338,9 @@ def each(
     recurse=["routes"])`` for a tree of routes. ``"routes[]"`` is a list of such objects, ``"routes{}"`` a map of them,
     ``"routes."`` one such object, and ``"routes"`` whatever the rule itself is for. Give a mapping from the spoke's
     paths to the hub's if these differ. An object with more than 100 such levels fails, by its name.
+
+    ``on_error`` is about the functions of this rule, not about ``rules``. With "keep" an item for which ``hide`` raises
+    is hidden, an edit wins where ``merge`` raises, and what is deeper than 100 levels passes as it is.
     """
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ScopedRules(
@@ -319,6 +354,7 @@ def each(
         reads=(reads,) if isinstance(reads, str) else tuple(reads),
         acknowledge=acknowledge,
         recurse=_again(recurse, "list"),
+        on_error=on_error,
     )
 
 

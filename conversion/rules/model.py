@@ -17,7 +17,9 @@ from inspect import signature
 from typing import Any, Final, Literal, ParamSpec, Protocol
 
 from restow.conversion.model.fieldpath import Path, PathError, parse
+from restow.conversion.model.values import ABSENT
 from restow.crds import Schema
+from restow.crds.paths import items_path, values_path
 
 __all__ = [
     "FROM_ROOT",
@@ -33,17 +35,21 @@ __all__ = [
     "Loses",
     "Misfit",
     "Move",
+    "OnError",
     "Packing",
     "Private",
+    "Remembered",
     "Rule",
     "RuleGroup",
     "ScopedRules",
     "Shape",
+    "Shortcut",
     "Side",
     "Standard",
     "Waiver",
     "claimed_paths",
     "declared",
+    "inside_path",
     "is_constant_read",
     "key_names",
     "read_steps",
@@ -55,6 +61,8 @@ Side = Literal["spoke", "hub"]
 Direction = Literal["up", "down"]
 #: In which directions a lens may lose something that the stash then has to keep.
 Loses = Literal["nothing", "up", "down", "both"]
+#: What becomes of a value whose conversion fails: it fails its object, or the stash keeps it as it is.
+OnError = Literal["fail", "keep"]
 #: How functions get the values of a side: one value, a dict by leaf path, or an object tree with these leaves only.
 Packing = Literal["value", "leaves", "tree"]
 #: What scoped rules apply inside of: each item of a list, each value of a map, or one object.
@@ -137,9 +145,41 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """An expression that the compiler writes instead of a call: ``VALUE`` stands for the argument, ``A`` for ABSENT."""
+    """Expressions that the compiler writes instead of a call; ``VALUE`` stands for the argument.
 
+    ``when`` holds for the arguments whose target ``code`` is.
+    """
+
+    when: str
     code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A function of texts whose last results are remembered: the same ports, sizes and timeouts recur in a cluster.
+
+    The function depends on the text alone, and returns ABSENT or what cannot be changed; with ``gives_list`` a list of
+    such values, which is copied. The memory is bounded, and holds no long texts.
+    """
+
+    function: Function
+    gives_list: bool = False
+    known: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, value: Any) -> Any:
+        found = self.function(value)
+        if found is not ABSENT and value.__class__ is str and len(value) <= _LONGEST_REMEMBERED:
+            if len(self.known) >= _MOST_REMEMBERED:
+                self.known.clear()
+            self.known[value] = [*found] if self.gives_list else found
+        return found
+
+
+_LONGEST_REMEMBERED: Final = 32
+_MOST_REMEMBERED: Final = 1024
+
+#: How a target is found without the inverse: see ``Standard.quick``.
+Shortcut = Function | Inline | Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +192,15 @@ class Standard:
     ``quick`` has, per direction, a function that returns the target if the inverse gives its argument back, and ABSENT
     where that is not known. The compiler calls it first, and then needs no inverse. ``merge`` has, per direction, what
     ``merge`` of ``rules.pair`` is: an edit of the source side keeps what the stash has of the target, where it can.
-    ``must_fit`` is a side that shows only values that its schema can hold as a whole.
+    ``must_fit`` is a side that shows only values that its schema can hold as a whole; with ``passes`` also those that
+    the rule leaves as they are.
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
-    quick: Mapping[Direction, Function | Inline] = field(default_factory=dict)
+    quick: Mapping[Direction, Shortcut] = field(default_factory=dict)
     merge: Mapping[Direction, Function] = field(default_factory=dict)
     must_fit: Side | None = None
+    passes: bool = False
     check: Callable[[Ends], Iterator[Misfit]] | None = None
     image: Callable[[Sequence[Shape | None]], Sequence[Shape]] | None = None
 
@@ -179,7 +221,8 @@ class Names(Protocol):
 class Lens(Rule):
     """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
-    ``nulls``: the functions are also called with null; else null stays null.
+    ``nulls``: the functions are also called with null; else null stays null. ``on_error`` is None where the author
+    leaves it to the kind; freezing fills it in.
 
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
     that holds a list of one. Both only let the compiler leave out a check. ``standard`` is what else is known of a
@@ -197,6 +240,7 @@ class Lens(Rule):
     acknowledge: str | None = None
     reads: tuple[str, ...] = ()
     nulls: bool = False
+    on_error: OnError | None = None
     exact: Mapping[Direction, Mapping[str, Any]] | None = None
     tables: Mapping[Direction, Names] | None = None
     singleton: Side | None = None
@@ -322,6 +366,7 @@ class ScopedRules(Rule):
     merge: Function | None = None
     reads: tuple[str, ...] = ()
     acknowledge: str | None = None
+    on_error: OnError | None = None
     recurse: tuple[Again, ...] = ()
     is_again: bool = False
 
@@ -359,6 +404,14 @@ def ungrouped(rules: Sequence[Any]) -> Iterator[Any]:
             yield from rule.rules
         else:
             yield rule
+
+
+_INSIDE: Final[Mapping[Container, Callable[[str], str]]] = {"list": items_path, "map": values_path, "object": str}
+
+
+def inside_path(container: Container, path: str) -> str:
+    """Return the path, as ``restow.crds`` writes it, of what scoped rules apply to: a list's items, a map's values."""
+    return _INSIDE[container](path)
 
 
 #: How a read from the root of the object, not of the scope, begins.

@@ -16,10 +16,10 @@ from typing import Final, Protocol
 from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import ConversionError
 from restow.conversion.reviews.admission import AdmissionError, AdmissionRequest, AdmissionResponse, AdmissionReview
-from restow.conversion.reviews.restore import restore_stash
+from restow.conversion.reviews.admissionsteps import refuse_kept, restore_stash
+from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics
-from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.conversion.server.timeslices import offload
 from restow.crds import Crd
 from restow.kube.clock import Clock
@@ -28,6 +28,7 @@ __all__ = [
     "AdmissionEndpoint",
     "AdmissionStep",
     "QueueFull",
+    "RefuseKept",
     "RestoreStash",
     "ReviewQueues",
     "WeightedSemaphore",
@@ -150,6 +151,17 @@ class RestoreStash:
         asked = request.request_kind or request.kind
         stored = (asked.group, asked.version, asked.kind) in self._stored_status
         return await offload(request.size, restore_stash, self._graph, request, stored_status=stored)
+
+
+class RefuseKept:
+    """The validating step that refuses values which rules cannot convert; see ``reviews.admissionsteps``."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
+        """Return the verdict."""
+        return await offload(request.size, refuse_kept, self._graph, request)
 
 
 class ReviewQueues:

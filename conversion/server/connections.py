@@ -8,22 +8,6 @@ The number of connections that wait for their client is bounded; requests at wor
 the bound is accepted, and ends the one that has waited longest in the most frequent state. A client that opens a
 thousand silent connections thus ends its own. A bound for each address would not help, because managed API servers
 share one. A connection is not ended in its first second, up to twice the bound.
-
-A small request, as API servers send one for each object, is answered right where its last byte arrives, without the
-task and the turns of the loop that aiohttp's own way takes (`_answers_at_once`). That is a quarter of such a request's
-CPU time. Requests of another kind, and all that are refused, go aiohttp's way.
-
-TLS is asyncio's own, with less memory: all connections of a server share one receive buffer, which is empty between two
-events of the loop, and asyncio's buffers have lower limits.
-
-This module subclasses ``aiohttp.web.RequestHandler`` and ``web.Server``, and so depends on methods that aiohttp does
-not document (``connection_made``, ``data_received``, ``finish_response``, ``handle_error``, and the queue of parsed
-requests with its ``_messages``, ``_waiter`` and ``_parser``). aiohttp's public interface offers no alternative: an
-application, its middlewares and its signals see a request only after its headers are complete, so they cannot end a
-silent connection or a slow header, bound the number of connections, or see when a client has read its answer. A proxy
-protocol in front of aiohttp would see the bytes, and would have to parse HTTP a second time to know where a request
-ends. pyproject.toml therefore admits one minor release of aiohttp only, and the tests in tests/conversion/server (slow
-and silent clients on real sockets) show whether the next one still fits.
 """
 
 from __future__ import annotations
@@ -31,47 +15,41 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from asyncio.sslproto import SSLProtocol
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import format_datetime
-from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from aiohttp import StreamReader, web
-from aiohttp.hdrs import CONTENT_ENCODING, CONTENT_LENGTH, EXPECT
-from aiohttp.http import HttpVersion11, RawRequestMessage
-from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp import web
 
+from restow.conversion.server.clientconnection import (
+    BUFFER,
+    AtOnce,
+    ClientConnection,
+    ConnectionServer,
+    ConnectionState,
+    ConnectionTls,
+)
+from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits
 from restow.conversion.server.metrics import ServerMetrics
-from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.kube.clock import Clock
 
-__all__ = ["BUFFER", "HEADERS", "ClientConnection", "ClientConnections"]
+__all__ = ["HEADERS", "ClientConnections"]
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-
-#: Answers a small POST at once: its path and its whole body in, the answer's body out. None: ``Handler`` has to.
-AtOnce = Callable[[str, bytes], bytes | None]
 
 #: What every answer says besides its length and the time.
 HEADERS: Final = {"Content-Type": "application/json", "Server": "restow"}
 _HEAD: Final = "".join(("HTTP/1.1 200 OK\r\n", *(f"{name}: {value}\r\n" for name, value in HEADERS.items())))
 
-#: How many bytes a connection keeps before it makes its client wait. OpenSSL's buffers in memory grow to what was in
-#: them at once, and stay as large until the connection ends.
-BUFFER: Final = 32 * 1024
-
-_DIGITS: Final = len(str(BUFFER))
 _RECEIVE: Final = 64 * 1024
 _LOOK_EVERY: Final = 1.0
 _LATE: Final = 1.0
 _LINGERING_SECONDS: Final = 2.0
-_SHUTDOWN_SECONDS: Final = 2.0
 _MOMENT: Final = 0.02
 
-#: How long the rest of a small body may take to be answered at once: Go sends headers and body in two writes or more.
-_SOON: Final = 0.005
+#: So often the loop has turned before a connection that waits is ended while the process stops.
+_TURNS: Final = 10
 
 #: How long a connection that was just accepted, or made, has for its first request before it counts as idle.
 _PATIENCE: Final = 1.0
@@ -82,282 +60,17 @@ _FOR_FILES: Final = 64
 #: aiohttp logs what it could not parse, which is a client's bytes.
 _SILENT: Final = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001 - it has no parent that could enable it
 
-
-class _Doing(Enum):
-    """What a connection is doing. At REQUEST it is at work; the others wait for the client."""
-
-    HANDSHAKE = "handshake"
-    NEW = "new"
-    IDLE = "idle"
-    HEADERS = "headers"
-    BODY = "body"
-    REQUEST = "request"
-    ANSWER = "answer"
-    GONE = "gone"
-
-    __hash__ = object.__hash__  # Enum's own is a Python function, and there are queues by state
+_WAITING: Final = (
+    ConnectionState.IDLE,
+    ConnectionState.HEADERS,
+    ConnectionState.BODY,
+    ConnectionState.ANSWER,
+    ConnectionState.NEW,
+)
+_COUNTED: Final = (ConnectionState.HANDSHAKE, ConnectionState.NEW, ConnectionState.IDLE)
 
 
-_WAITING: Final = (_Doing.IDLE, _Doing.HEADERS, _Doing.BODY, _Doing.ANSWER, _Doing.NEW)
-_RESTING: Final = (_Doing.NEW, _Doing.IDLE)
-_COUNTED: Final = (_Doing.HANDSHAKE, _Doing.NEW, _Doing.IDLE)
-_REQUESTED: Final = (_Doing.BODY, _Doing.REQUEST, _Doing.ANSWER)
-
-
-class ClientConnection(web.RequestHandler):
-    """One connection: what it is doing, and since when."""
-
-    __slots__ = (
-        *("_home", "_judged", "_judged_at", "_late", "_received", "_requested", "_size", "_socket"),
-        *("doing", "since"),
-    )
-
-    def __init__(self, connections: ClientConnections, **settings: Any) -> None:
-        super().__init__(connections, **settings)
-        self._home = connections
-        self._socket: asyncio.Transport | None = None
-        self._received = self._judged_at = self._size = 0
-        self._late: asyncio.TimerHandle | None = None
-        self.doing = _Doing.HANDSHAKE
-        self.since = self._judged = self._requested = connections.clock.monotonic()
-
-    @property
-    def peer(self) -> str:
-        """The address of the client."""
-        name = self._socket.get_extra_info("peername") if self._socket is not None else None
-        return str(name[0]) if name else "unknown"
-
-    def accepted(self, transport: asyncio.Transport) -> None:
-        """Begin, on the socket's transport; TLS, if there is, comes first."""
-        self._socket = transport
-        transport.set_write_buffer_limits(BUFFER)
-        self.begin(_Doing.HANDSHAKE)
-
-    def begin(self, doing: _Doing) -> None:
-        """Do something else from now on, unless it has ended."""
-        if self.doing is not _Doing.GONE:
-            self._home.move(self, doing)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be ready for requests."""
-        assert isinstance(transport, asyncio.Transport)
-        if self._socket is None:
-            self._socket = transport
-        transport.set_write_buffer_limits(BUFFER)
-        if hasattr(transport, "set_read_buffer_limits"):  # of TLS
-            transport.set_read_buffer_limits(BUFFER)
-        super().connection_made(transport)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Be gone."""
-        self.begin(_Doing.GONE)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
-        self._received += len(data)
-        waiter = self._waiter
-        if waiter is None or waiter.done():
-            self._has_begun(data)
-            super().data_received(data)
-            return
-        self._waiter = None  # or aiohttp would wake the task that takes requests
-        try:
-            super().data_received(data)
-            if self._messages and self._answers_at_once():
-                return
-        finally:
-            self._waiter = waiter
-        self._has_begun(data)
-        if self._messages and self._late is None and not waiter.done():
-            waiter.set_result(None)
-
-    def _has_begun(self, data: bytes) -> None:
-        if data and self.doing in _RESTING:
-            self.begin(_Doing.HEADERS)
-
-    def _answers_at_once(self) -> bool:
-        """Answer the one request that there is. False if one is left: for aiohttp, or, with ``_late``, for a moment.
-
-        Reading the body may have the parser go on to the client's next request, which is then left for aiohttp.
-        """
-        message, payload = self._messages[0]
-        is_small = len(self._messages) == 1 and not self._paused and _is_small_post(message)
-        if self._late is not None and (payload.is_eof() or not is_small):
-            self._late.cancel()
-            self._late = None
-        if not is_small or not isinstance(message, RawRequestMessage):
-            return False
-        if not payload.is_eof():
-            if self._late is None:
-                self._late = self._loop.call_later(_SOON, self._is_late)
-            return False
-        self._messages.popleft()
-        body = payload.read_nowait()
-        answer = self._home.at_once(message.path, body)
-        if answer is None or self.transport is None:
-            self._messages.appendleft((message, self._read_again(body)))
-            return False
-        assert self._parser is not None
-        self._parser.message_consumed()
-        self._stay_open()
-        self.transport.write(self._home.head(len(answer)) + answer)
-        if self._paused:
-            self.answering(len(answer))
-        else:
-            self.begin(_Doing.IDLE)
-        return not self._messages
-
-    def _is_late(self) -> None:
-        """Leave a request to aiohttp, whose body did not come with its headers."""
-        self._late = None
-        if self._messages and self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def _stay_open(self) -> None:
-        """Restart the time after which aiohttp closes an idle connection, as it does itself after each answer."""
-        self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
-        if self._keepalive_handle is None:
-            self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
-
-    def _read_again(self, body: bytes) -> StreamReader:
-        """Return a body that was read as one that is yet to be read."""
-        payload = StreamReader(self, limit=len(body) + 1, loop=self._loop)
-        payload.feed_data(body)
-        payload.feed_eof()
-        return payload
-
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on with what was held back; aiohttp asks for it with each body, whether anything was or not."""
-        if self._reading_paused or self._buffer_paused:
-            super().resume_reading(resume_parser)
-
-    def resume_writing(self) -> None:
-        """Go on after the client has read what it was sent."""
-        super().resume_writing()
-        if self.doing is _Doing.ANSWER and not self._request_in_progress:
-            self.begin(_Doing.IDLE)
-
-    def requested(self, request: web.BaseRequest) -> None:
-        """Begin a request whose headers are there."""
-        if request.content.is_eof():
-            self.begin(_Doing.REQUEST)
-        else:
-            self._received = self._judged_at = 0
-            self.begin(_Doing.BODY)
-            request.content.on_eof(self._has_body)
-        self._requested = self._judged = self.since
-
-    def answering(self, size: int) -> None:
-        """Begin to send an answer of some bytes."""
-        self._size = size
-        self.begin(_Doing.ANSWER)
-
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Send what is left of an answer."""
-        if self.doing is not _Doing.ANSWER:
-            self.answering(resp.content_length or 0)
-        try:
-            return await super().finish_response(request, resp, start_time)
-        finally:
-            self.begin(_Doing.IDLE)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answer what is no HTTP."""
-        if isinstance(exc, HttpProcessingError):
-            self._home.refused("no-http", self.peer)
-        return super().handle_error(request, status, exc, message)
-
-    def is_too_slow(self, limits: Limits, now: float, *, judged: bool) -> bool:
-        """Whether its client has had all the time it has; bodies are ``judged`` by how they get on, too."""
-        if self.doing in _REQUESTED and now - self._requested > limits.request_seconds:
-            return True
-        waited = now - self.since
-        match self.doing:
-            case _Doing.HANDSHAKE:
-                return waited > limits.handshake_seconds
-            case _Doing.HEADERS:
-                return waited > limits.header_seconds
-            case _Doing.ANSWER:
-                return waited > limits.seconds_to_send(self._size)
-            case _Doing.BODY:
-                return self._crawls(limits, now, judged=judged)
-        return False
-
-    def abort(self) -> None:
-        """End it at once, with its handler."""
-        if self._socket is not None:
-            self._socket.abort()
-
-    def leave(self) -> None:
-        """End it: an idle one as HTTP ends, so that its client knows that it may connect again."""
-        graceful = self.doing is _Doing.IDLE
-        self.begin(_Doing.GONE)
-        if graceful:
-            self.force_close()
-        else:
-            self.abort()
-
-    def _has_body(self) -> None:
-        if self.doing is _Doing.BODY:
-            self.begin(_Doing.REQUEST)
-
-    def _crawls(self, limits: Limits, now: float, *, judged: bool) -> bool:
-        if judged and now - self._judged < limits.stall_seconds:
-            return False
-        enough = self._received - self._judged_at >= limits.bytes_a_second * limits.stall_seconds
-        self._judged, self._judged_at = now, self._received
-        return judged and not enough
-
-
-def _is_small_post(message: Any) -> bool:
-    """Say whether a request is what API servers send for an object: HTTP/1.1, a POST, a small body of a known size."""
-    if not isinstance(message, RawRequestMessage) or message.method != "POST" or message.version != HttpVersion11:
-        return False  # no HTTP, or of another kind
-    headers = message.headers
-    if message.should_close or message.upgrade or message.chunked or CONTENT_ENCODING in headers or EXPECT in headers:
-        return False
-    size = headers.get(CONTENT_LENGTH, "")
-    return len(size) <= _DIGITS and size.isdecimal() and 0 < int(size) <= BUFFER
-
-
-class _Tls(SSLProtocol):
-    """The TLS of one connection."""
-
-    max_size = 16 * 1024  # what is read of OpenSSL at once, which gives no more than one record
-
-    def __init__(self, connection: ClientConnection, context: ssl.SSLContext, buffer: bytearray) -> None:
-        super().__init__(
-            asyncio.get_running_loop(),
-            connection,
-            context,
-            None,  # type: ignore[arg-type]  # no task waits for the handshake
-            server_side=True,
-            ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
-        )
-        self._connection = connection
-        # asyncio's own buffer would be 256 KiB for each connection; of what is received none stays in it.
-        self._ssl_buffer, self._ssl_buffer_view = buffer, memoryview(buffer)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._connection.accepted(transport)
-        super().connection_made(transport)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._connection.begin(_Doing.GONE)
-        super().connection_lost(exc)
-
-
-class ClientConnections(web.Server):
+class ClientConnections(ConnectionServer):
     """Makes and watches the connections of one listening socket."""
 
     def __init__(
@@ -377,8 +90,8 @@ class ClientConnections(web.Server):
         self._request_log = request_log
         self._handler = handler
         self._counts = counts
-        self._queues: dict[_Doing, dict[ClientConnection, None]] = {doing: {} for doing in _Doing}
-        self._bounds = (((_Doing.HANDSHAKE,), limits.handshakes), (_WAITING, limits.connections))
+        self._queues: dict[ConnectionState, dict[ClientConnection, None]] = {doing: {} for doing in ConnectionState}
+        self._bounds = (((ConnectionState.HANDSHAKE,), limits.handshakes), (_WAITING, limits.connections))
         self._buffer = bytearray(_RECEIVE)
         self._timer: asyncio.TimerHandle | None = None
         self._looked = 0.0
@@ -396,7 +109,7 @@ class ClientConnections(web.Server):
             access_log=None,
             logger=_SILENT,
         )
-        return connection if context is None else _Tls(connection, context, self._buffer)
+        return connection if context is None else ConnectionTls(connection, context, self._buffer)
 
     def __len__(self) -> int:
         return sum(map(len, self._queues.values()))
@@ -413,16 +126,16 @@ class ClientConnections(web.Server):
         """Take a connection in that is ready for requests."""
         super().connection_made(handler, transport)
         if isinstance(handler, ClientConnection):
-            handler.begin(_Doing.NEW)
+            handler.begin(ConnectionState.NEW)
 
-    def move(self, connection: ClientConnection, doing: _Doing) -> None:
+    def move(self, connection: ClientConnection, state: ConnectionState) -> None:
         """Note what a connection does from now on, and end others if too many wait."""
         was = connection.doing
         self._queues[was].pop(connection, None)
-        connection.doing, connection.since = doing, self.clock.monotonic()
-        if doing is not _Doing.GONE:
-            self._queues[doing][connection] = None
-        if doing in _COUNTED and not doing is was is _Doing.IDLE:
+        connection.doing, connection.since = state, self.clock.monotonic()
+        if state is not ConnectionState.GONE:
+            self._queues[state][connection] = None
+        if state in _COUNTED and not state is was is ConnectionState.IDLE:
             self._make_room()
 
     def watch(self) -> None:
@@ -451,7 +164,7 @@ class ClientConnections(web.Server):
             if connection.is_too_slow(self.limits, now, judged=judged):
                 self._counts.add("restow_webhook_aborted_total", connection.doing.value)
                 self._request_log.tell("too-slow", connection.peer, connection.doing.value)
-                connection.begin(_Doing.GONE)
+                connection.begin(ConnectionState.GONE)
                 connection.abort()
         self._make_room()
         self._request_log.look()
@@ -465,21 +178,25 @@ class ClientConnections(web.Server):
         """Make room where the process may open no more files."""
         self.refused("no-file", message=f"a connection could not be accepted: {reason}")
         for _ in range(_FOR_FILES):
-            self._end_longest((_Doing.HANDSHAKE, *_WAITING), _PATIENCE)
+            self._end_longest((ConnectionState.HANDSHAKE, *_WAITING), _PATIENCE)
 
     async def finish(self, seconds: float) -> None:
         """Close idle connections, and wait for the others to finish their request, for no more than some seconds.
 
-        One that was accepted just before the end, and is still shaking hands, has its chance too.
+        One that was accepted just before the end, and is still shaking hands, has its chance too. Time counts only as
+        turns of the loop: while the process stood still, nothing was read of what clients sent.
         """
-        until = self.clock.monotonic() + seconds
+        until, turns = self.clock.monotonic() + seconds, 0
+        first_seen: dict[tuple[ClientConnection, float], int] = {}
         while len(self) and self.clock.monotonic() < until:
             self.look()
-            for connection in self._all():
-                waited = self.clock.monotonic() - connection.since
-                if connection.doing in (*_RESTING, _Doing.HANDSHAKE) and waited > _PATIENCE:
+            waiting = [(each, each.since) for each in self._all() if each.doing in _COUNTED]
+            first_seen = {each: first_seen.get(each, turns) for each in waiting}
+            for (connection, since), turn in first_seen.items():
+                if turns - turn >= _TURNS and self.clock.monotonic() - since > _PATIENCE:
                     connection.leave()
             await self.clock.sleep(_MOMENT)
+            turns += 1
 
     def _all(self) -> list[ClientConnection]:
         return [each for queue in self._queues.values() for each in queue]
@@ -490,7 +207,7 @@ class ClientConnections(web.Server):
                 if not self._end_longest(kinds, _PATIENCE if number <= 2 * most else 0.0):
                     break
 
-    def _end_longest(self, kinds: Sequence[_Doing], seconds: float) -> bool:
+    def _end_longest(self, kinds: Sequence[ConnectionState], seconds: float) -> bool:
         """End the one that waits longest, and for some seconds at least, of the kind of which most wait so long."""
         before = self.clock.monotonic() - seconds
         queues = [self._queues[each] for each in kinds]

@@ -6,23 +6,27 @@ what the API server shows. A body that is no review has no uid to answer to, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
 from restow.conversion.compile.graph import Graph
-from restow.conversion.model.errors import ReviewError
-from restow.conversion.reviews.conversion import LARGE, Fields, Review, ReviewTooLarge
+from restow.conversion.model.errors import ReviewError, raised_at
+from restow.conversion.reviews.conversion import LARGE, Fields, KeptValue, Review, ReviewTooLarge
+from restow.conversion.rules.kindwide import failing_labels, keeping
+from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics
-from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.conversion.server.timeslices import TimeSlices
 from restow.crds import Crd
 from restow.kube.clock import Clock
 
-__all__ = ["ConversionEndpoint", "conversions_by_crd"]
+__all__ = ["ConversionEndpoint", "KeptHook", "conversions_by_crd"]
+
+KeptHook = Callable[[KeptValue], None]
+"""Is told of each value that a rule could not convert, and kept."""
 
 
 #: A review with so many failures has failed; its message has long been full.
@@ -47,6 +51,7 @@ class ConversionEndpoint:
         time_slices: TimeSlices,
         request_log: RateLimitedLog,
         clock: Clock,
+        kept: KeptHook | None = None,
     ) -> None:
         self.most = limits.body
         self._crd = crd
@@ -56,6 +61,10 @@ class ConversionEndpoint:
         self._time_slices = time_slices
         self._request_log = request_log
         self._clock = clock
+        self._kept = kept
+        self._kept_log = RateLimitedLog(clock)
+        for label in _keeping_labels(graph):
+            counts.add("restow_conversion_kept_total", crd, label, amount=0)
         for result in ("success", "failure"):  # from 0 on, or an alert misses the first
             counts.add("restow_conversion_reviews_total", crd, result, amount=0)
         versions = {f"{kind.group}/{name}": name for kind in graph.kinds.values() for name in kind.visible_versions}
@@ -112,6 +121,8 @@ class ConversionEndpoint:
             labels = (crd, self._versions_as_sent.get(source, _UNKNOWN), target, "failure" if failed else "success")
             add("restow_conversion_objects_total", *labels, amount=count)
         self._counts.observe(self._clock.monotonic() - started, "restow_conversion_seconds", crd)
+        for each in review.kept:
+            self._tell_kept(each, target)
         if review.failures:
             self._request_log.add(
                 "conversion failed",
@@ -121,6 +132,29 @@ class ConversionEndpoint:
                 failed=len(review.failures),
                 first=review.failures[0],
             )
+
+    def _tell_kept(self, kept: KeptValue, target: str) -> None:
+        """Count, log and pass on a value that a rule kept; a log of its own, so that it hides no failure."""
+        failed = kept.failed
+        self._counts.add("restow_conversion_kept_total", self._crd, failed.rule)
+        self._kept_log.add(
+            "conversion kept a value",
+            crd=self._crd,
+            to=target,
+            object=kept.identity,
+            pointer=failed.pointer,
+            rule=failed.rule,
+            why=failed.reason,
+            line=raised_at(failed.__cause__),
+        )
+        if self._kept is not None:
+            self._kept(kept)
+
+
+def _keeping_labels(graph: Graph) -> frozenset[str]:
+    """Return the names of the rules that may keep something."""
+    spokes = [spoke for kind in graph.kinds.values() for spoke in kind.spokes.values()]
+    return frozenset(label for spoke in spokes for rule in keeping(spoke.rules) for label in failing_labels(rule))
 
 
 def _converted(review: Review, sources: Sources) -> Iterator[None]:

@@ -46,6 +46,9 @@ METRICS: Final = {
     "restow_conversion_objects_total": Metric(
         "Objects by what they were converted from and to.", ("crd", "from_version", "to_version", "result")
     ),
+    "restow_conversion_kept_total": Metric(
+        'Values that a rule could not convert and kept, because of on_error="keep".', ("crd", "rule")
+    ),
     "restow_conversion_seconds": Metric(
         "Time from a review's last byte to its answer's first one.", ("crd",), "histogram"
     ),

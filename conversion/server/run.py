@@ -89,6 +89,18 @@ class _Acceptor:
         """Accept whatever comes."""
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
+    async def finish(self) -> None:
+        """Take what clients have connected to already, then accept no more.
+
+        The kernel connects clients before the process accepts them; closing the socket would reset these.
+        """
+        for _ in range(0, _BACKLOG, _ACCEPT):
+            if self._listener.fileno() >= 0:
+                self._accept()
+        self.close()
+        if self._making:
+            await asyncio.wait(self._making)
+
     def close(self) -> None:
         """Accept no more, and close the socket."""
         if self._again is not None:
@@ -150,7 +162,7 @@ async def serve(webhook: WebhookServer, listener: socket.socket, context: ssl.SS
         await stop.wait()
         webhook.phase = ServerPhase.DRAINING
         await webhook.clock.sleep(webhook.limits.drain_seconds)
-        accepting.close()
+        await accepting.finish()
         webhook.phase = ServerPhase.STOPPING
         await connections.finish(webhook.limits.finish_seconds)
 

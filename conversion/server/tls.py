@@ -104,8 +104,10 @@ class ServingCertificate:
     async def watch(self) -> None:
         """Follow the files, until cancelled."""
         while True:
+            # asyncio.wait_for of Python 3.11 loses a cancellation that comes with the event.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurry.wait(), _LOOK_EVERY)
+                async with asyncio.timeout(_LOOK_EVERY):
+                    await self._hurry.wait()
             self._hurry.clear()
             await self.look()
 

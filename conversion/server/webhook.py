@@ -17,11 +17,12 @@ from aiohttp import web
 from restow.conversion.compile.graph import Graph
 from restow.conversion.server.admission import AdmissionEndpoint, AdmissionStep, ReviewQueues
 from restow.conversion.server.bodybudget import BodyReader
-from restow.conversion.server.connections import BUFFER, HEADERS, ClientConnection
-from restow.conversion.server.conversion import ConversionEndpoint
+from restow.conversion.server.clientconnection import BUFFER, ClientConnection
+from restow.conversion.server.connections import HEADERS
+from restow.conversion.server.conversion import ConversionEndpoint, KeptHook
+from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Limits, Refusal
 from restow.conversion.server.metrics import ServerMetrics
-from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from restow.conversion.server.timeslices import TimeSlices
 from restow.conversion.server.tls import Clients
 from restow.kube.clock import SYSTEM_CLOCK, Clock
@@ -62,6 +63,7 @@ class WebhookServer:
         conversions: by the name of the CRD; see ``conversions_by_crd``.
         validating, mutating: admission steps by name.
         clients: the clients that are served; needs a ServingCertificate that trusts their authority.
+        kept: told of each value that a rule could not convert, and kept (``KeptEvents.note``).
     """
 
     def __init__(
@@ -73,12 +75,14 @@ class WebhookServer:
         clients: Clients = _ALL_CLIENTS,
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        kept: KeptHook | None = None,
     ) -> None:
         self.phase = ServerPhase.STARTING
         self.limits = limits or Limits()
         self.clock = clock
         self.counts = ServerMetrics()
         self._clients = clients
+        self._kept = kept
         self.request_log = RateLimitedLog(clock)
         self._bodies = BodyReader(self.limits, clock, self._make_room)
         self._time_slices = TimeSlices(self.limits.slice_seconds)
@@ -98,12 +102,16 @@ class WebhookServer:
 
     def serve(self, crd: str, graph: Graph) -> None:
         """Convert the objects of a CRD by a graph, from the next review on; it takes the place of a former one."""
-        self._endpoints[f"/convert/{crd}"] = self._converting(crd, graph)
+        path, endpoint = f"/convert/{crd}", self._converting(crd, graph)
+        self._endpoints[path] = endpoint
+        if not self._clients.conversion:
+            self._at_once[path] = endpoint
         self.counts.add("restow_conversion_reviews_total", crd, "failure", amount=0)
 
     def withdraw(self, crd: str) -> None:
         """Convert the objects of a CRD no more."""
         self._endpoints.pop(f"/convert/{crd}", None)
+        self._at_once.pop(f"/convert/{crd}", None)
 
     @property
     def paths(self) -> Iterable[str]:
@@ -213,6 +221,7 @@ class WebhookServer:
             time_slices=self._time_slices,
             request_log=self.request_log,
             clock=self.clock,
+            kept=self._kept,
         )
 
     def _admitting(self, name: str, step: AdmissionStep, *, patches: bool) -> AdmissionEndpoint:

@@ -4,6 +4,8 @@ An entry is a dict under the path of the field that could not be said, in the te
 
 - a leaf: `{"is": value}`, without `is` if the field was absent; `shown`, of fields that functions converted, is what
   the other version showed instead (absent alike), the guard by which a later edit wins;
+- a leaf whose rule failed, with ``on_error="keep"``: `failed` is the rule. Its value counts as long as the object shows
+  what it showed then, and no function judges it;
 - an object on the way to claimed fields, where the plain way back would not leave it as it was: a leaf as well, whose
   value is `{}`, null or nothing;
 - a list: `{"items": […]}`, see ``restow.conversion.stash.items``;
@@ -36,8 +38,10 @@ __all__ = [
     "Kept",
     "branch_entry",
     "emptied",
+    "failed_entry",
     "hidden_inside",
     "inside",
+    "is_kept_failure",
     "is_shown",
     "kept_branch",
     "kept_inside",
@@ -61,11 +65,23 @@ _BRANCH: Final = "branch"
 _SHOWN: Final = "shown"
 _LEFT: Final = "left"
 _VALUES: Final = "values"
+_FAILED: Final = "failed"
 
 
 def leaf(value: Any, around: Sequence[bool] = ()) -> Json:
     """Return the entry of a field; ``around`` says of the objects around it, inmost first, whether they are shown."""
     return with_gone({} if value is ABSENT else {_IS: value}, around)
+
+
+def failed_entry(value: Any, target: Any, rule: str) -> Json:
+    """Return the entry of a value whose rule failed, and of what the other version shows instead."""
+    entry: Json = {_IS: value, _FAILED: rule}
+    return entry if target is ABSENT else {**entry, _SHOWN: target}
+
+
+def is_kept_failure(entry: Json) -> bool:
+    """Say whether an entry keeps a value whose rule failed."""
+    return isinstance(entry.get(_FAILED), str)
 
 
 def with_gone(entry: Json, around: Sequence[bool]) -> Json:

@@ -6,13 +6,12 @@ One line in a test module:
 
 gives one test for each law and version, over objects generated from the CRD's own schemas. The parts are public too:
 ``strategies`` generates objects, ``laws`` has each law as a plain check of one object that raises ``LawBroken``, and
-``golden`` compares recorded ConversionReviews.
+``check_golden`` compares recorded ConversionReviews with the expected answers.
 """
 
-from restow.conversion.testing.golden import check_golden, golden_reviews
 from restow.conversion.testing.laws import LawBroken, Laws
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
-from restow.conversion.testing.suite import roundtrip_suite
+from restow.conversion.testing.suite import check_golden, golden_reviews, roundtrip_suite
 
 __all__ = [
     "Generator",

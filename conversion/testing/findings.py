@@ -1,12 +1,15 @@
-"""One broken law in about ten lines: the object, the rule, the fields that differ, and what to write instead.
+"""Findings of the laws: the fields of objects, the fields that differ, and a broken law in about ten lines.
 
-Objects here are generated or given to the laws by an author's own tests, so their values may be shown.
+A finding shows the object, the rule, the fields that differ, and what to write instead. Objects here are generated or
+given to the laws by an author's own tests, so their values may be shown. Fields are named as managedFields would name
+them: items of list-maps by their keys.
 
 Pure.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,13 +17,26 @@ from typing import Any, Final
 import msgspec
 
 from restow.conversion.compile.graph import KindGraph
-from restow.conversion.explain.model import value_at
-from restow.conversion.model.fieldpath import parse, pointer
-from restow.conversion.model.values import ABSENT, Json, same
+from restow.conversion.model.fieldpath import Steps, parse, pointer, value_at
+from restow.conversion.model.values import ABSENT, Json, canonical, same
 from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side
-from restow.conversion.testing.fieldsets import Place
+from restow.crds import ANY, Schema
 
-__all__ = ["Difference", "RulePlace", "compact", "described", "differences", "responsible", "travelled"]
+__all__ = [
+    "Difference",
+    "FieldSteps",
+    "RulePlace",
+    "compact",
+    "described",
+    "differences",
+    "empties",
+    "empty_places",
+    "fields",
+    "responsible",
+    "shown_steps",
+    "support",
+    "travelled",
+]
 
 #: How many differing fields a finding shows, and how long a value may be.
 _MOST_FIELDS: Final = 3
@@ -32,7 +48,7 @@ _SHORT: Final = 120
 class Difference:
     """A field in which two objects differ; ABSENT where one lacks it."""
 
-    steps: Place
+    steps: Steps
     left: Any
     right: Any
 
@@ -43,10 +59,10 @@ class RulePlace:
 
     rule: Rule
     label: str
-    others: tuple[Place, ...]
+    others: tuple[Steps, ...]
 
 
-def differences(left: Any, right: Any, steps: Place = ()) -> Iterator[Difference]:
+def differences(left: Any, right: Any, steps: Steps = ()) -> Iterator[Difference]:
     """Yield the innermost places in which two JSON values differ; lists of different lengths differ as a whole."""
     if isinstance(left, dict) and isinstance(right, dict):
         for name in sorted({*left, *right}):
@@ -62,7 +78,7 @@ def _alike(left: Any, right: Any) -> bool:
     return left is right if ABSENT in (left, right) else same(left, right)
 
 
-def responsible(kind: KindGraph, source: str, target: str, steps: Place) -> RulePlace | None:
+def responsible(kind: KindGraph, source: str, target: str, steps: Steps) -> RulePlace | None:
     """Return the rule on the way from a version to another that has to do with a field of the first one, if any."""
     legs: tuple[tuple[str, Side], ...] = ((source, "spoke"), (target, "hub"))
     for version, side in legs:
@@ -73,7 +89,7 @@ def responsible(kind: KindGraph, source: str, target: str, steps: Place) -> Rule
     return None
 
 
-def _in_rules(rules: Sequence[Rule], side: Side, steps: Place, around: Place) -> RulePlace | None:
+def _in_rules(rules: Sequence[Rule], side: Side, steps: Steps, around: Steps) -> RulePlace | None:
     other: Side = "hub" if side == "spoke" else "spoke"
     for rule in rules:
         for text in rule.claims(side):
@@ -128,7 +144,7 @@ def travelled(difference: Difference, there: Json, versions: tuple[str, str], ru
     )
 
 
-def _moved(steps: Place, here: Place) -> str:
+def _moved(steps: Steps, here: Steps) -> str:
     return "" if steps == here else f"{pointer(steps)} "
 
 
@@ -144,3 +160,57 @@ def _source(rule: Rule) -> str:
     """Return where an author's function stands, so that one need not search for it."""
     code = getattr(rule.up, "__code__", None) if isinstance(rule, Lens) and rule.tables is None else None
     return "" if code is None or rule.name in ("wrap", "unwrap") else f" ({code.co_filename}:{code.co_firstlineno})"
+
+
+#: The way to a field: names, and for the items of a list-map their keys, as JSON in brackets.
+FieldSteps = tuple[str, ...]
+
+
+def support(obj: Json, schema: Schema | None) -> set[str]:
+    """Return the paths of all fields of an object; an atomic list is one field."""
+    return {shown_steps(steps) for steps in fields(obj, schema)}
+
+
+def fields(obj: Json, schema: Schema | None) -> set[FieldSteps]:
+    """Return the same as steps."""
+    return set(_fields(obj, schema or ANY, ()))
+
+
+def shown_steps(steps: FieldSteps) -> str:
+    """Return the readable form of a field's path: ``.spec.items[["a"]].name``."""
+    return "".join(step if step.startswith("[") else f".{step}" for step in steps)
+
+
+def empties(obj: Json, schema: Schema | None) -> Counter[str]:
+    """Count what an object has of null, {} and [].
+
+    An empty object does not count where it holds a place: as an item of a list or a map, or because it is required.
+    """
+    return Counter(kind for _, kind in empty_places(obj, schema))
+
+
+def empty_places(value: Any, schema: Schema | None, steps: Steps = ()) -> Iterator[tuple[Steps, str]]:
+    """Yield the places of null, {} and [] in an object, as ``empties`` counts them, with what stands there."""
+    if value is None or value in ({}, []):
+        yield steps, "null" if value is None else "{}" if isinstance(value, dict) else "[]"
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            if child != {} or schema is None or (name not in schema.required and schema.is_declared(name)):
+                yield from empty_places(child, None if schema is None else schema.field(name), (*steps, name))
+    elif isinstance(value, list):
+        for index, child in enumerate(value):
+            if child != {} or schema is None:
+                yield from empty_places(child, None if schema is None else schema.items, (*steps, index))
+
+
+def _fields(value: Any, schema: Schema, steps: FieldSteps) -> Iterator[FieldSteps]:
+    if steps and not steps[-1].startswith("["):
+        yield steps
+    if isinstance(value, dict):
+        for name, child in value.items():
+            yield from _fields(child, schema.field(name) or ANY, (*steps, name))
+    elif isinstance(value, list) and schema.list_type == "map":
+        for item in value:
+            if isinstance(item, dict):
+                key = canonical([item.get(name) for name in schema.list_keys]).decode()
+                yield from _fields(item, schema.items or ANY, (*steps, f"[{key}]"))

@@ -18,14 +18,12 @@ from functools import partial
 from typing import Any, Final
 
 from restow.conversion.compile.lens import dig
-from restow.conversion.model.fieldpath import parse
+from restow.conversion.model.fieldpath import Steps, parse
 from restow.conversion.model.values import Json, canonical
 from restow.conversion.rules.model import Lens, Rule, ScopedRules, Side, key_names
 
 __all__ = ["ItemEdit", "has_keyless_lists", "item_edits"]
 
-#: The way to a list or an item: names of fields and indices.
-_Place = tuple[str | int, ...]
 
 _MARK: Final = "zzEdited"
 
@@ -40,7 +38,7 @@ class ItemEdit:
     name: str
     shown: Json
     expected: Json
-    added: _Place | None = None
+    added: Steps | None = None
 
     def without_added(self, obj: Json) -> Json:
         """Return what the edit became without the item that it added."""
@@ -66,8 +64,8 @@ def item_edits(obj: Json, shown: Json, rules: Sequence[Rule], side: Side) -> Ite
 
 
 def _lists(
-    obj: Any, shown: Any, rules: Sequence[Rule], side: Side, ours: _Place, theirs: _Place
-) -> Iterator[tuple[ScopedRules, _Place, _Place]]:
+    obj: Any, shown: Any, rules: Sequence[Rule], side: Side, ours: Steps, theirs: Steps
+) -> Iterator[tuple[ScopedRules, Steps, Steps]]:
     """Yield the lists without keys that both objects have, with the place of each."""
     other: Side = "hub" if side == "spoke" else "spoke"
     for rule in rules:
@@ -103,8 +101,8 @@ class _Edits:
     obj: Json
     shown: Json
     rule: ScopedRules
-    ours: _Place
-    theirs: _Place
+    ours: Steps
+    theirs: Steps
 
     def all(self) -> Iterator[ItemEdit]:
         looks = [canonical(item) for item in self._items(self.shown, self.theirs)]
@@ -123,7 +121,7 @@ class _Edits:
             yield self._edit("the first item at the end", lambda items: [*items[1:], items[0]])
 
     @staticmethod
-    def _items(obj: Json, place: _Place) -> list[Json]:
+    def _items(obj: Json, place: Steps) -> list[Json]:
         items: Any = obj
         for step in place:
             items = items[step]
@@ -167,7 +165,7 @@ def _without(items: list[Json], index: int) -> list[Json]:
     return items[:index] + items[index + 1 :]
 
 
-def _changed(value: Any, place: _Place, change: Callable[[list[Json]], list[Json]]) -> Any:
+def _changed(value: Any, place: Steps, change: Callable[[list[Json]], list[Json]]) -> Any:
     """Return a value with the list at a place changed."""
     if not place:
         return change(value)

@@ -4,220 +4,55 @@ A broken law raises ``LawBroken`` with what was seen. Under Hypothesis it shrink
 profiler watches each conversion for calls that a pure function cannot make (clocks, randomness, files, environment):
 converting twice in the same second would not tell a clock from a constant.
 
-The rules declare what a law must not expect: fields that are dropped knowingly, declared losses, and edits that an
-author judges. The laws also ignore fields that have a meaning only together: a projection may convert to more leaves
-than the whole object did. Translating managedFields intersects with the live object, which drops these leaves.
+What the rules declare, the laws do not expect otherwise (``allowances``).
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from restow.conversion.compile.graph import KindGraph
-from restow.conversion.compile.lens import dig
 from restow.conversion.model.errors import RuleFailed
-from restow.conversion.model.fieldpath import Path, parse, pointer, shown
-from restow.conversion.model.values import ABSENT, Json, canonical, same
-from restow.conversion.rules.branches import branched, flattened
-from restow.conversion.rules.model import Direction, Lens, Private, Rule, ScopedRules, Side
+from restow.conversion.model.fieldpath import parse, pointer
+from restow.conversion.model.values import Json, canonical, same
+from restow.conversion.rules.model import Rule, Side
 from restow.conversion.stash.annotation import parse_stash
-from restow.conversion.testing.fieldsets import Steps, empties, empty_places, fields, shown_steps
+from restow.conversion.testing.allowances import (
+    emptied_lists,
+    filled_empties,
+    forgiven,
+    has_hub_drops,
+    has_joint,
+    has_judgement,
+    is_joint,
+    made_empties,
+    made_rule,
+    remembered,
+    undeclared_losses,
+)
 from restow.conversion.testing.findings import (
     Difference,
     RulePlace,
     compact,
     described,
     differences,
+    empties,
+    empty_places,
+    fields,
     responsible,
+    shown_steps,
     travelled,
 )
+from restow.conversion.testing.functions import impure_calls
 from restow.conversion.testing.itemedits import item_edits
-from restow.conversion.testing.meaning import filled_empties, remembered
-from restow.conversion.testing.purity import impure_calls
-from restow.conversion.testing.unions import out_of_bounds
+from restow.conversion.testing.scalars import out_of_bounds
 from restow.crds import pruned_paths
 
-__all__ = [
-    "LawBroken",
-    "Laws",
-    "emptied_lists",
-    "forgiven",
-    "has_hub_drops",
-    "has_joint",
-    "has_judgement",
-    "is_joint",
-    "made_empties",
-    "undeclared_losses",
-]
-
-
-def forgiven(obj: Json, rules: Sequence[Rule], side: Side) -> Json:
-    """Return the object without what the rules drop on that side, nor the objects around it that hold nothing else."""
-    for rule in _in_force(rules, obj, side):
-        for text in rule.claims(side):
-            if isinstance(rule, Private) and rule.acknowledge is not None:
-                obj = _changed(obj, parse(text), lambda _: ABSENT)
-            elif isinstance(rule, ScopedRules) and _has_drops(rule.rules, side):
-                obj = _changed(obj, parse(text), partial(_forgiven_inside, rule=rule, side=side))
-    return obj
-
-
-def _in_force(rules: Sequence[Rule], obj: Json, side: Side) -> Sequence[Rule]:
-    """Return the rules that hold for an object: of each union, those of its branch."""
-    scope = branched(rules)
-    if not scope.unions:
-        return rules
-    chosen = (union.rules(union.decider(side)(obj)) for union in scope.unions)
-    return [*scope.plain, *(rule for each in chosen for rule in _in_force(each, obj, side))]
-
-
-def _has_drops(rules: Sequence[Rule], side: Side) -> bool:
-    return any(
-        bool(rule.claims(side))
-        and (
-            (isinstance(rule, Private) and rule.acknowledge is not None)
-            or (isinstance(rule, ScopedRules) and _has_drops(rule.rules, side))
-        )
-        for rule in flattened(rules)
-    )
-
-
-def _forgiven_inside(value: Any, rule: ScopedRules, side: Side) -> Any:
-    if rule.container == "list" and isinstance(value, list):
-        return [forgiven(item, rule.inner, side) if isinstance(item, dict) else item for item in value]
-    if rule.container == "map" and isinstance(value, dict):
-        return {
-            key: forgiven(item, rule.inner, side) if isinstance(item, dict) else item for key, item in value.items()
-        }
-    if rule.container == "object" and isinstance(value, dict):
-        return forgiven(value, rule.inner, side) or ABSENT
-    return value
-
-
-def _changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """Return an object with the field at ``path`` changed; objects on the way that hold nothing go."""
-    if not isinstance(value, dict) or path[0] not in value:
-        return value
-    child = value[path[0]]
-    if len(path) == 1:
-        child = change(child)
-    elif isinstance(child, dict):
-        child = _changed(child, path[1:], change) or ABSENT
-    rest = {name: each for name, each in value.items() if name != path[0]}
-    return rest if child is ABSENT else {**rest, path[0]: child}
-
-
-def has_hub_drops(rules: Sequence[Rule]) -> bool:
-    """Say whether some rule lets a field of the hub go."""
-    return _has_drops(rules, "hub")
-
-
-def has_judgement(rules: Sequence[Rule]) -> bool:
-    """Say whether what an edit means is up to a function of the author."""
-    return any(
-        (isinstance(rule, Lens) and rule.merge is not None and not rule.is_known)
-        or (isinstance(rule, ScopedRules) and (rule.hide is not None or has_judgement(rule.rules)))
-        for rule in flattened(rules)
-    )
-
-
-def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction) -> Iterator[str]:
-    """Yield the labels of lenses that have a stash entry although they declare no loss in that direction."""
-    side: Side = "spoke" if direction == "up" else "hub"
-    scope = branched(rules)
-    for union in scope.unions:
-        entry = entries.get(union.address(side), {})
-        yield from undeclared_losses(entry.get("inside", {}), union.rules(entry.get("branch")), direction)
-    for rule in scope.plain:
-        if not isinstance(rule, Lens | ScopedRules):
-            continue
-        entry = entries.get(shown(parse(rule.claims(side)[0])))
-        if isinstance(rule, Lens):
-            if entry is not None and not rule.may_lose(direction):
-                yield rule.label
-        elif entry is not None:
-            inner = [item.get("kept", {}) for item in entry.get("items", ())]
-            for kept in (*inner, *entry.get("values", {}).values(), entry.get("inside", {})):
-                yield from undeclared_losses(kept, rule.inner, direction)
-
-
-def is_joint(steps: Steps, rules: Sequence[Rule], side: Side) -> bool:
-    """Say whether a field of that side is made of several others, or is in what a function made as a whole.
-
-    What rules of a branch claim also depends on the discriminator, on either side, and so do the objects around it.
-    """
-    scope = branched(rules)
-    branches = [rule for union in scope.unions for each in union.branches for rule in flattened(each.rules)]
-    paths = [parse(text) for rule in branches for text in (*rule.spoke, *rule.hub)]
-    is_branched = any(steps[: len(path)] == path or path[: len(steps)] == steps for path in paths)
-    return is_branched or any(_is_made(steps, rule, side) for rule in scope.plain)
-
-
-def has_joint(rules: Sequence[Rule]) -> bool:
-    """Say whether some rule ties fields together."""
-    ties = (_ties(rule) or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in branched(rules).plain)
-    return bool(branched(rules).unions) or any(ties)
-
-
-def made_rule(rule: RulePlace | None) -> bool:
-    """Say whether a function of the author made the value of a field."""
-    return rule is not None and isinstance(rule.rule, Lens) and rule.rule.tables is None and rule.rule.singleton is None
-
-
-def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
-    """Count the empty lists whose items may all be hidden: such a list stays (design, section 7)."""
-    count = 0
-    for rule in flattened(rules):
-        if isinstance(rule, ScopedRules):
-            found = dig(value, parse(rule.claims(side)[0]))
-            count += rule.hide is not None and found == []
-            inner = found if isinstance(found, list) else found.values() if isinstance(found, dict) else ()
-            for each in (found,) if rule.container == "object" else inner:
-                count += emptied_lists(each, rule.inner, side)
-    return count
-
-
-def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
-    """Count the empty lists and objects that standard rules made of what is as empty in another form: of an empty text,
-    for instance.
-    """
-    counts: Counter[str] = Counter()
-    for rule in rules:
-        found = [dig(value, parse(text)) for text in rule.claims(side)]
-        if isinstance(rule, Lens) and rule.standard is not None:
-            counts.update("{}" if each == {} else "[]" for each in found if each in ({}, []))
-        elif isinstance(rule, ScopedRules):
-            (place,) = found
-            inner = place if isinstance(place, list) else place.values() if isinstance(place, dict) else ()
-            for each in (place,) if rule.container == "object" else inner:
-                counts += made_empties(each, rule.rules, side)
-    return counts
-
-
-def _is_made(steps: Steps, rule: Rule, side: Side) -> bool:
-    for text in rule.claims(side):
-        path = parse(text)
-        if steps[: len(path)] != path:
-            continue
-        rest = steps[len(path) :]
-        if isinstance(rule, Lens):
-            return _ties(rule) or bool(rest)
-        if isinstance(rule, ScopedRules):
-            inside = rest if rule.container == "object" else rest[1:]
-            return _ties(rule) or (bool(inside) and is_joint(inside, rule.inner, side))
-    return False
-
-
-def _ties(rule: Rule) -> bool:
-    """Say whether one field that the rule writes depends on several that it reads."""
-    if isinstance(rule, ScopedRules):
-        return rule.hide is not None
-    return isinstance(rule, Lens) and (len(rule.spoke) > 1 or len(rule.hub) > 1 or bool(rule.reads))
+__all__ = ["LawBroken", "Laws"]
 
 
 class LawBroken(AssertionError):

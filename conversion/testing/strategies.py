@@ -19,9 +19,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from restow.conversion.model.values import ABSENT, Json, canonical
-from restow.conversion.testing.scalars import TEXTS, characters, floats, integers, strings
+from restow.conversion.testing.scalars import TEXTS, characters, floats, integers, is_admitted, strings
 from restow.conversion.testing.touched import EVERYTHING, ITEMS, NOTHING, VALUES, Touched
-from restow.conversion.testing.unions import is_admitted
 from restow.crds import ANY, Schema
 from restow.crds.paths import ROOT, field_path, items_path, values_path
 

@@ -1,10 +1,14 @@
-"""All laws as one test class: ``TestProfile = roundtrip_suite(graph, crd)``.
+"""The laws and recorded reviews as tests of an author's repository.
 
-Each method is a Hypothesis test. The first law that breaks is reported once, in about ten lines, with the smallest
-object that was found for it; the other tests of the class are skipped then, since one wrong rule breaks most laws.
+``TestProfile = roundtrip_suite(graph, crd)`` is one test class with all laws. Each method is a Hypothesis test. The
+first law that breaks is reported once, in about ten lines, with the smallest object that was found for it; the other
+tests of the class are skipped then, since one wrong rule breaks most laws.
 
 By default each test tries few objects, and fields that no rule touches are mostly left out. ``pytest --thorough`` (or
 RESTOW_THOROUGH=1) tries as many as the loaded Hypothesis profile says (``max_examples``), generated in full.
+
+``check_golden`` answers a recorded ConversionReview and compares the answer with the expected one, as JSON, so
+indentation is free. A folder has pairs of ``NAME.request.json`` and ``NAME.response.json``.
 """
 
 from __future__ import annotations
@@ -14,22 +18,29 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 
-from restow.conversion.compile.graph import Graph
-from restow.conversion.model.values import Json
+from restow.conversion.compile.graph import Graph, KindGraph
+from restow.conversion.model.fieldpath import pointer
+from restow.conversion.model.values import Json, same
+from restow.conversion.reviews.conversion import convert_review
+from restow.conversion.testing.allowances import has_forget
+from restow.conversion.testing.findings import differences
+from restow.conversion.testing.functions import failing
 from restow.conversion.testing.itemedits import has_keyless_lists
 from restow.conversion.testing.laws import LawBroken, Laws
-from restow.conversion.testing.meaning import has_forget
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from restow.conversion.testing.touched import Touched, touched
 from restow.crds import Crd, Schema
 
-__all__ = ["roundtrip_suite"]
+__all__ = ["check_golden", "golden_reviews", "roundtrip_suite"]
 
 Strategy = st.SearchStrategy[Any]
 Overrides = Mapping[str, Mapping[str, Strategy]]
@@ -37,6 +48,9 @@ Check = tuple[str, Strategy, Callable[[Any], None]]
 
 #: Which one of the edits that are made of an object.
 _CHOICES = st.integers(0, 99)
+
+#: For which values functions raise; for 0, for every value.
+_SEEDS = st.integers(0, 3)
 
 #: How many objects each test tries if it is not to be thorough.
 _EXAMPLES: Final = 40
@@ -169,6 +183,8 @@ class _Suite:
         yield f"determinism_from_{source}", full, each(laws.determinism)
         yield f"unchanged_input_from_{source}", full, each(laws.unchanged_input)
         yield f"validity_from_{source}", full, each(laws.validity)
+        if kind.keeps:
+            yield f"conversions_from_{source}_keep_what_fails", st.tuples(full, _SEEDS), self._keeps(kind, targets)
         if source in kind.spokes and has_forget(kind.spokes[source].rules):
             yield f"forgotten_values_mean_the_same_from_{source}", full, each(laws.forget)
         if len(targets) > 1:
@@ -181,6 +197,22 @@ class _Suite:
             if len(rules) == 1 and has_keyless_lists(rules[0]):
                 sample, check = st.tuples(full, _CHOICES), _edits_of_items(laws, target)
                 yield f"edits_of_items_at_{target}_keep_what_{source}_hides", sample, check
+
+    def _keeps(self, kind: KindGraph, targets: list[str]) -> Callable[[tuple[Json, int]], None]:
+        """Return the check that conversions are total whatever functions raise, and give back what they kept."""
+
+        @cache
+        def broken(seed: int, *, everywhere: bool) -> Laws:
+            return Laws(failing(kind, seed, everywhere=everywhere))
+
+        def run(sample: tuple[Json, int]) -> None:
+            obj, seed = sample
+            for target in targets:
+                broken(seed, everywhere=False).round_trip(obj, target)
+                everywhere = broken(seed, everywhere=True)
+                everywhere.convert(everywhere.convert(obj, target), obj["apiVersion"].rpartition("/")[2])
+
+        return run
 
     def _schema(self, version: str) -> Schema | None:
         known = self.crd.version(version)
@@ -210,3 +242,37 @@ class _Suite:
 
     def _touched(self, version: str, own: Mapping[str, Strategy]) -> Touched:
         return touched(self.graph.kind(self.crd.group, self.crd.kind), version, own)
+
+
+_REQUEST = ".request.json"
+
+
+def golden_reviews(folder: Path) -> list[Path]:
+    """Return the recorded requests of a folder, sorted by name, as parameters for a test.
+
+    Raises:
+        ValueError: the folder has no ``NAME.request.json``.
+    """
+    found = sorted(folder.glob(f"*{_REQUEST}"))
+    if not found:
+        message = f"{folder} has no recorded reviews (NAME{_REQUEST})"
+        raise FileNotFoundError(message)
+    return found
+
+
+def check_golden(graph: Graph, request: Path, *, record: bool = False) -> None:
+    """Answer a recorded request and compare; with ``record``, write down the answer as the expected one.
+
+    Raises:
+        LawBroken: the answer differs; the message names the first place that does.
+    """
+    expected_path = request.with_name(request.name.removesuffix(_REQUEST) + ".response.json")
+    answer = convert_review(graph, request.read_bytes())
+    if record:
+        expected_path.write_bytes(msgspec.json.format(answer) + b"\n")
+        return
+    actual, expected = msgspec.json.decode(answer), msgspec.json.decode(expected_path.read_bytes())
+    if not same(actual, expected):
+        place = pointer(next(differences(actual, expected)).steps)
+        message = f"the answer to {request.name} is not {expected_path.name}: see {place or '/'}"
+        raise LawBroken("golden", message)

@@ -1,12 +1,12 @@
 """The API of the CloudProfile family, declared once for both of its versions.
 
-``manifests()`` gives the CustomResourceDefinitions; ``python -m restow.crds.api`` writes them to crds/manifests/, which
-is what is packaged, read and applied. Nothing here is needed at run time.
+``manifests()`` returns the CustomResourceDefinitions. ``python -m restow.crds.api`` writes them to crds/manifests/,
+from where they are packaged, read and applied. restow does not need this package at run time.
 
-Modules, from the words to the whole: ``nodes`` (kinds of schema nodes, and where a part is used), ``lifecycle``,
+Modules, from the parts to the whole: ``nodes`` (kinds of schema nodes, and where a part is used), ``lifecycle``,
 ``machines``, ``profiles`` and ``shoots`` (the fields), ``definition`` (the documents and their text).
 
-Pure, but for ``__main__``.
+Pure, except for ``__main__``.
 """
 
 from restow.crds.api.definition import manifests, written

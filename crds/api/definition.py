@@ -1,10 +1,10 @@
-"""The CustomResourceDefinitions around the schemas, and how their manifests are written.
+"""The CustomResourceDefinitions around the schemas, and the text of their manifests.
 
-Conversion is declared as strategy Webhook with restow's Service, and without a CA bundle, which only an installation
-knows. Where nothing answers, v1beta2 (the storage version) works, and every request at v1beta1 that would need a
-conversion fails and says so. With strategy None the API server would prune stages silently instead.
+Conversion is declared as strategy Webhook with restow's Service, and without a CA bundle, because only an installation
+knows its CA. As long as no webhook answers, v1beta2 (the storage version) works, and every request at v1beta1 that
+needs a conversion fails with an error. With strategy None the API server would prune stages silently instead.
 
-A manifest is plain YAML without anchors, what matters of a node first, long texts folded.
+A manifest is plain YAML without anchors. The keys that matter most come first in each node, and long texts are folded.
 
 Pure.
 """
@@ -31,10 +31,12 @@ _SERVICE: Final = {"name": "restow-webhook", "namespace": "restow-system", "port
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """A kind: its names, what it is for, its fields at a version, its columns, what it can be selected by.
+    """A kind with its names, its description, its fields at a version, its columns and its selectable fields.
 
-    What can be selected by must differ between the versions: the API server (1.36) moves equal ``selectableFields`` out
-    of the versions, and then refuses them there for want of a schema.
+    ``wide`` are columns of the storage version that ``kubectl get`` shows only with ``-o wide``.
+
+    ``selectable`` must differ between the versions: the API server (1.36) moves equal ``selectableFields`` out of the
+    versions, and then refuses them at the top level because no schema is there.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class _Resource:
     columns: Sequence[tuple[str, str]]
     instead: str
     selectable: Mapping[ApiVersion, Sequence[str]] = field(default_factory=dict)
+    wide: Sequence[tuple[str, str, str]] = ()
 
     @property
     def plural(self) -> str:
@@ -68,6 +71,7 @@ _RESOURCES: Final = (
         description="NamespacedCloudProfile is a CloudProfile with the additions and overrides of one project.",
         fields=namespaced_cloud_profile,
         columns=[("Parent Name", ".spec.parent.name"), ("Parent Kind", ".spec.parent.kind")],
+        wide=[("Spec", ".spec", "The spec as JSON, by which admission reads all specs without the statuses.")],
         instead="lifecycle takes the place of classification and expirationDate",
         selectable={"v1beta1": [".spec.parent.name"], "v1beta2": [".spec.parent.name", ".spec.parent.kind"]},
     ),
@@ -129,6 +133,10 @@ def _definition(resource: _Resource) -> Node:
 
 def _version(resource: _Resource, api: ApiVersion) -> Node:
     columns = [{"name": name, "type": "string", "jsonPath": path} for name, path in resource.columns]
+    wide = [
+        {"name": name, "type": "string", "description": description, "jsonPath": path, "priority": 1}
+        for name, path, description in resource.wide
+    ]
     deprecated = {
         "deprecated": True,
         "deprecationWarning": f"{_GROUP}/{api} {resource.kind} is deprecated; use {_GROUP}/{_STORAGE}, where "
@@ -143,6 +151,7 @@ def _version(resource: _Resource, api: ApiVersion) -> Node:
         "additionalPrinterColumns": [
             *columns,
             {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+            *(wide if api == _STORAGE else ()),
         ],
         **(selectable if resource.selectable else {}),
         "subresources": {"status": {}},
@@ -178,13 +187,13 @@ _INSIDE: Final = ("items", "additionalProperties", "properties")
 
 
 def written(document: Mapping[str, Any]) -> str:
-    """Return the text of a manifest, the same for the same document."""
+    """Return the text of a manifest; equal documents give equal texts."""
     body = yaml.dump(_arranged(document), Dumper=_ManifestDumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
     return f"{_HEADER}---\n{body}"
 
 
 def _arranged(value: Any) -> Any:
-    """Return a part of the document with every schema in it in order."""
+    """Return a part of a document with the keys of every schema in it in order."""
     if isinstance(value, list):
         return [_arranged(each) for each in value]
     if not isinstance(value, Mapping):
@@ -193,7 +202,7 @@ def _arranged(value: Any) -> Any:
 
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a node with what it is first, then its bounds and rules, and last what is inside."""
+    """Return a node with its description and type first, then its bounds and rules, and its children last."""
     first = [key for key in _FIRST if key in node]
     bounds = sorted(key for key in node if key not in (*_FIRST, *_INSIDE))
     arranged = {key: node[key] for key in (*first, *bounds)}
@@ -206,7 +215,7 @@ def _node(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _ManifestDumper(yaml.SafeDumper):
-    """Writes every node in full, and texts that are longer than a line folded."""
+    """A dumper that writes every node in full, and folds texts that are longer than a line."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

@@ -1,8 +1,8 @@
-"""How a version of Kubernetes or of a machine image moves from one classification to the next.
+"""The fields that say how a version of Kubernetes or of a machine image moves from one classification to the next.
 
-v1beta2 writes the stages down (``lifecycle``, GEP-32); v1beta1 has what was there before, ``classification`` and
-``expirationDate``. Each version declares the fields of the other only to refuse them with a message: undeclared ones
-would be pruned, and a version whose expiration was dropped in silence never expires.
+v1beta2 lists the stages (``lifecycle``, GEP-32); v1beta1 has the older fields ``classification`` and
+``expirationDate``. Each version declares the fields of the other version only to refuse them with a message. If they
+were undeclared, the API server would prune them, and a version that loses its expiration this way never expires.
 
 Pure.
 """
@@ -51,7 +51,7 @@ _NO_STAGES: Final = rule(
 
 
 def expirable(api: ApiVersion, use: Use, *, of_kubernetes: bool) -> dict[str, Node]:
-    """Return the fields by which a version says when it is in which stage."""
+    """Return the fields that give the stages of a version and their times."""
     return _v1beta2() if api == "v1beta2" else _v1beta1(use, of_kubernetes=of_kubernetes)
 
 

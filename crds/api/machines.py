@@ -1,4 +1,4 @@
-"""What a profile offers to run on: machine images, machine types, volume types, and the capabilities that match them.
+"""The machines of a profile: machine images, machine types, volume types, and the capabilities that match them.
 
 Pure.
 """
@@ -27,14 +27,15 @@ __all__ = ["ARCHITECTURES", "capability_definitions", "machine_images", "machine
 
 ARCHITECTURES: Final = ["amd64", "arm64"]
 
-#: Masterminds/semver, as Gardener reads versions of images: 1, 1.2 and v1.2.3-suffix are versions too.
+#: Masterminds/semver, as Gardener parses versions of images: 1, 1.2 and v1.2.3-suffix are versions too.
 _IMAGE_VERSION: Final = (
     r"^v?[0-9]+(\.[0-9]+){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
 )
 _QUALIFIED_NAME: Final = r"^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"
 _DURATION: Final = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$"
 
-#: The words of a range in Masterminds/semver; their order is left to admission, a whole grammar costs too much here.
+#: The tokens of a range in Masterminds/semver. Admission checks their order, because a whole grammar costs too much in
+#: a CRD.
 _RANGE: Final = r"^(\s*(,|\|\||-\s)?\s*[=!<>~^]{0,2}\s*v?[\dxX*]+(\.[\dxX*]+){0,2}([-+][\w.+-]+)?)+\s*$"
 
 _MOST_IMAGES, _MOST_IMAGE_VERSIONS, _MOST_TYPES, _MOST_VOLUME_TYPES = 100, 200, 4000, 200
@@ -42,7 +43,7 @@ _MOST_CAPABILITIES, _MOST_CAPABILITY_VALUES, _MOST_FLAVORS = 50, 100, 50
 
 
 def plain_name(description: str) -> Node:
-    """Declare a name as labels have it, without a prefix."""
+    """Declare a name with the syntax of a label name without a prefix."""
     return text(description, minLength=1, maxLength=63, pattern=_QUALIFIED_NAME)
 
 
@@ -185,7 +186,7 @@ def volume_types() -> Node:
 
 
 def capability_definitions() -> Node:
-    """Return the list that defines which capabilities there are."""
+    """Return the list that defines the capabilities."""
     fields = {
         "name": plain_name("The name of the capability."),
         "values": listed(

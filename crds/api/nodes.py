@@ -1,8 +1,8 @@
-"""The words in which the API is declared: each makes one node of a structural schema. And where a part is used.
+"""The functions that declare the API, each of which makes one node of a structural schema, and the uses of a part.
 
-Every field has a description, for ``kubectl explain`` and editors. Lists and texts that CEL rules look at are bounded:
-the server estimates a rule's cost from the bounds, and refuses a CRD that could cost too much. Where a part of a
-profile is used (``Use``) decides on its defaults and on how strictly it is validated.
+Every field has a description, for ``kubectl explain`` and editors. Lists and texts that CEL rules read have bounds:
+the server estimates a rule's cost from the bounds, and refuses a CRD whose rules could cost too much. The use of a
+part of a profile (``Use``) decides which defaults it has and how strictly the server validates it.
 
 Pure.
 """
@@ -39,7 +39,7 @@ Node = dict[str, Any]
 Rule = dict[str, Any]
 Reason = Literal["FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"]
 
-#: resource.Quantity as controller-gen declares it, without the sign that would make it negative.
+#: resource.Quantity as controller-gen declares it, but without a minus sign.
 _QUANTITY: Final = (
     r"^\+?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
@@ -47,14 +47,15 @@ _QUANTITY: Final = (
 
 
 def text(description: str, *, rules: Sequence[Rule] = (), **more: Any) -> Node:
-    """Declare a string; ``more`` are ``enum``, ``pattern``, ``format``, ``minLength``, ``maxLength``, ``default``."""
+    """Declare a string; ``more`` takes ``enum``, ``pattern``, ``format``, ``minLength``, ``maxLength``, ``default``."""
     return {"description": description, "type": "string", **more, **_rules(rules)}
 
 
 def moment(description: str) -> Node:
-    """Declare a point in time, as RFC 3339 has it, of the years that date libraries know.
+    """Declare a point in time in RFC 3339, in the years that date libraries support.
 
-    The rule also refuses what the server's format takes and CEL cannot read: small letters, offsets of 99 hours.
+    The rule also refuses values that the server's format accepts and CEL cannot parse: lower-case letters, offsets of
+    99 hours.
     """
     known = rule(
         "self.getFullYear() >= 1 && self.getFullYear() <= 9999",
@@ -75,7 +76,7 @@ def count(description: str, *, rules: Sequence[Rule] = (), long: bool = False, *
 
 
 def refused(name: str, instead: str) -> Node:
-    """Declare a text of v1beta1 at v1beta2, only to refuse it: an undeclared one would be pruned without a word."""
+    """Declare a text field of v1beta1 at v1beta2 so that the server refuses it instead of pruning it silently."""
     message = f"{name} is a field of core.gardener.cloud/v1beta1: {instead}"
     return text(
         "Not a field of this version: it belongs to v1beta1, and is refused here.",
@@ -95,7 +96,7 @@ def quantity(description: str) -> Node:
 
 
 def anything(description: str) -> Node:
-    """Declare a value that is passed on as it is, whatever it is."""
+    """Declare a value of any type, which is passed on unchanged."""
     return {"description": description, "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -108,9 +109,9 @@ def record(
     open_: bool = False,
     **more: Any,
 ) -> Node:
-    """Declare an object; an open one keeps fields that are not declared.
+    """Declare an object; an open object keeps undeclared fields.
 
-    Items of a list are described by the list: ``kubectl explain`` shows both texts in one.
+    Only the list has a description, not its items: ``kubectl explain`` shows both texts as one.
     """
     return {
         **({"description": description} if description else {}),
@@ -135,7 +136,7 @@ def mapped(description: str, values: Node, *, rules: Sequence[Rule] = (), **more
 
 
 def keyed(description: str, key: str, items: Node, *, most: int | None = None, rules: Sequence[Rule] = ()) -> Node:
-    """Declare a list whose items are told apart, and owned one by one, by a field of theirs that they must have."""
+    """Declare a list whose items are identified, and owned one by one, by a required field."""
     required = [key, *(name for name in items.get("required", ()) if name != key)]
     return {
         "description": description,
@@ -163,7 +164,10 @@ def listed(
 
 
 def rule(expression: str, message: str, reason: Reason = "FieldValueInvalid", *, at: str = "") -> Rule:
-    """Declare a CEL rule; the message says what is wrong and what to write instead, ``at`` names the field to blame."""
+    """Declare a CEL rule.
+
+    ``message`` says what is wrong and what to write instead; ``at`` names the field that the error refers to.
+    """
     return {
         "rule": expression,
         "message": message,
@@ -173,10 +177,10 @@ def rule(expression: str, message: str, reason: Reason = "FieldValueInvalid", *,
 
 
 def rule_unless_broken_before(expression: str, message: str, reason: Reason = "FieldValueInvalid", *, at: str) -> Rule:
-    """Declare a rule between distant fields of ``{0}`` that tolerates what the old object broke already.
+    """Declare a rule between distant fields of ``{0}`` that tolerates a violation that the old object already has.
 
-    The server tolerates a broken rule only while the value that it is declared on stays equal. A whole spec seldom
-    does, and counts as changed wherever something below it is not declared.
+    The server tolerates a broken rule only while the value that declares the rule stays equal. A whole spec seldom
+    stays equal, and the server counts it as changed wherever it contains an undeclared field.
     """
     now, before = expression.format("self"), expression.format("oldSelf.value()")
     tolerant = f"({now}) || (oldSelf.hasValue() && !({before}))"
@@ -189,8 +193,8 @@ def _rules(rules: Sequence[Rule]) -> Node:
 
 ApiVersion = Literal["v1beta1", "v1beta2"]
 
-#: A CloudProfile; what a NamespacedCloudProfile overrides, where a default would turn a sparse override into a whole
-#: replacement; the rendered result in its status, which is only described.
+#: ``profile``: a CloudProfile. ``override``: the spec of a NamespacedCloudProfile, where a default would turn a sparse
+#: override into a full replacement. ``rendered``: the result in its status, which has no validation.
 Use = Literal["profile", "override", "rendered"]
 
 API_VERSIONS: Final[tuple[ApiVersion, ...]] = ("v1beta1", "v1beta2")
@@ -211,10 +215,10 @@ _JUDGING: Final = frozenset(
 
 
 def described(node: Mapping[str, Any]) -> Node:
-    """Return a node that declares the shape, without validation and defaults.
+    """Return a node that declares only the shape, without validation and defaults.
 
-    For what a controller writes: the reader of a status that the server refuses cannot fix it, and a default would
-    change what was rendered. Only the keys of lists stay required.
+    Statuses use it, because a controller writes them: the reader of a status that the server refuses cannot fix it, and
+    a default would change the rendered profile. Only the keys of lists stay required.
     """
     kept: Node = {key: value for key, value in node.items() if key not in _JUDGING and key != "required"}
     if "properties" in node:

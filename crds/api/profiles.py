@@ -1,6 +1,7 @@
-"""CloudProfile and NamespacedCloudProfile: the specs and the statuses.
+"""CloudProfile and NamespacedCloudProfile: their specs and statuses.
 
-Where a profile is valid is a part of both: regions and their zones, the seeds that may host its clusters, the bastion.
+The specs also say where a profile is valid: the regions and their zones, the seeds that may host its clusters, the
+bastion.
 
 Pure.
 """
@@ -114,7 +115,8 @@ def bastion() -> Node:
     )
 
 
-#: What a NamespacedCloudProfile has of a CloudProfile's spec (GEP-25, and what Gardener added since).
+#: The fields that a NamespacedCloudProfile shares with the spec of a CloudProfile (GEP-25, and later additions of
+#: Gardener).
 _OVERRIDABLE: Final = (
     "kubernetes",
     "machineImages",
@@ -138,7 +140,7 @@ def cloud_profile(api: ApiVersion) -> dict[str, Node]:
 def namespaced_cloud_profile(api: ApiVersion) -> dict[str, Node]:
     """Return the spec and the status of a NamespacedCloudProfile.
 
-    A missing parent is left to admission: GEP-32's example does without one.
+    The schema does not require ``parent``, because the example of GEP-32 has none; admission checks it.
     """
     fields = _spec(api, "override")
     parent = record(
@@ -160,14 +162,31 @@ def namespaced_cloud_profile(api: ApiVersion) -> dict[str, Node]:
 
 
 def _status(more: dict[str, Node]) -> Node:
+    """Return the status.
+
+    The status is atomic, because granular managedFields would name each version in it and be larger than the status.
+    """
     image = {"name": text("The name of the image."), "versions": classified("the image")}
+    condition = {
+        "type": text("What it is about."),
+        "status": text("Whether it holds.", enum=["True", "False", "Unknown"]),
+        "reason": text("Why, as one word."),
+        "message": text("Why, as a sentence."),
+        "lastTransitionTime": text("Since when (RFC 3339).", format="date-time"),
+    }
     fields = {
         **more,
+        "conditions": keyed(
+            "UpdatePathComplete says whether every Kubernetes version that expires can be updated.",
+            "type",
+            record("", condition),
+        ),
         "kubernetes": record("Kubernetes.", {"versions": classified("Kubernetes")}),
         "machineImages": keyed("The machine images.", "name", record("", image)),
         "observedGeneration": count("The generation of the object that this status was written for.", long=True),
     }
-    return described(record("What the controller found; written by it alone.", fields))
+    status = record("What the controller found; written by it alone.", fields)
+    return described(status) | {"x-kubernetes-map-type": "atomic"}
 
 
 def _spec(api: ApiVersion, use: Use) -> dict[str, Node]:

@@ -1,11 +1,13 @@
-"""Shoot: which profile a cluster is made from, and the versions that it uses of it.
+"""Shoot: the profile that a cluster is made from, and the versions that the cluster uses.
 
-Gardener's Shoot has far more fields: they are kept as they are, undeclared.
+Gardener's Shoot has many more fields; the server keeps them unchanged and undeclared.
 
 Pure.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from restow.crds.api.machines import ARCHITECTURES
 from restow.crds.api.nodes import (
@@ -17,13 +19,18 @@ from restow.crds.api.nodes import (
     keyed,
     record,
     refused,
+    rule,
     rule_unless_broken_before,
     text,
 )
 
 __all__ = ["shoot"]
 
-_TIME_OF_DAY = r"^([01][0-9]|2[0-3])([0-5][0-9]){2}[+-][0-9]{4}$"
+# Offsets from UTC are limited to those in use, -1200 to +1400.
+_TIME_OF_DAY = (
+    r"^([01][0-9]|2[0-3])([0-5][0-9]){2}"
+    r"(\+(0[0-9]|1[0-3])[0-5][0-9]|\+1400|-(0[0-9]|1[01])[0-5][0-9]|-1200)$"
+)
 
 
 def shoot(api: ApiVersion) -> dict[str, Node]:
@@ -37,7 +44,22 @@ def shoot(api: ApiVersion) -> dict[str, Node]:
     }
     rules, required = (_one_profile(), []) if api == "v1beta1" else ([], ["cloudProfile"])
     spec = record("The cluster that is wanted.", fields, required=required, rules=rules, open_=True)
-    status = record("The cluster that is there.", {"lastMaintenance": _last_maintenance()}, open_=True)
+    condition = record(
+        "",
+        {
+            "type": text("What it is about."),
+            "status": text("Whether it holds.", enum=["True", "False", "Unknown", "Progressing"]),
+            "reason": text("Why, in a word."),
+            "message": text("Why, as a sentence."),
+            "lastTransitionTime": text("When the status last changed.", format="date-time"),
+        },
+        open_=True,
+    )
+    fields_of_status = {
+        "lastMaintenance": _last_maintenance(),
+        "conditions": keyed("Conditions of the cluster; MaintenanceWindowValid is restow's.", "type", condition),
+    }
+    status = record("The cluster that is there.", fields_of_status, open_=True)
     return {"spec": spec, "status": status}
 
 
@@ -95,14 +117,41 @@ def _maintenance() -> Node:
         open_=True,
     )
     window = record(
-        "The time of day.",
+        "The time of day: at least 30 minutes, at most 6 hours.",
         {
-            "begin": text("When it begins, as HHMMSS and the offset from UTC, e.g. 220000+0100.", pattern=_TIME_OF_DAY),
-            "end": text("When it ends, in the same form.", pattern=_TIME_OF_DAY),
+            "begin": text(
+                "When it begins, as HHMMSS and the offset from UTC, e.g. 220000+0100.",
+                pattern=_TIME_OF_DAY,
+                maxLength=_LENGTH_OF_A_TIME,
+            ),
+            "end": text("When it ends, in the same form.", pattern=_TIME_OF_DAY, maxLength=_LENGTH_OF_A_TIME),
         },
         required=["begin", "end"],
+        rules=[_window_bounds()],
     )
     return record("When and how the cluster is updated.", {"autoUpdate": update, "timeWindow": window}, open_=True)
+
+
+_LENGTH_OF_A_TIME: Final = 11
+
+
+def _window_bounds() -> Rule:
+    """Return the rule with Gardener's bounds for a window; it ignores times that their own pattern refuses."""
+
+    def seconds(name: str) -> str:
+        offset = f"(int(self.{name}.substring(7, 9)) * 3600 + int(self.{name}.substring(9, 11)) * 60)"
+        return (
+            f"(int(self.{name}.substring(0, 2)) * 3600 + int(self.{name}.substring(2, 4)) * 60 + "
+            f"int(self.{name}.substring(4, 6)) - (self.{name}.substring(6, 7) == '+' ? {offset} : -{offset}))"
+        )
+
+    form = "'^[0-9]{6}[+-][0-9]{4}$'"
+    # The two times differ by at most 38 hours; adding two days keeps the remainder from being negative.
+    duration = f"(({seconds('end')} - {seconds('begin')} + 172800) % 86400)"
+    return rule(
+        f"!self.begin.matches({form}) || !self.end.matches({form}) || ({duration} >= 1800 && {duration} <= 21600)",
+        "the window must be at least 30 minutes long and at most 6 hours: move begin or end",
+    )
 
 
 def _provider() -> Node:

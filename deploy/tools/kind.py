@@ -58,6 +58,8 @@ class _Installation:
 
 _ANYWHERE: Final = ("--set", "networkPolicy.apiServerCIDRs={0.0.0.0/0}")  # the file's CIDR is an example's
 INSTALLATIONS: Final = {
+    "conversions-cert-manager.yaml": _Installation(waits=False),
+    "conversions.yaml": _Installation(),
     "migration-in-the-background.yaml": _Installation(upgraded=True),
     "migration-indexed-job.yaml": _Installation(upgraded=True),
     "migration-job.yaml": _Installation(upgraded=True),

@@ -18,7 +18,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -204,8 +204,7 @@ class _How(StrEnum):
     TRANSLATED = "translated"
 
 
-@dataclass(frozen=True, slots=True)
-class _EntryDecision:
+class _EntryDecision(NamedTuple):
     """What becomes of one entry: it, and how it is meant to be afterwards (None: not at all)."""
 
     before: ManagedFieldsEntry

@@ -23,6 +23,7 @@ from restow.kube.errors import describe_failure
 from restow.migrator.model.callbacks import Moment
 from restow.migrator.model.options import Phase
 from restow.migrator.model.report import CrdReport, ObjectCounts, ObjectFailure, Requests
+from restow.migrator.references.model import FoundReferences
 
 __all__ = [
     "Hook",
@@ -46,6 +47,7 @@ class MigrationEvent(StrEnum):
     - ``finished``: nothing is left to do. ``failed``: something is, and is tried again. ``stopped``: the run was ended
       before its end, by a shutdown or the loss of leadership.
     - ``refused``: the CRD cannot be migrated as it is; it is looked at again.
+    - ``references``: what else in the cluster names its versions was looked for.
     - ``forgotten``: the CRD is gone, or no target any more.
     """
 
@@ -57,6 +59,7 @@ class MigrationEvent(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     REFUSED = "refused"
+    REFERENCES = "references"
     FORGOTTEN = "forgotten"
 
 
@@ -81,6 +84,7 @@ class MigrationDetails:
         failed: the first objects (by name) that failed in this run, with what the API server said, cut if it is long.
         failures: how many times in a row it failed or was refused.
         requeue_after: seconds until it is looked at again without an event; None for never.
+        references: of the event ``references``, what was found of each version that may go.
     """
 
     event: MigrationEvent
@@ -100,6 +104,7 @@ class MigrationDetails:
     failed: tuple[ObjectFailure, ...] = ()
     failures: int = 0
     requeue_after: float | None = None
+    references: tuple[FoundReferences, ...] = ()
 
 
 def facts(crd: Crd, report: CrdReport | None = None) -> dict[str, Any]:

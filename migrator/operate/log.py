@@ -40,6 +40,13 @@ def log_details(details: MigrationDetails) -> None:
         "remaining": details.remaining,
         "failures": details.failures,
         "failed": [asdict(each) for each in details.failed],
+        "references": {
+            each.of.version: {
+                "againstUnserving": sum(each.against_unserving.values()),
+                "againstRemoval": sum(each.against_removal.values()),
+            }
+            for each in details.references
+        },
         "durationSeconds": round(details.duration_s, 3),
     }
     _log.log(

@@ -31,6 +31,9 @@ class MigrationMetrics:
     ``restow_migrator_objects_remaining{crd}``            not finished yet in the run under way, or in the last one
     ``restow_migrator_stored_versions{crd}``              how many names status.storedVersions holds
     ``restow_migrator_last_success_timestamp_seconds``    (by crd) when a run last finished, in Unix time
+    ``restow_migrator_references{crd,version,step}``      what stands against ``unserving`` or ``removal``
+    ``restow_migrator_references_not_looked_at{crd}``     resources that the last search could not look at
+    ``restow_migrator_references_timestamp_seconds``      (by crd) when that search ended, in Unix time
     ``restow_migrator_leading{lease}``                    1 while this process leads; see ``elected``
     ====================================================  ==================================================
     """
@@ -39,8 +42,8 @@ class MigrationMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry)
 
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"restow_migrator_{name}", text, ("crd",), registry=registry)
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"restow_migrator_{name}", text, ("crd", *labels), registry=registry)
 
         # Of the run under way, by CRD: what of it was counted already.
         self._counted: dict[str, dict[tuple[Counter, str], int]] = {}
@@ -52,6 +55,11 @@ class MigrationMetrics:
         self._remaining = gauge("objects_remaining", "Objects that the run under way, or the last one, did not finish.")
         self._stored = gauge("stored_versions", "How many versions status.storedVersions names.")
         self._success = gauge("last_success_timestamp_seconds", "When a run last finished, in Unix time.")
+        self._references = gauge(
+            "references", "References that stand against a step of a version's removal.", "version", "step"
+        )
+        self._not_looked_at = gauge("references_not_looked_at", "Resources that the last search could not look at.")
+        self._searched = gauge("references_timestamp_seconds", "When that search ended, in Unix time.")
         self._leading = Gauge("restow_migrator_leading", "Whether this process leads.", ("lease",), registry=registry)
         self._duration = Histogram(
             "restow_migrator_run_duration_seconds",
@@ -76,6 +84,8 @@ class MigrationMetrics:
             self._stored.labels(crd).set(len(details.stored_versions))
         if event in (*_ENDS, MigrationEvent.PROGRESS, MigrationEvent.IDLE):
             self._remaining.labels(crd).set(details.remaining)
+        if event is MigrationEvent.REFERENCES:
+            self._found(details)
         if event is MigrationEvent.STARTED:
             self._counted.pop(crd, None)
         if event in (*_ENDS, MigrationEvent.PROGRESS):
@@ -109,6 +119,15 @@ class MigrationMetrics:
         if details.event is MigrationEvent.FINISHED:
             self._success.labels(crd).set(details.at.timestamp())
 
+    def _found(self, details: MigrationDetails) -> None:
+        self._references.remove_by_labels({"crd": details.crd})
+        for each in details.references:
+            for step, against in (("unserving", each.against_unserving), ("removal", each.against_removal)):
+                self._references.labels(details.crd, each.of.version, step).set(sum(against.values()))
+        unseen = {missed for each in details.references for missed in each.not_looked_at}
+        self._not_looked_at.labels(details.crd).set(len(unseen))
+        self._searched.labels(details.crd).set(details.at.timestamp())
+
     def _forget(self, crd: str) -> None:
         self._counted.pop(crd, None)
         for metric in (
@@ -121,5 +140,8 @@ class MigrationMetrics:
             self._stored,
             self._success,
             self._duration,
+            self._references,
+            self._not_looked_at,
+            self._searched,
         ):
             metric.remove_by_labels({"crd": crd})

@@ -35,7 +35,9 @@ from restow.migrator.model.watermark import FirstSeen, remaining_settle_time
 from restow.migrator.operate.events import Events
 from restow.migrator.operate.hooks import Hook, Hooks, MigrationEvent, RunHooks, finding, outcome
 from restow.migrator.operate.log import log_details
+from restow.migrator.operate.references import ReferenceSearches, condition, write_condition
 from restow.migrator.operate.targets import Targets, choice
+from restow.migrator.references.verdict import standing
 from restow.migrator.requests.crdaccess import ReadCrd, annotate, read_crd
 from restow.migrator.requests.passes import Converters, own_webhook
 from restow.migrator.run.run import Migration
@@ -159,6 +161,9 @@ class Migrator:
             what ``timing`` leaves between its deadline and its duration.
         progress_s: seconds between two ``progress`` of a run; the first ones come sooner.
         backoff: delays after failures and refusals.
+        references_s: seconds between two searches for what else in the cluster names a version that may go
+            (``restow.migrator.references``), told in a condition of each CRD; None for no search. One search serves
+            all targets. It lists all resources, which takes rights that a migration does not.
         controller_hook, election_hook: called for the watch and the election, for readiness; must not block.
         clock: its ``monotonic``, ``now`` and ``sleep``.
         chance: spreads waits; give a seeded one to make a run repeatable.
@@ -183,11 +188,15 @@ class Migrator:
         grace: float = 4.0,
         progress_s: float = 10.0,
         backoff: Backoff = _BACKOFF,
+        references_s: float | None = None,
         controller_hook: Callable[[ControllerEvent], None] = _ignore,
         election_hook: Callable[[ElectionEvent], None] = _ignore,
         clock: Clock = SYSTEM_CLOCK,
         chance: random.Random | None = None,
     ) -> None:
+        if references_s is not None and not references_s > 0:
+            msg = f"references_s is the period of a search in seconds, or None, not {references_s!r}"
+            raise ValueError(msg)
         self._cluster = cluster
         # What it looks at is tried again for a moment only: it is looked at again anyway, without keeping a worker.
         self._looking = RetryingCluster(cluster, patience_s=_LOOK_S)
@@ -205,6 +214,7 @@ class Migrator:
         self._clock = clock
         self._chance = chance or random.Random()
         self._memory = Memory(backoff)
+        self._searches = None if references_s is None else ReferenceSearches(cluster, references_s, clock)
         self._first_seen = FirstSeen()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -298,13 +308,31 @@ class Migrator:
             self._memory.calm(name)
             await self._extend_proof(crd)
             await self._hooks.call(MigrationEvent.IDLE, crd, message="nothing is due")
-            return _NEVER
+            return _NEVER if self._searches is None else await self._look(self._searches, crd, stop)
         if (wait := self._memory.wait(crd, self._clock.monotonic())) > 0:
             return ReconcileResult(wait)
         if (wait := self._settling(read, options, due)) > 0:
             await self._hooks.call(MigrationEvent.SETTLING, crd, due=due, message=_SETTLING, requeue_after=wait)
             return ReconcileResult(wait)
-        return await self._run(crd, options, due, stop)
+        result = await self._run(crd, options, due, stop)
+        if result.requeue_after is None and self._searches is not None:
+            return ReconcileResult(self._searches.wait(crd))
+        return result
+
+    async def _look(self, searches: ReferenceSearches, crd: Crd, stop: asyncio.Event) -> ReconcileResult:
+        """Tell what else names the versions of a CRD, once in a period."""
+        if (wait := searches.wait(crd)) > 0:
+            return ReconcileResult(wait)
+        found = await searches.take(crd, stop)
+        if found is None:
+            return ReconcileResult(0.0)
+        told = condition(crd, found, self._clock.now())
+        if told is not None:
+            await write_condition(self._looking, crd, told)
+        message = ". ".join(map(standing, found)) or "it has one version"
+        wait = searches.wait(crd)
+        await self._hooks.call(MigrationEvent.REFERENCES, crd, message=message, references=found, requeue_after=wait)
+        return ReconcileResult(wait)
 
     async def _read(self, name: str) -> ReadCrd | None:
         """Read the CRD; None if there is none."""
@@ -411,6 +439,8 @@ class Migrator:
         return ReconcileResult(after)
 
     async def _forget(self, name: str) -> ReconcileResult:
+        if self._searches is not None:
+            self._searches.forget(name)
         if self._memory.forget(name):
             await self._hooks.call(MigrationEvent.FORGOTTEN, name, message="it is gone, or no target any more")
         return _NEVER

@@ -5,8 +5,9 @@ For an entry of another version, under strategy Webhook (``docs/migrating.md``, 
 
 1. the live object, converted to the entry's version, is cut down to the part that the entry owns;
 2. that part alone is converted to the storage version. Its fields that the live object has, too, are owned there;
-3. if the result has fields that the entry does not name, the part is converted once more without what is owned in it.
-   A field that appears again comes from nothing owned: typed converters make up empty values;
+3. if the result has fields that the entry does not name, and they do not hold the value of an owned field that is no
+   longer where it was, the part is converted once more without what is owned in it. A field that appears again comes
+   from nothing owned: typed converters make up empty values;
 4. if the result lacks fields that the entry names, it is converted back. A field that is still missing then was not
    carried over.
 
@@ -31,7 +32,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -168,22 +169,28 @@ def _images(
     if image is None:
         return None
     members = members_of(body_of(image), versions.new)
-    said = {text for value in mine.owned.values() for text in texts_of(value)}
-
-    def is_image(path: Path, value: Any) -> bool:
-        """An empty value in the place of another one is none, nor is another value that says nothing of the part."""
-        if path in mine.owned or same(value, live.members[path]):
-            return shows(members, path, live.members[path])
-        return shows(members, path, live.members[path]) and not said.isdisjoint(texts_of(value))
-
-    found = {path for path, value in members.items() if path in live.members and is_image(path, value)}
-    if found <= mine.owned.keys():
+    there, own = live.members, mine.owned
+    said: set[_Text] | None = None  # most entries own nothing of which it is asked
+    found = set()
+    for path, value in members.items():
+        # An empty value in the place of another one is none, nor is another value that says nothing of the part.
+        if path not in there or not shows(members, path, there[path]):
+            continue
+        if path not in own and not same(value, there[path]):
+            said = _texts(own.values()) if said is None else said
+            if said.isdisjoint(texts_of(value)):
+                continue
+        found.add(path)
+    gained = found - own.keys()
+    if gained:
+        gained -= _moved(gained, members, own, whole, live, versions)
+    if not gained:
         return found
     bare = yield from _ask(_shown(whole, {}, mine.bare), versions.target)
     if bare is None:
         return found
-    old = {} if isinstance(versions.old, Unknown) else members_of(body_of(whole), versions.old)
-    return found - _made_up(members, members_of(body_of(bare), versions.new), mine.owned, old, live.members)
+    without_it = members_of(body_of(bare), versions.new)
+    return found - {path for path in gained if path in without_it and same(members[path], without_it[path])}
 
 
 def _lost(
@@ -203,10 +210,11 @@ def _shown(obj: Json, fields: FieldSet, part: Json) -> Json:
     """A part of an object, with the labels and annotations that are owned with it: they may mean a field elsewhere."""
     metadata = obj.get("metadata") or {}
     shown = {key: metadata[key] for key in ("name", "namespace", "uid") if key in metadata}
+    about = fields.get(METADATA, {})
     for key in ("labels", "annotations"):
-        names = fields.get(METADATA, {}).get(f"f:{key}", {})
-        texts = {name: text for name, text in (metadata.get(key) or {}).items() if f"f:{name}" in names}
-        shown |= {key: texts} if texts else {}
+        if names := about.get(f"f:{key}"):
+            texts = {name: text for name, text in (metadata.get(key) or {}).items() if f"f:{name}" in names}
+            shown |= {key: texts} if texts else {}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": shown, **part}
 
 
@@ -228,30 +236,44 @@ def _places(mine: Projection, live: Live, versions: VersionConverter) -> set[Pat
     return (there.places | {path for path, value in there.owned.items() if value == {}}) & live.spots
 
 
-def _made_up(members: Members, bare: Members, mine: Members, old: Members, live: Members) -> set[Path]:
-    """What comes out without anything owned going in, and is not the same as something owned.
+def _moved(
+    gained: set[Path], members: Members, mine: Members, whole: Json, live: Live, versions: VersionConverter
+) -> set[Path]:
+    """What certainly comes from something owned, although it would come out without anything owned, too.
 
-    A list item comes out with its keys alone, and an owned value can be just the empty one that is made up: that is
-    owned if it is so at this path or, where the old version has nothing there, by having moved: the live object has it,
-    and something owned of that value is no longer where it was.
+    An owned value can be just the empty one that a converter makes up. It has moved where the old version has nothing
+    at the path, the live object has the value, and something owned of that value is no longer where it was.
+
+    Args:
+        gained: paths that come out, and that are not owned at the old version.
+        members: what comes out with all that is owned.
+        mine: what is owned at the old version.
+        whole: the live object at the old version.
+        live: the live object at the storage version.
+        versions: the two versions.
     """
-    moved = {text for path, value in mine.items() if path not in members for text in texts_of(value)}
-
-    def is_owned(path: Path, value: Any) -> bool:
-        if path in mine or path in old:
-            return path in mine
-        return same(value, live.get(path)) and not moved.isdisjoint(texts_of(value))
-
-    unmoved = {path for path, value in members.items() if path in bare and same(value, bare[path])}
-    return {path for path in unmoved if not is_owned(path, members[path])}
+    gone = _texts(value for path, value in mine.items() if path not in members)
+    alike = {path for path in gained if same(members[path], live.members.get(path))}
+    moved = {path for path in alike if not gone.isdisjoint(texts_of(members[path]))}
+    if not moved or isinstance(versions.old, Unknown):
+        return moved
+    return moved - members_of(body_of(whole), versions.old).keys()
 
 
 def shows(shown: Members, path: Path, value: Any) -> bool:
     """Whether a field is there with a value, or with one that stands in its place; but none that says nothing."""
-    return path in shown and (any(text for _, text in texts_of(shown[path])) or same(shown[path], value))
+    if path not in shown:
+        return False
+    found = shown[path]
+    if not isinstance(found, dict | list):
+        return bool(found) or same(found, value)
+    return any(text for _, text in texts_of(found)) or same(found, value)
 
 
-def texts_of(value: Any) -> Iterator[tuple[bool, Any]]:
+_Text: TypeAlias = tuple[bool, Any]
+
+
+def texts_of(value: Any) -> Iterator[_Text]:
     """The scalars of a value; true and 1 are two."""
     if isinstance(value, dict):
         for child in value.values():
@@ -263,9 +285,18 @@ def texts_of(value: Any) -> Iterator[tuple[bool, Any]]:
         yield isinstance(value, bool), value
 
 
+def _texts(values: Iterable[Any]) -> set[_Text]:
+    """The scalars of several values."""
+    return {text for value in values for text in texts_of(value)}
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two values are the same; true and 1 are not."""
-    return bool(one == other) and list(texts_of(one)) == list(texts_of(other))
+    if one != other:
+        return False
+    if isinstance(one, dict | list):
+        return list(texts_of(one)) == list(texts_of(other))
+    return isinstance(one, bool) == isinstance(other, bool)
 
 
 _STATUS = "f:status"

@@ -7,13 +7,13 @@ nothing is made up. Parts are shared with the object and never changed. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, TypeAlias
 
 from restow.crds import ANY, Schema
 from restow.crds.fieldpath import FieldSet, Path, is_leaf, keys_of, normal
-from restow.crds.ownedpaths import Items, Members
+from restow.crds.ownedpaths import Items, Members, Place, place_of
 from restow.migrator.ownership.reconcile import Unknown, was_whole
 
 __all__ = ["Projection", "leave_out", "project"]
@@ -40,11 +40,37 @@ class Projection:
     places: set[Path] = field(default_factory=set)
 
 
-class _Both(NamedTuple):
-    """A value as it stands in the part, and in the bare part."""
+class _UnknownPlace:
+    """A place of a version whose schema is not known; see ``Place``."""
 
-    part: Any
-    bare: Any = _ABSENT
+    __slots__ = ("path", "schema")
+
+    is_key = False
+    fields: ClassVar[Mapping[str, _UnknownPlace]] = {}
+
+    def __init__(self, path: Path, schema: Unknown) -> None:
+        self.path = path
+        self.schema = schema
+
+    def field(self, name: str) -> _UnknownPlace:
+        """Return the place of a field of the object here."""
+        key = f"f:{name}"
+        return _UnknownPlace((*self.path, key), self.schema.below(key))
+
+    def item(self, element: str) -> _UnknownPlace:
+        """Return the place of an item of the list here."""
+        return _UnknownPlace((*self.path, normal(element)), self.schema.below(element))
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The keys that name the item here."""
+        return keys_of(self.path[-1])
+
+
+_Here: TypeAlias = Place | _UnknownPlace
+
+_Both: TypeAlias = tuple[Any, Any]
+"""A value as it stands in the part, and in the bare part (there perhaps absent)."""
 
 
 def project(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> Projection:
@@ -56,86 +82,91 @@ def project(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -
         schema: that of the version that set and object are of, or what is known of it.
     """
     found = Projection()
-    both = _of_object(fields, value, schema, (), found)
+    root = _UnknownPlace((), schema) if isinstance(schema, Unknown) else place_of(schema)
+    both = _of_object(fields, value, root, found)
     if both is not None:
         found.part, found.bare = both
     return found
 
 
-def _of(node: FieldSet, value: Any, schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
+def _of(node: FieldSet, value: Any, here: _Here, found: Projection) -> _Both | None:
     if is_leaf(node):
-        return _of_leaf(value, schema, path, found)
+        return _of_leaf(value, here, found)
     if isinstance(value, dict):
-        return _of_object(node, value, schema, path, found)
+        return _of_object(node, value, here, found)
     if isinstance(value, list):
-        return _of_list(node, value, schema, path, found)
+        return _of_list(node, value, here, found)
     return None
 
 
-def _of_leaf(value: Any, schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
-    if not value or not isinstance(value, dict | list) or was_whole(schema, value):
-        found.owned[path] = value
-        return _Both(value)
+def _of_leaf(value: Any, here: _Here, found: Projection) -> _Both | None:
+    if not value or not isinstance(value, dict | list) or was_whole(here.schema, value):
+        found.owned[here.path] = value
+        return value, _ABSENT
     if isinstance(value, dict):
-        found.owned[path] = {}
-        found.places.add(path)
-        return _Both({}, {})
+        found.owned[here.path] = {}
+        found.places.add(here.path)
+        return {}, {}
     return None
 
 
-def _of_object(
-    node: FieldSet, value: dict[str, Any], schema: Schema | Unknown, path: Path, found: Projection
-) -> _Both | None:
-    both = _Both({}, {})
+def _of_object(node: FieldSet, value: dict[str, Any], here: _Here, found: Projection) -> _Both | None:
+    part: dict[str, Any] = {}
+    bare: dict[str, Any] = {}
+    fields, owned = here.fields, found.owned
     for key, child in node.items():
         name = key[2:]
-        if key.startswith("f:") and name in value:
-            below = _of(child, value[name], _below(schema, key), (*path, key), found)
-            if below is not None:
-                if (is_leaf(child) or "." in child) and _is_key(schema, name):
-                    found.places.discard((*path, key))
-                    found.owned.setdefault((*path, key), {"": name})
-                both.part[name] = below.part
-                if below.bare is not _ABSENT:
-                    both.bare[name] = below.bare
+        if name not in value or key[:2] != "f:":
+            continue
+        inner, place = value[name], fields.get(name) or here.field(name)
+        if not child and not isinstance(inner, dict | list):  # most are so
+            owned[place.path] = part[name] = inner
+            continue
+        below = _of(child, inner, place, found)
+        if below is not None:
+            if place.is_key and (is_leaf(child) or "." in child):
+                found.places.discard(place.path)
+                found.owned.setdefault(place.path, {"": name})
+            part[name] = below[0]
+            if below[1] is not _ABSENT:
+                bare[name] = below[1]
     if "." in node:
-        found.places.add(path)
-    return both if both.part or "." in node else None
+        found.places.add(here.path)
+        return part, bare
+    return (part, bare) if part else None
 
 
-def _of_list(node: FieldSet, value: list[Any], schema: Schema | Unknown, path: Path, found: Projection) -> _Both | None:
-    items = Items(value, None if isinstance(schema, Unknown) else schema)
+def _of_list(node: FieldSet, value: list[Any], here: _Here, found: Projection) -> _Both | None:
+    items = Items(value, None if isinstance(here.schema, Unknown) else here.schema)
     shown: dict[int, _Both] = {}
     for key, child in node.items():
-        position = _position(key, items, schema)
+        position = _position(key, items, here.schema)
         if position is not None:
-            both = _of_item(key, child, value[position], _below(schema, key), (*path, normal(key)), found)
+            both = _of_item(child, value[position], here.item(key), found)
             if both is not None:
                 shown[position] = both
     if not shown:
         return None
     in_order = [shown[position] for position in sorted(shown)]
-    bare = [both.bare for both in in_order if both.bare is not _ABSENT]
-    return _Both([both.part for both in in_order], bare or _ABSENT)
+    bare = [below for _, below in in_order if below is not _ABSENT]
+    return [part for part, _ in in_order], bare or _ABSENT
 
 
-def _of_item(
-    key: str, node: FieldSet, item: Any, schema: Schema | Unknown, path: Path, found: Projection
-) -> _Both | None:
+def _of_item(node: FieldSet, item: Any, here: _Here, found: Projection) -> _Both | None:
     # Nothing but whole items are owned without a field below; in a version that is not known any more, too.
-    whole = isinstance(schema, Unknown) or was_whole(schema, item)
-    if not isinstance(item, dict) or (is_leaf(node) and whole):
-        found.owned[path] = item
-        return _Both(item)
-    names = keys_of(key)
+    whole = isinstance(here.schema, Unknown) or was_whole(here.schema, item)
+    if not isinstance(item, dict) or (whole and is_leaf(node)):
+        found.owned[here.path] = item
+        return item, _ABSENT
+    names = here.names
     keys = {name: item[name] for name in names if name in item}
-    below = _of_object(node, item, schema, path, found)
+    below = _of_object(node, item, here, found)
     if "." in node or is_leaf(node):
-        found.places.discard(path)
-        found.owned[path] = names
+        found.places.discard(here.path)
+        found.owned[here.path] = names
     elif below is None:
         return None
-    return _Both(keys, keys) if below is None else _Both(keys | below.part, keys | below.bare)
+    return (keys, keys) if below is None else (keys | below[0], keys | below[1])
 
 
 def leave_out(fields: FieldSet, value: dict[str, Any], schema: Schema | Unknown) -> dict[str, Any]:
@@ -193,11 +224,6 @@ def _item_without(key: str, node: FieldSet, item: Any, schema: Schema | Unknown)
 
 def _below(schema: Schema | Unknown, key: str) -> Schema | Unknown:
     return schema.below(key) or ANY
-
-
-def _is_key(schema: Schema | Unknown, name: str) -> bool:
-    """Whether an object's field is a key of a map: then it is owned by itself, whatever is owned in it."""
-    return isinstance(schema, Schema) and not schema.is_declared(name)
 
 
 def _position(key: str, items: Items, schema: Schema | Unknown) -> int | None:

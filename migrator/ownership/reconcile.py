@@ -13,7 +13,7 @@ from typing import Any
 
 from restow.crds import Schema
 from restow.crds.fieldpath import FieldSet, from_paths, is_leaf, keys_of, normal, union
-from restow.crds.ownedpaths import Items, children, owned
+from restow.crds.ownedpaths import Items, owned
 
 __all__ = [
     "Unknown",
@@ -58,33 +58,31 @@ def misfit(value: Any, schema: Schema, path: str = "") -> str:
     """
     if not _is_admitted(value, schema):
         return path
-    found = (
-        misfit(child, below, path + _place(step, schema))
-        for step, child, below in children(value, schema)
-        if below is not None
-    )
-    return next(filter(None, found), "")
+    if isinstance(value, dict):
+        fields, values = schema.properties, schema.values
+        for name, child in value.items():
+            below = fields.get(name, values)
+            if below is None or type(child) in below.plain_types:
+                continue
+            if found := misfit(child, below, path + (f".{name}" if name in fields else _OF_USER)):
+                return found
+    elif isinstance(value, list) and (items := schema.items) is not None:
+        for child in value:
+            if found := misfit(child, items, f"{path}[]"):
+                return found
+    return ""
+
+
+_OF_USER = "{}"
+"""Stands in a path for the key of a map, which is the user's."""
 
 
 def _is_admitted(value: Any, schema: Schema) -> bool:
-    match value:
-        case dict():
-            return schema.admits_map
-        case list():
-            return schema.admits_list
-        case bool():
-            return "boolean" in schema.scalars
-        case str():
-            return "string" in schema.scalars
-        case _:
-            return value is None or "number" in schema.scalars
-
-
-def _place(step: str | int, schema: Schema) -> str:
-    """Return the end of a path; it does not have the key of a map, which is the user's."""
-    if isinstance(step, int):
-        return "[]"
-    return f".{step}" if schema.is_declared(step) else "{}"
+    if isinstance(value, dict):
+        return schema.admits_map
+    if isinstance(value, list):
+        return schema.admits_list
+    return type(value) in schema.plain_types
 
 
 def _node(node: FieldSet, old: Schema | Unknown | None, new: Schema | None, live: Any) -> FieldSet:

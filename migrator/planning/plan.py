@@ -15,6 +15,7 @@ from restow.migrator.model.findings import PlanFindings
 from restow.migrator.model.options import Phase
 from restow.migrator.model.report import Requests
 from restow.migrator.planning.strippreview import StripPrediction
+from restow.migrator.references.model import FoundReferences
 from restow.migrator.requests.lostfields import LostFields
 
 __all__ = [
@@ -170,6 +171,8 @@ class MigrationPlan:
         measured: how long that took, and the lists.
         reencode: whether every object is to be written, since storedVersions names another version.
         prune: whether storedVersions would be pruned, provided that every object gets through.
+        references: what else in the cluster names a version that may go, a result for each version; None where that
+            was not looked for.
     """
 
     crd: Crd
@@ -199,6 +202,7 @@ class MigrationPlan:
     measured: Measured = field(default_factory=Measured)
     reencode: bool = False
     prune: bool = False
+    references: tuple[FoundReferences, ...] | None = None
     requests: Requests = field(default_factory=Requests)
 
     @property
@@ -286,6 +290,7 @@ class MigrationPlan:
             "lostFields": [{"path": path, "objects": count} for path, count in sorted(self.lost_fields.items())],
             "findings": [finding.to_json() for finding in self.findings.listed],
             "moreFindings": {check.value: count for check, count in sorted(self.findings.more().items())},
+            "references": None if self.references is None else [each.to_json() for each in self.references],
             "rehearsed": self.tried,
             "cost": self.cost.to_json(),
         }

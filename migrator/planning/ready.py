@@ -7,8 +7,8 @@ A version may be removed once five conditions hold:
   longer be read, and one such object fails every LIST of the kind.
 - No API server lags behind the CRD and could store something at it (``requests.apiservers``).
 - No managedFields entry names it, or every later server-side apply of that object fails (Kubernetes issue 111937).
-- No ownerReference of any object names it, or the garbage collector does not find the owner (``ownerreferences``).
-  This holds for unserving too.
+- Nothing in the cluster names it that fails without it: no ownerReference, typed reference, Helm release, inventory
+  or admission rule (``migrator.references``). This holds for unserving too.
 - The CRD did not change while all this was looked at.
 
 Each call reads objects and API servers again.
@@ -23,16 +23,13 @@ from typing import Any
 
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
+from restow.kube.suggestions import did_you_mean
 from restow.migrator.decide.proof import ANNOTATION, failed_prune, what_is_proved
 from restow.migrator.model.callbacks import MigrationRefused
-from restow.migrator.planning.ownerreferences import (
-    OwnerVersion,
-    VersionReferences,
-    against,
-    find_owner_references,
-    not_looked_at,
-)
 from restow.migrator.planning.strippreview import StripCheck
+from restow.migrator.references.model import FoundReferences, ReferenceKind, sought
+from restow.migrator.references.scan import STANDING_KINDS, find_references
+from restow.migrator.references.verdict import MOST_EXAMPLES, against_removal, against_unserving, not_looked_at
 from restow.migrator.requests.apiservers import ApiServers
 from restow.migrator.requests.crdaccess import read_crd
 from restow.migrator.requests.lister import ListFailed
@@ -55,7 +52,7 @@ class Readiness:
         notes: sentences about what cannot be seen from here.
         objects: objects that were looked at.
         owners: objects with entries at the version, by manager.
-        dependents: objects of any resource with ownerReferences at the version; None if none was looked for.
+        references: what else in the cluster names the version; None if it was not looked for.
         would_strip: entries of it that a migration would strip once it is unserved, by manager, as far as was tried.
         tried: on how many objects that was tried.
     """
@@ -67,7 +64,7 @@ class Readiness:
     notes: tuple[str, ...]
     objects: int
     owners: dict[str, int] = field(default_factory=dict)
-    dependents: VersionReferences | None = None
+    references: FoundReferences | None = None
     would_strip: dict[str, int] = field(default_factory=dict)
     tried: int = 0
 
@@ -88,11 +85,20 @@ class Readiness:
             "notes": list(self.notes),
             "objects": self.objects,
             "owners": [{"manager": name, "objects": count} for name, count in sorted(self.owners.items())],
-            "dependents": [each.to_json() for each in self.dependents.found] if self.dependents else None,
-            "notLookedAt": [each.to_json() for each in self.dependents.not_looked_at] if self.dependents else None,
+            "dependents": _dependents(self.references) if self.references else None,
+            "references": [each.to_json() for each in self.references.references] if self.references else None,
+            "notLookedAt": [each.to_json() for each in self.references.not_looked_at] if self.references else None,
             "wouldStrip": [{"manager": name, "entries": count} for name, count in sorted(self.would_strip.items())],
             "tried": self.tried,
         }
+
+
+def _dependents(found: FoundReferences) -> list[dict[str, Any]]:
+    """Return the objects with ownerReferences at the version, by resource."""
+    return [
+        {"resource": resource, "count": objects, "examples": [each.key for each in kept[:MOST_EXAMPLES]]}
+        for resource, objects, kept in found.of_kind(ReferenceKind.OWNER_REFERENCES)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ def judge(
     *,
     objects: int,
     owners: dict[str, int],
-    dependents: VersionReferences | None,
+    references: FoundReferences | None,
     servers: Servers = _ALL_SEEN,
 ) -> Readiness:
     """Judge from what a look found.
@@ -122,7 +128,7 @@ def judge(
         version: the version that is to go.
         objects: how many objects of the CRD were looked at.
         owners: those with entries at the version, by manager.
-        dependents: objects of any resource that name it in ownerReferences; None if none was looked for.
+        references: what else in the cluster names it; None if it was not looked for.
         servers: what the API servers know of the CRD.
     """
     unserving: list[str] = []
@@ -159,16 +165,15 @@ def judge(
                 "those entries are translated by converting what they own: keep the conversion webhook, or a registry, "
                 f"converting {version} until none is left, also after the version has left {crd.name}"
             )
-    if dependents is None:
+    if references is None:
         notes.append(
-            f"restow has not looked here for objects with ownerReferences at {crd.group}/{version}, which need it "
-            f"served: run restow ready {crd.name} --drop {version} before it is unserved or removed"
+            f"restow has not looked here for ownerReferences and other references to {crd.group}/{version}, which need "
+            f"it served: run restow references {crd.name} --version {version} before it is unserved or removed"
         )
     else:
-        if because := against(crd, version, dependents):
-            unserving.append(because)
-            removal.append(because)
-        if note := not_looked_at(crd, version, dependents):
+        unserving += against_unserving(crd, version, references)
+        removal += against_removal(crd, version, references)
+        if note := not_looked_at(crd, version, references):
             notes.append(note)
     if crd.strategy != "None" and (note := _conversion_afterwards(crd, version, removable=not removal)):
         notes.append(note)
@@ -177,11 +182,10 @@ def judge(
     elif found.served:
         notes.append(
             f"{version} is still served: its clients cannot all be seen from here, they may write entries of it again "
-            "until it is unserved, and will be refused from then on. Check the API server's audit log or its metric "
-            "apiserver_requested_deprecated_apis. restow cannot see other references by this version, in fields of "
-            "custom resources or in files"
+            "until it is unserved, and will be refused from then on. restow references shows the requests that the API "
+            "server counted, and with --audit-log who made them; with --files it looks through manifests"
         )
-    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, dependents)
+    return Readiness(crd.name, version, tuple(unserving), tuple(removal), tuple(notes), objects, owners, references)
 
 
 def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:
@@ -200,14 +204,17 @@ def _conversion_afterwards(crd: Crd, version: str, *, removable: bool) -> str:
     )
 
 
-async def ready(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = ()) -> Readiness:
-    """Decide from all objects of a CRD, from who names them as owners, and from the API servers.
+async def ready(
+    cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequence[str] = (), references: bool = True
+) -> Readiness:
+    """Decide from all objects of a CRD, from who else in the cluster names the version, and from the API servers.
 
     Args:
         cluster: the API server.
         crd: the CRD as just read.
         version: the version that is to go.
         api_servers: ``https://host:port`` of further API servers of the cluster.
+        references: whether to look through all resources for references to the version.
 
     Raises:
         MigrationRefused: the objects cannot be listed as the CRD is, or neither the CRD nor any object names the
@@ -224,18 +231,20 @@ async def ready(cluster: Cluster, crd: Crd, version: str, *, api_servers: Sequen
     except ListFailed as failure:
         raise await explain_list_failure(cluster, crd, failure) from failure
     losses = await check.losses()
-    owner = OwnerVersion(f"{crd.group}/{version}", crd.kind)
-    dependents = (await find_owner_references(cluster, [owner]))[owner]
+    of = sought(crd, version)
+    named_by = (await find_references(cluster, [of], kinds=STANDING_KINDS))[of] if references else None
     servers = await _look_at_servers(cluster, crd, api_servers)
-    named = version in crd.stored_versions or found.owners or dependents.found
+    named = version in crd.stored_versions or found.owners or (named_by is not None and named_by.count)
     if crd.version(version) is None and not named:
         names = ", ".join(each.name for each in crd.versions)
         msg = (
-            f"{crd.name} has no version {version}, and no managedFields entry or ownerReference names it: its versions "
-            f"are {names}"
+            f"{crd.name} has no version {version}, and no managedFields entry or other reference names it: its "
+            f"versions are {names}"
         )
+        if advice := did_you_mean(version, [each.name for each in crd.versions]):
+            msg += f"; {advice}"
         raise MigrationRefused(msg)
-    answer = judge(crd, version, objects=found.objects, owners=found.owners, dependents=dependents, servers=servers)
+    answer = judge(crd, version, objects=found.objects, owners=found.owners, references=named_by, servers=servers)
     notes = (*answer.notes, *filter(None, [losses.note, left]))
     return replace(answer, notes=notes, would_strip=losses.owners, tried=losses.tried)
 

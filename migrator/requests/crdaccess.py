@@ -14,22 +14,34 @@ import msgspec
 from restow.crds import Crd
 from restow.kube.cluster import Cluster, PatchType
 from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound, OutcomeUnknown
-from restow.kube.resources import CRDS
-from restow.kube.retry import with_retries
+from restow.kube.pager import list_names, list_pages
+from restow.kube.resources import CRDS, Resource
+from restow.kube.retry import with_retries, without_retries
+from restow.kube.suggestions import did_you_mean
 from restow.kube.watch import Selection, watch
 from restow.kube.watchevents import Added, Listed, Modified, WatchEvent
 from restow.migrator.decide.prune import Generations
 from restow.migrator.model.callbacks import MigrationRefused
 from restow.migrator.ownership.entries import FIELD_MANAGER
 
-__all__ = ["DELETED", "CrdWatch", "ReadCrd", "annotate", "deleted", "list_crds", "patch_stored_versions", "read_crd"]
+__all__ = [
+    "DELETED",
+    "CrdWatch",
+    "ReadCrd",
+    "annotate",
+    "deleted",
+    "known_names",
+    "list_crds",
+    "patch_stored_versions",
+    "read_crd",
+]
 
 
 _log = logging.getLogger(__name__)
 
 DELETED = "{name} was deleted during the run, and its objects with it: there is nothing left to migrate"
 
-_PAGE = "50"  # a CRD can be a megabyte
+_PAGE = 50  # a CRD can be a megabyte
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +62,22 @@ async def read_crd(cluster: Cluster, name: str) -> ReadCrd:
     try:
         reply = await with_retries(cluster).get(CRDS, name)
     except NotFound as error:
-        msg = f"there is no CRD {name!r} on {cluster.host}: give its full name, <plural>.<group> (kubectl get crds)"
+        advice = did_you_mean(name, await known_names(cluster, CRDS))
+        advice = advice or "give its full name, <plural>.<group> (kubectl get crds)"
+        msg = f"there is no CRD {name!r} on {cluster.host}: {advice}"
         raise MigrationRefused(msg) from error
     except Forbidden as error:
         msg = f"no permission to get {CRDS.describe(name=name)}: {error.message}"
         raise MigrationRefused(msg) from error
     return ReadCrd(Crd.from_document(reply.json()), reply.date)
+
+
+async def known_names(cluster: Cluster, resource: Resource) -> list[str]:
+    """Return the names of all objects of a resource, for a suggestion; none where they cannot be listed."""
+    try:
+        return await list_names(without_retries(cluster), resource)
+    except KubeError:
+        return []
 
 
 async def deleted(cluster: Cluster, crd: Crd) -> str:
@@ -79,19 +101,13 @@ async def list_crds(cluster: Cluster) -> list[Crd]:
         KubeError: the API server cannot be reached.
     """
     crds: list[Crd] = []
-    params = {"limit": _PAGE}
-    while True:
-        try:
-            reply = await with_retries(cluster).list_page(CRDS, params=params)
-        except Forbidden as error:
-            msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
-            raise MigrationRefused(msg) from error
-        page = reply.json()
-        crds += [Crd.from_document(item | _TYPE) for item in page["items"]]
-        token = page.get("metadata", {}).get("continue")
-        if not token:
-            return sorted(crds, key=lambda crd: crd.name)
-        params["continue"] = token
+    try:
+        async for page in list_pages(with_retries(cluster), CRDS, limit=_PAGE):
+            crds += [Crd.from_document(item | _TYPE) for item in page]
+    except Forbidden as error:
+        msg = f"no permission to list {CRDS.full_name}: {error.message}. Name the CRDs instead"
+        raise MigrationRefused(msg) from error
+    return sorted(crds, key=lambda crd: crd.name)
 
 
 _TYPE = {"apiVersion": CRDS.api_version, "kind": "CustomResourceDefinition"}

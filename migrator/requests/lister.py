@@ -8,8 +8,10 @@ at the storage version.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError, read_json
@@ -54,6 +56,9 @@ class ListFailed(Exception):
         self.unreachable = unreachable
 
 
+_FIRST_PAGE = 20
+"""Objects of a first page whose objects may be large."""
+
 CONVERTER_OUT_OF_REACH = ("dial tcp", "x509: ", "tls: ", "no endpoints available", "no service port")
 """What an API server says of a conversion webhook that it does not reach; no object is to blame."""
 
@@ -80,11 +85,15 @@ class ListedPage:
         items: its objects, whole ones with their content.
         remaining: how many are to follow, if the server said so.
         resource_version: of the list; another one after the list was continued inconsistently.
+        texts: the objects as they were sent, where they were asked for; in the order of ``items``.
+        size: bytes of the answer.
     """
 
     items: list[Item]
     remaining: int | None
     resource_version: str = ""
+    texts: list[msgspec.Raw] = field(default_factory=list)
+    size: int = 0
 
 
 async def list_objects(
@@ -97,7 +106,10 @@ async def list_objects(
     jitter: Callable[[float], float],
     namespace: str | None = None,
     selector: str | None = None,
+    start: str = "",
     whole: bool = False,
+    texts: bool = False,
+    page_bytes: int = 0,
     attempts: int = ATTEMPTS,
     patience_s: float = 0.0,
 ) -> AsyncIterator[ListedPage]:
@@ -107,7 +119,11 @@ async def list_objects(
         page_size: ``limit`` of each request.
         requests: where requests and retries are counted.
         jitter: adds jitter to a wait, ``seconds -> seconds``.
+        start: the continue token to begin with; empty for the first page.
         whole: read whole objects, not metadata only.
+        texts: read whole objects, and yield them as they were sent.
+        page_bytes: about how large an answer may be; 0 for as large as a page is. The first page has few objects, and
+            shows how large they are.
         attempts: attempts for one page; fewer than usual where one list of many may be missing.
         patience_s: how long an outage is waited for, beyond the usual attempts.
 
@@ -115,9 +131,9 @@ async def list_objects(
         ListFailed: no attempt could read a page of the objects.
     """
     cluster = without_retries(cluster)  # each error is a page's, and has a row in a table
-    token = ""
+    token, limit = start, min(page_size, _FIRST_PAGE) if page_bytes else page_size
     while not stop:
-        params = {"limit": str(page_size)}
+        params = {"limit": str(limit)}
         if selector:
             params["labelSelector"] = selector
         if token:
@@ -126,7 +142,7 @@ async def list_objects(
         while True:
             requests.list += 1
             try:
-                page, token = await _page(cluster, resource, namespace, params, whole=whole)
+                page, token = await _page(cluster, resource, namespace, params, whole=whole, texts=texts)
                 break
             except KubeError as error:
                 failures += 1
@@ -135,7 +151,7 @@ async def list_objects(
                 if outcome.action is ErrorAction.FAIL or (attempts < ATTEMPTS and failures >= attempts):
                     said = outcome.message or error.said
                     msg = f"the objects of {resource.full_name} could not all be listed: {said}"
-                    where = FailedPage(namespace, params.get("continue", ""), page_size)
+                    where = FailedPage(namespace, params.get("continue", ""), limit)
                     unreachable = _out_of_reach(error, cluster.host, resource.full_name)
                     raise ListFailed(msg, where, unreachable=unreachable) from error
                 requests.retried += 1
@@ -148,23 +164,28 @@ async def list_objects(
         yield page
         if not token:
             return
+        if page_bytes and page.items:
+            limit = max(1, min(page_size, page_bytes * len(page.items) // page.size))
 
 
 async def _page(
-    cluster: Cluster, resource: Resource, namespace: str | None, params: dict[str, str], *, whole: bool
+    cluster: Cluster, resource: Resource, namespace: str | None, params: dict[str, str], *, whole: bool, texts: bool
 ) -> tuple[ListedPage, str]:
-    reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not whole)
-    if whole:
-        raw = reply.decode(whole_page_decoder)
-        what, otherwise = f"list {resource.full_name}", "an object does not have the shape of one"
-        items: list[Item] = [
-            (
-                read_json(object_decoder, item, what, otherwise).metadata,
-                read_json(whole_object_decoder, item, what, otherwise),
-            )
-            for item in raw.items or ()
-        ]
-        return ListedPage(items, raw.metadata.remaining, raw.metadata.resource_version), raw.metadata.continue_
-    page = reply.decode(page_decoder)
-    items = [(item.metadata, None) for item in page.items or ()]
-    return ListedPage(items, page.metadata.remaining, page.metadata.resource_version), page.metadata.continue_
+    reply = await cluster.list_page(resource, namespace, params=params, metadata_only=not (whole or texts))
+    size = len(reply.body)
+    if not (whole or texts):
+        page = reply.decode(page_decoder)
+        items: list[Item] = [(item.metadata, None) for item in page.items or ()]
+        about = page.metadata
+        return ListedPage(items, about.remaining, about.resource_version, size=size), about.continue_
+    raw = reply.decode(whole_page_decoder)
+    what, otherwise = f"list {resource.full_name}", "an object does not have the shape of one"
+    items = [
+        (
+            read_json(object_decoder, item, what, otherwise).metadata,
+            read_json(whole_object_decoder, item, what, otherwise) if whole else None,
+        )
+        for item in raw.items or ()
+    ]
+    kept, about = raw.items if texts and raw.items else [], raw.metadata
+    return ListedPage(items, about.remaining, about.resource_version, kept, size), about.continue_

@@ -15,8 +15,10 @@ from restow.kube.cluster import Cluster
 from restow.kube.errors import Forbidden, KubeError, NotFound
 from restow.kube.resources import CRDS, NAMESPACES, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from restow.kube.retry import with_retries
+from restow.kube.suggestions import did_you_mean
 from restow.migrator.model.findings import PlanCheck, PlanFinding
 from restow.migrator.model.options import Options, Phase
+from restow.migrator.requests.crdaccess import known_names
 
 __all__ = [
     "Permission",
@@ -138,7 +140,9 @@ async def missing_namespace(cluster: Cluster, namespace: str) -> str:
     try:
         await with_retries(cluster).get(NAMESPACES, namespace, metadata_only=True)
     except NotFound:
-        return f"there is no namespace {namespace} on {cluster.host}, so no object was looked at: check --namespace"
+        known = await known_names(cluster, NAMESPACES)
+        advice = did_you_mean(namespace, known) or "check the name (kubectl get namespaces)"
+        return f"there is no namespace {namespace!r} on {cluster.host}: {advice}"
     except KubeError:
         return ""
     return ""

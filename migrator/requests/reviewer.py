@@ -113,7 +113,7 @@ def _names(obj: Json) -> tuple[Any, ...]:
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return ()
-    return tuple(metadata.get(key) for key in ("namespace", "name", "uid"))
+    return metadata.get("namespace"), metadata.get("name"), metadata.get("uid")
 
 
 def _briefly(message: str) -> str:

@@ -25,10 +25,13 @@ __all__ = [
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
-    """What an ownerReference says of its owner but the name."""
+    """What an ownerReference says of its owner."""
 
     api_version: str = msgspec.field(name="apiVersion", default="")
     kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
 
 
 class Meta(msgspec.Struct, frozen=True):

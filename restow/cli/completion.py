@@ -8,7 +8,7 @@ Invariants: completion requests names only, never objects. A separate process se
 longer than the patience (a silent name server, a credential plugin that waits for a password), and nothing is printed:
 the output would appear in the line that is being typed. After any error there are no candidates.
 
-``python -m restow.cli.completion [--kubeconfig FILE] [--context NAME]`` prints the names of the CRDs.
+``restow.cli.names`` is the separate process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -29,16 +29,29 @@ __all__ = ["crds", "crds_or_files", "files"]
 
 _PATIENCE: Final = 3.0  # seconds: the user waits after the tab key
 _PATIENCE_VARIABLE: Final = "RESTOW_COMPLETION_SECONDS"
+_FLAGS: Final = {
+    "kubeconfig": "kubeconfig",
+    "context": "context",
+    "cluster": "cluster",
+    "user": "user",
+    "as": "as_user",
+    "as-group": "as_groups",
+    "as-uid": "as_uid",
+}
+"""Flags of the line that decide about the cluster and the user, and the parameters that have their values."""
 
 
 def crds(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Complete the names of the cluster's CRDs, but for those that the line has already."""
     given = context.params.get(parameter.name or "")
     taken = set(given) if isinstance(given, tuple) else set()
-    flags = [
-        f"--{flag}={value}" for flag in ("kubeconfig", "context") if (value := context.params.get(flag)) is not None
-    ]
+    flags = [f"--{flag}={value}" for flag, name in _FLAGS.items() for value in _values(context.params.get(name))]
     return [CompletionItem(name) for name in _crd_names(flags) if name.startswith(incomplete) and name not in taken]
+
+
+def _values(given: Any) -> tuple[str, ...]:
+    """Return the values of a flag, which may be repeatable."""
+    return given if isinstance(given, tuple) else () if given is None else (str(given),)
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -52,7 +65,7 @@ def crds_or_files(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def _crd_names(flags: Sequence[str]) -> list[str]:
-    command = [sys.executable, "-P", "-m", "restow.cli.completion", *flags]
+    command = [sys.executable, "-P", "-m", "restow.cli.names", *flags]
     try:
         patience = float(os.environ.get(_PATIENCE_VARIABLE, _PATIENCE))
         asked = subprocess.Popen(  # noqa: S603 - this module
@@ -71,29 +84,14 @@ def _crd_names(flags: Sequence[str]) -> list[str]:
         except (OSError, ValueError, subprocess.TimeoutExpired):
             return []
         finally:
-            with contextlib.suppress(ProcessLookupError):  # its children too: a credential plugin that waits, say
-                os.killpg(asked.pid, signal.SIGKILL)
+            _end(asked)
     return names.split() if asked.returncode == 0 else []
 
 
-@click.command()
-@click.option("--kubeconfig")
-@click.option("--context")
-def _print_crd_names(kubeconfig: str | None, context: str | None) -> None:
-    import asyncio
-
-    from restow.kube import connect
-    from restow.kube.resources import CRDS
-
-    async def names() -> list[str]:
-        async with connect(kubeconfig, context) as cluster:
-            page = (await cluster.list_page(CRDS, metadata_only=True)).json()
-        return sorted(item["metadata"]["name"] for item in page["items"])
-
-    from restow.cli.printing import print_text
-
-    print_text("\n".join(asyncio.run(names())) + "\n")
-
-
-if __name__ == "__main__":
-    _print_crd_names()
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill the process, and where the platform has process groups its children too (a credential plugin that waits)."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ import click
 
 from restow.cli.escapes import visible
 
-__all__ = ["Exit", "InputError"]
+__all__ = ["Exit", "FindingsError", "InputError"]
 
 
 class Exit(IntEnum):
@@ -43,3 +43,9 @@ class InputError(click.ClickException):
     def show(self, file: Any = None) -> None:
         for line in (f"restow: {self.message}", *self.lines):
             click.echo(visible(line), err=True, file=file)
+
+
+class FindingsError(InputError):
+    """What was given can be read, and an API server would refuse it: the answer to it is findings."""
+
+    exit_code = Exit.FAILURES

@@ -143,8 +143,9 @@ def write_text(path: Path, text: str) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             draft.chmod(mode.st_mode & 0o7777)
-            with contextlib.suppress(OSError):
-                os.chown(draft, mode.st_uid, mode.st_gid)
+            if sys.platform != "win32":
+                with contextlib.suppress(OSError):
+                    os.chown(draft, mode.st_uid, mode.st_gid)
             draft.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):

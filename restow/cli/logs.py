@@ -33,23 +33,26 @@ __all__ = [
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 
+_SHOWS_REQUESTS: Final = 6  # kubectl -v=6 shows each request with its status
+
 _KEY: Final = "restow.cli.logs."
 _OF_EVERY_RECORD: Final = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
-def remember(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Keep --log-level or --log-format for when the log is set up: a callback of click."""
+def remember(context: click.Context, parameter: click.Parameter, value: str | int | None) -> None:
+    """Keep -v, --log-level or --log-format for when the log is set up: a callback of click."""
     context.meta[f"{_KEY}{parameter.name}"] = value
 
 
 def log_to_stderr(default: str = "warning") -> None:
     """Set the log up, for a process that is a command of its own; a log that is set up already stays as it is.
 
-    --log-level is the least level of restow's own records, else ``default``; of other packages' it is warning at least.
+    -v or --log-level is the lowest level of restow's own records, else ``default``; of other packages' records it is
+    warning at least.
     """
     context = click.get_current_context(silent=True)
     asked: Mapping[str, Any] = {} if context is None else context.meta
-    level = (asked.get(f"{_KEY}log_level") or default).upper()
+    level = (_level(asked.get(f"{_KEY}verbosity")) or asked.get(f"{_KEY}log_level") or default).upper()
     handler = _Stderr()
     handler.setFormatter(_Json() if asked.get(f"{_KEY}log_format") == "json" else _Text())
     others = max(logging.getLevelNamesMapping()[level], logging.WARNING)
@@ -58,6 +61,13 @@ def log_to_stderr(default: str = "warning") -> None:
     # What it logs as an error it raises as well.
     logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)
     logging.captureWarnings(capture=True)
+
+
+def _level(verbosity: int | None) -> str:
+    """Return the level for kubectl's numbers; empty for 0 and for none."""
+    if not verbosity:
+        return ""
+    return "debug" if verbosity >= _SHOWS_REQUESTS else "info"
 
 
 class _Stderr(logging.Handler):

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from restow.cli import completion
+from restow.cli import connection as clusters
 from restow.cli.logs import FORMATS, LEVELS, remember
+from restow.cli.printing import note_wide
 from restow.cli.session import PATIENCE
 from restow.migrator import (
     PATIENCE_S,
@@ -67,8 +69,18 @@ def together(*decorators: Callable[[_F], _F]) -> Callable[[_F], _F]:
 
 
 def logs(function: _F) -> _F:
-    """--log-level and --log-format, for ``restow.cli.logs.log_to_stderr``."""
+    """-v, --log-level and --log-format, for ``restow.cli.logs.log_to_stderr``."""
     return together(
+        click.option(
+            "-v",
+            "--v",
+            "verbosity",
+            type=click.IntRange(0),
+            metavar="N",
+            expose_value=False,
+            callback=remember,
+            help="Log level as a number, as kubectl's: 1 to 5 info, 6 and more debug with every request.",
+        ),
         click.option(
             "--log-level",
             type=click.Choice(LEVELS),
@@ -91,17 +103,8 @@ def logs(function: _F) -> _F:
 
 
 def connection(function: _F) -> _F:
-    """--kubeconfig and --context; and the flags of the log, because every command with an API server logs."""
-    return together(
-        click.option(
-            "--kubeconfig",
-            metavar="FILE",
-            help="Kubeconfig file; default: KUBECONFIG, ~/.kube/config, then the pod's service account.",
-            shell_complete=completion.files,
-        ),
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current context."),
-        logs,
-    )(function)
+    """``restow.cli.connection.flags``, and the flags of the log: every command with an API server logs."""
+    return together(clusters.flags, logs)(function)
 
 
 def api_servers(function: _F) -> _F:
@@ -154,7 +157,12 @@ def patience(function: _F) -> _F:
 def output(function: _F) -> _F:
     """-o."""
     return click.option(
-        "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="Format of the result."
+        "-o",
+        "--output",
+        type=click.Choice(["table", "wide", "json", "yaml"]),
+        default="table",
+        callback=note_wide,
+        help="Format of the result; wide is a table with all columns.",
     )(function)
 
 

@@ -7,8 +7,9 @@ command's own. They are shown as their escapes, ``\u001b`` for instance.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,14 +17,18 @@ import msgspec
 import yaml
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
 from restow.cli.escapes import escaped, has_controls, visible
+from restow.cli.tables import lay_out
 
 __all__ = [
     "console",
+    "counted",
     "echo",
+    "has_colours",
+    "is_wide",
+    "note_wide",
     "print_data",
     "print_table",
     "print_text",
@@ -31,6 +36,7 @@ __all__ = [
 ]
 
 
+_WIDE = "restow.cli.printing.wide"
 _NO_LIMIT = 100_000  # columns; rows are only as wide as their cells
 
 
@@ -54,10 +60,23 @@ class _Messages(_Console):
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console: colours and lines broken between words on a terminal only, one line a row in a pipe."""
-    made = (_Messages if stderr else _Console)(stderr=stderr, highlight=False)
-    if not made.is_terminal:
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    coloured = has_colours(os.environ, terminal=terminal)
+    made = (_Messages if stderr else _Console)(
+        stderr=stderr, highlight=False, force_terminal=terminal or coloured, no_color=not coloured
+    )
+    if not terminal:
         made.soft_wrap, made.width = True, _NO_LIMIT
     return made
+
+
+def has_colours(environment: Mapping[str, str], *, terminal: bool) -> bool:
+    """Return whether output has colours, by the conventions of NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and CLICOLOR."""
+    if environment.get("NO_COLOR"):
+        return False
+    if any(environment.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return terminal and environment.get("CLICOLOR") != "0"
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
@@ -93,16 +112,45 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a borderless table with kubectl's look: upper-case headings, columns as wide as they need."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column.upper(), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(visible(cell)) for cell in row))
-    console().print(table)
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, spare: Sequence[str] = ()) -> None:
+    """Print a borderless table with kubectl's look; on a terminal as wide as that (``restow.cli.tables``).
+
+    Args:
+        columns: the column names.
+        rows: the cells of each row.
+        spare: columns that a narrow terminal may do without, the first one first; -o wide shows them.
+    """
+    out = console()
+    width = out.width if out.file.isatty() and not is_wide() else None
+    table = lay_out(columns, [[visible(cell) for cell in row] for row in rows], width, spare)
+    for line in table.heading:
+        out.print(Text(line, style="bold"), soft_wrap=True)
+    for line in table.lines:
+        out.print(Text(line), soft_wrap=True)
+    if table.left_out:
+        say(f"The terminal is too narrow for {', '.join(table.left_out)}: -o wide shows all columns.", style="dim")
+
+
+def note_wide(context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Read ``-o wide``, a table with all columns however narrow the terminal is: a callback of click."""
+    if value != "wide":
+        return value
+    context.meta[_WIDE] = True
+    return "table"
+
+
+def is_wide() -> bool:
+    """Return whether the command was given ``-o wide``."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(_WIDE))
 
 
 def say(text: str, *, style: str = "") -> None:
     """Print a message on stderr, apart from the result."""
-    console(stderr=True).print(Text(visible(text), style=style))
+    # Words stay whole, however narrow the terminal is.
+    console(stderr=True).print(Text(visible(text), style=style), overflow="ignore", crop=False)
+
+
+def counted(number: int, what: str) -> str:
+    """Return ``1 object``, ``2 objects``: a number with its noun."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

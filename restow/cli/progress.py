@@ -91,7 +91,8 @@ class _Track:
         """All of it in one line, which says enough where it stands alone in a log."""
         report, name = self.report, self.report.name
         if self.moment is Moment.SETTLING:
-            return f"{name}: waiting {report.settle_s:.1f} s for the CRD's last change to settle"
+            left = max(report.settle_s - (now - self.since), 0)
+            return f"{name}: waiting {left:.1f} s more, until the CRD's last change is old enough (--settle)"
         if self.moment is Moment.LAGGING:
             return f"{name}: waiting, since {report.lagging}"
         if self.moment is Moment.PRUNING:
@@ -282,7 +283,7 @@ def _figures(track: _Track) -> Iterator[tuple[int, Text]]:
     yield 3, Text("" if rate is None else f"{rate:,.0f}/s".rjust(6))
     yield 2, Text("" if left is None else f"{_span(left)} left".rjust(9))
     if retried:
-        yield 5, Text(f"{retried:,} retried", style="yellow")
+        yield 5, Text(f"{retried:,} retried", style="magenta")
     if failed:
         yield 0, Text(f"{failed:,} failed", style="red")
 
@@ -291,7 +292,7 @@ def _bar(done: int, total: int, cells: int, encoding: str) -> Text:
     """Draw it with two characters, so that it can be read without colours too."""
     full, empty = ("━", "─") if _is_unicode(encoding) else ("#", "-")
     filled = min(cells * done // total, cells) if total else 0
-    return Text.assemble((full * filled, "cyan"), (empty * (cells - filled), "dim"))
+    return Text.assemble((full * filled, "bold"), (empty * (cells - filled), "dim"))
 
 
 def _is_unicode(encoding: str) -> bool:

@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from restow.cli.exits import InputError
 from restow.cli.files import STDIN, ManifestSource, Unreadable, read_text
 from restow.cli.printing import say
 from restow.conversion import DefinitionError, Diagnostic, Graph, ObjectError, Registry, RuleFailed
+from restow.conversion.rules.model import OnError
 from restow.crds import Crd, CrdError, load, loads
 from restow.migrator import Answer, Converters, Json, MigrationRefused, Unconverted
 
@@ -33,9 +35,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConversionSource:
-    """What ``--registry module:attribute`` or ``--rules FILE`` (one or several) names; exactly one of them is given."""
+    """What ``--registry module:attribute`` or ``--rules FILE`` (one or several) names; exactly one of them is given.
+
+    Rule files are read once, when the conversions are first asked for.
+    """
 
     registry: str | None = None
     rules: tuple[Path, ...] = ()
@@ -43,10 +48,10 @@ class ConversionSource:
     def __str__(self) -> str:
         return f"--registry {self.registry}" if self.registry is not None else _named(self.rules)
 
-    def graph(self, crds: Sequence[Crd] = ()) -> Graph:
+    def graph(self, crds: Sequence[Crd] = (), *, on_error: OnError = "fail") -> Graph:
         """Return the conversions: a ``Registry`` or rule files, frozen against the CRDs, or a ``Graph`` as it is.
 
-        Without CRDs only the rules themselves are checked.
+        Without CRDs only the rules themselves are checked. ``on_error`` is what rules and kinds leave open.
 
         Raises:
             click.UsageError: the text of ``--registry`` is no ``module:attribute``.
@@ -54,35 +59,35 @@ class ConversionSource:
                 and its cause is the ``DefinitionError`` if freezing found them.
         """
         if self.registry is None:
-            return self._of_files(crds)
-        found = _attribute_of(self.registry)
+            return self._of_files(crds, on_error)
+        found: Registry | Graph = _named_by(self.registry, Registry, Graph)
         if isinstance(found, Graph):
+            if on_error != "fail":
+                raise InputError(f"{self} is a Graph, which is frozen: name its Registry for --on-error {on_error}")
             return found
-        if not isinstance(found, Registry):
-            raise InputError(f"{self} is of the type {type(found).__name__}, neither a Registry nor a Graph")
         try:
-            return found.freeze(crds)
+            return found.freeze(crds, on_error=on_error)
         except DefinitionError as error:
             first, *defects = str(error).splitlines()
             raise InputError(f"{self} cannot be used, {first}", defects) from error
 
     def places_of(self, diagnostics: Iterable[Diagnostic]) -> list[str]:
         """Return where rule files declare what diagnostics are about (``FILE:LINE:COLUMN``), empty for a registry."""
-        files = self._loaded()
-        return [next(_places(files, each), "") for each in diagnostics]
+        return [next(_places(self._loaded, each), "") for each in diagnostics]
 
-    def _of_files(self, crds: Sequence[Crd]) -> Graph:
+    def _of_files(self, crds: Sequence[Crd], on_error: OnError) -> Graph:
         from restow.conversion.rulefiles import registry_of
 
-        rules = [each for _, loaded in self._loaded() for each in loaded.rules]
+        rules = [each for _, loaded in self._loaded for each in loaded.rules]
         try:
-            return registry_of(rules).freeze(crds)
+            return registry_of(rules).freeze(crds, on_error=on_error)
         except DefinitionError as error:
             places = self.places_of(error.diagnostics)
             defects = [f"{place or self}: {each}" for place, each in zip(places, error.diagnostics, strict=True)]
             count = "1 defect" if len(defects) == 1 else f"{len(defects)} defects"
             raise InputError(f"{self} cannot be used, the conversions have {count}:", defects) from error
 
+    @cached_property
     def _loaded(self) -> list[tuple[Path, LoadedRules]]:
         from restow.conversion.rulefiles import RuleFileError, load
 
@@ -116,19 +121,21 @@ def registry_at(spec: str) -> Registry:
         click.UsageError: the text is no ``module:attribute``.
         InputError: the module cannot be imported, has no such attribute, or it is no Registry.
     """
-    found = _attribute_of(spec)
-    if not isinstance(found, Registry):
-        raise InputError(f"--registry {spec} is of the type {type(found).__name__}, and not a Registry")
-    return found
+    registry: Registry = _named_by(spec, Registry)
+    return registry
 
 
-def _attribute_of(spec: str) -> Any:
-    """Return what ``module:attribute`` names; the working directory is importable."""
+def _named_by(spec: str, *types: type[Any]) -> Any:
+    """Return what ``module:attribute`` names, of one of the types; the working directory is importable."""
     module_name, colon, attribute = spec.partition(":")
     if not colon or not module_name or not attribute:
         msg = f"--registry takes module:attribute (for instance example.conversions:registry), not {spec!r}"
         raise click.UsageError(msg)
-    return _attribute(_module(module_name), attribute, spec)
+    found = _attribute(_module(module_name), attribute, spec)
+    if not isinstance(found, types):
+        expected = " or ".join(each.__name__ for each in types)
+        raise InputError(f"--registry {spec} is of the type {type(found).__name__}, and not a {expected}")
+    return found
 
 
 def load_crds(paths: Iterable[Path]) -> tuple[Crd, ...]:
@@ -175,7 +182,7 @@ def _crds(path: Path) -> tuple[Crd, ...]:
     try:
         if path == STDIN:
             return loads(sys.stdin.buffer.read(), "stdin")
-        return load(path, skip=lambda problem: say(f"{problem}; it is passed over", style="yellow"))
+        return load(path, skip=lambda problem: say(f"{problem}; it is passed over", style="magenta"))
     except CrdError as error:
         raise InputError(str(error)) from error
     except OSError as error:
@@ -229,7 +236,8 @@ def graph_converters(graph: Graph) -> Converters:
         known = graph.kinds.get((crd.group, crd.kind))
         if known is None:
             return None
-        if missing := [version.name for version in crd.versions if version.name not in known.versions]:
+        converted = (*known.versions, *known.leaves)
+        if missing := [version.name for version in crd.versions if version.name not in converted]:
             msg = (
                 f"the registry converts {crd.kind}.{crd.group}, but not its version {', '.join(missing)}: it is of "
                 "another release than the CRD. Give the one that belongs to it, or leave --registry out"

@@ -8,19 +8,23 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import click
 
+from restow.cli import signals
+from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.logs import log_to_stderr
 from restow.cli.printing import echo
 from restow.crds import CrdError
-from restow.kube import connect
-from restow.kube.errors import ApiError, CredentialsExpired, KubeError, Unauthorized, Unreachable
+from restow.kube.errors import ApiError, CredentialsExpired, KubeError, NotFound, Unauthorized, Unreachable
+from restow.kube.resources import NAMESPACES
 from restow.kube.retry import READ_PATIENCE_S, RetryingCluster
 from restow.migrator import ListFailed, MigrationRefused
+from restow.migrator.requests.preflight import missing_namespace
 
-__all__ = ["PATIENCE", "Session", "run"]
+__all__ = ["PATIENCE", "Session", "require_namespace", "run", "sentence"]
 
 
 PATIENCE = "RESTOW_PATIENCE"
@@ -35,9 +39,7 @@ class Session:
     stop: asyncio.Event
 
 
-def run(
-    command: Callable[[Session], Awaitable[Exit]], *, kubeconfig: str | None, context: str | None, drains: bool = False
-) -> None:
+def run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnection, *, drains: bool = False) -> None:
     """Run a subcommand to its end and leave the process with its exit code.
 
     For a command that ``drains``, SIGTERM and SIGINT set ``Session.stop``, and it ends by itself; a second one ends it
@@ -45,7 +47,7 @@ def run(
     """
     log_to_stderr()
     try:
-        code = asyncio.run(_run(command, kubeconfig, context, drains=drains))
+        code = asyncio.run(_run(command, connection, drains=drains))
     except (KubeError, MigrationRefused, CrdError, ListFailed) as error:
         echo(f"restow: {sentence(error)}", err=True)
         code = _code(error)
@@ -58,22 +60,20 @@ def run(
     raise SystemExit(int(code))
 
 
-async def _run(
-    command: Callable[[Session], Awaitable[Exit]], kubeconfig: str | None, context: str | None, *, drains: bool
-) -> Exit:
+async def _run(command: Callable[[Session], Awaitable[Exit]], connection: ClusterConnection, *, drains: bool) -> Exit:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT) if drains else ():
-        loop.add_signal_handler(number, _ask_to_stop, loop, stop, number)
-    async with connect(kubeconfig, context) as cluster:
-        return await command(Session(RetryingCluster(cluster, patience_s=_patience()), stop))
+        signals.on(loop, number, partial(_ask_to_stop, loop, stop, number))
+    async with connection.open() as cluster:
+        return await command(Session(RetryingCluster(cluster, patience_s=_patience(connection)), stop))
 
 
-def _patience() -> float:
-    """How long a look waits for an API server, by the environment."""
+def _patience(connection: ClusterConnection) -> float:
+    """How long a read waits for an API server: as the environment says, else no longer than --request-timeout."""
     said = os.environ.get(PATIENCE, "")
     try:
-        return float(said) if said else READ_PATIENCE_S
+        return float(said) if said else min(READ_PATIENCE_S, connection.request_timeout or READ_PATIENCE_S)
     except ValueError as error:
         msg = f"{PATIENCE} is a number of seconds"
         raise click.UsageError(msg) from error
@@ -85,10 +85,19 @@ def _code(error: Exception) -> Exit:
     return Exit.OUT_OF_REACH if passes else Exit.REFUSED
 
 
+async def require_namespace(session: Session, namespace: str | None) -> None:
+    """Refuse a namespace that does not exist; one that the user may not read counts as existing.
+
+    Raises:
+        MigrationRefused: the API server has no such namespace.
+    """
+    if namespace and (why := await missing_namespace(session.cluster, namespace)):
+        raise MigrationRefused(why)
+
+
 def _ask_to_stop(loop: asyncio.AbstractEventLoop, stop: asyncio.Event, number: signal.Signals) -> None:
     stop.set()
-    loop.remove_signal_handler(number)
-    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signals.off(loop, number)
 
 
 def sentence(error: Exception) -> str:
@@ -98,6 +107,8 @@ def sentence(error: Exception) -> str:
             f"{error.verb} {error.target}: the API server does not accept the credentials; they are wrong or have "
             "expired. Renew them and run again"
         )
+    if isinstance(error, NotFound) and error.details.kind == NAMESPACES.plural:
+        return f"the API server would not {error.verb} {error.target}: {error.message}. Create the namespace first"
     if isinstance(error, ApiError):
         return f"the API server would not {error.verb} {error.target}: {error.message or error.status}"
     if isinstance(error, CredentialsExpired):

@@ -10,13 +10,14 @@ import click
 
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
-from restow.cli.printing import echo, print_data, print_table, say
+from restow.cli.printing import counted, echo, print_data, print_table, say
 from restow.cli.registries import ConversionSource, load_crds
 from restow.cli.session import Session, run
-from restow.conversion import DefinitionError, Diagnostic, Graph
+from restow.conversion import Adopted, DefinitionError, Diagnostic, Graph
 from restow.conversion.definition.bounds import narrowed_bounds
-from restow.conversion.definition.losses import RuleLoss, rule_losses
+from restow.conversion.definition.losses import AcceptedList, RuleLoss, accepted_lists, rule_losses
 from restow.conversion.definition.opaque import OpaqueField, opaque_fields
+from restow.conversion.definition.required import missing_where_kept
 from restow.conversion.definition.suggestions import Suggestion, suggestions
 from restow.crds import Crd
 from restow.migrator import list_crds
@@ -27,7 +28,10 @@ from restow.offline import options as offline
 @offline.conversions
 @click.option("--live", is_flag=True, help="Read the CRDs of the registry's kinds from the cluster.")
 @click.option(
-    "--report", is_flag=True, help="Also report what each rule can lose, and which opaque fields no rule looks into."
+    "--report",
+    is_flag=True,
+    help="Also report what each rule can lose, lists without keys, adopted annotations, and opaque fields that no rule "
+    "looks into.",
 )
 @options.output
 @options.connection
@@ -62,7 +66,7 @@ def command(**flags: Any) -> None:
             raise InputError(f"{session.cluster.host} has no CRD of a kind that {source} converts")
         return _tell(_checked(source, crds), form, report=report)
 
-    run(check, kubeconfig=flags["kubeconfig"], context=flags["context"])
+    run(check, flags["connection"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,9 @@ class _Checked:
 
     @property
     def notes(self) -> list[Diagnostic]:
-        """What is no defect, and worth knowing: bounds of one version that another one narrows."""
+        """What is no defect, and worth knowing: bounds that another version narrows, fields that failures leave."""
         kinds = () if self.graph is None else self.graph.kinds.values()
-        return [note for kind in kinds for note in narrowed_bounds(kind)]
+        return [note for kind in kinds for note in (*narrowed_bounds(kind), *missing_where_kept(kind))]
 
 
 def _checked(source: ConversionSource, crds: Iterable[Crd]) -> _Checked:
@@ -121,18 +125,108 @@ def _drafts(source: ConversionSource, crds: Sequence[Crd]) -> list[Suggestion]:
     return [draft for kind, crd in kinds if kind is not None for draft in suggestions(kind, crd)]
 
 
+@dataclass(frozen=True, slots=True)
+class _RulesReport:
+    """What ``--report`` adds.
+
+    Attributes:
+        losses: of each rule.
+        accepted: lists that need no keys, by a kind's ``keyless``.
+        adopted: annotations of other tools, each with its kind.
+        opaque: fields that no schema describes and no rule looks into.
+    """
+
+    losses: tuple[RuleLoss, ...] = ()
+    accepted: tuple[AcceptedList, ...] = ()
+    adopted: tuple[tuple[str, Adopted], ...] = ()
+    opaque: tuple[OpaqueField, ...] = ()
+
+    @classmethod
+    def of(cls, graph: Graph) -> _RulesReport:
+        """Report on the rules of a registry."""
+        kinds = [*graph.kinds.values()]
+        return cls(
+            tuple(loss for kind in kinds for loss in rule_losses(kind)),
+            tuple(each for kind in kinds for each in accepted_lists(kind)),
+            tuple((f"{kind.kind}.{kind.group}", each) for kind in kinds for each in kind.adopts),
+            tuple(field for kind in kinds for field in opaque_fields(kind)),
+        )
+
+    def show(self) -> None:
+        """Print the tables that have rows."""
+        if self.losses:
+            judged = ((r.kind, r.version, r.title, r.up.value, r.down.value, _why(r)) for r in self.losses)
+            print_table(("kind", "version", "rule", "up", "down", "why"), judged)
+        if self.accepted:
+            lists = ((a.kind, a.version, a.pattern, f"{a.hub} {a.path}", a.reason) for a in self.accepted)
+            print_table(("kind", "version", "keyless", "covers the list", "why"), lists)
+        if self.adopted:
+            stashes = (
+                (kind, a.annotation, a.version, ", ".join(a.fields) or "all", _then(a)) for kind, a in self.adopted
+            )
+            print_table(("kind", "adopted annotation", "holds objects of", "takes", "on the next write"), stashes)
+        if self.opaque:
+            opaque = ((f.kind, f.version, f.path, f.says, f"{f.hub} {f.hub_path}", f.hub_says) for f in self.opaque)
+            print_table(("kind", "version", "opaque field", "is", "in the hub", "is"), opaque)
+            named = counted(len(self.opaque), "opaque field")
+            say(f"no rule looks into {named}: what stands there passes as it is", style="magenta")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as ``-o json`` prints it."""
+        return {
+            "rules": [
+                {
+                    "kind": r.kind,
+                    "version": r.version,
+                    "hub": r.hub,
+                    "rule": r.rule,
+                    "paths": {"version": list(r.paths[0]), "hub": list(r.paths[1])},
+                    "up": r.up.value,
+                    "down": r.down.value,
+                    **({"reason": r.reason} if r.reason else {}),
+                    **({"branch": r.branch} if r.branch else {}),
+                    **({"onError": "keep"} if r.keeps else {}),
+                }
+                for r in self.losses
+            ],
+            "keyless": [
+                {"kind": a.kind, "version": a.version, "hub": a.hub, "path": a.path}
+                | {"pattern": a.pattern, "reason": a.reason}
+                for a in self.accepted
+            ],
+            "adopted": [
+                {
+                    "kind": kind,
+                    "annotation": a.annotation,
+                    "version": a.version,
+                    "fields": [*a.fields],
+                    "stays": a.stays,
+                }
+                for kind, a in self.adopted
+            ],
+            "opaque": [
+                {
+                    "kind": f.kind,
+                    "version": f.version,
+                    "hub": f.hub,
+                    "paths": {"version": f.path, "hub": f.hub_path},
+                    "says": {"version": f.says, "hub": f.hub_says},
+                }
+                for f in self.opaque
+            ],
+        }
+
+
 def _tell(checked: _Checked, form: str, *, report: bool) -> Exit:
-    kinds = [*checked.graph.kinds.values()] if checked.graph is not None and report else []
-    rows = [loss for kind in kinds for loss in rule_losses(kind)]
-    fields = [field for kind in kinds for field in opaque_fields(kind)]
+    told = _RulesReport() if checked.graph is None or not report else _RulesReport.of(checked.graph)
     if form != "table":
-        print_data(_json(checked, rows, fields, report=report), form)
+        print_data(_json(checked) | (told.to_json() if report else {}), form)
     else:
-        _show(checked, rows, fields)
+        _show(checked, told)
     return Exit.FAILURES if checked.findings else Exit.DONE
 
 
-def _show(checked: _Checked, rows: Sequence[RuleLoss], fields: Sequence[OpaqueField]) -> None:
+def _show(checked: _Checked, report: _RulesReport) -> None:
     if checked.findings:
         heads, rows_found = ["kind", "version", "field", "problem", "fix"], []
         for f, place in zip(checked.findings, checked.places, strict=True):
@@ -142,19 +236,15 @@ def _show(checked: _Checked, rows: Sequence[RuleLoss], fields: Sequence[OpaqueFi
             inside = f", inside of {draft.inside}" if draft.inside else ""
             echo(f"{draft.kind} {draft.version}: did you mean {draft.rule}{inside}?")
         count = len(checked.findings)
-        say(f"{count} findings" if count != 1 else "1 finding", style="red")
+        say(counted(count, "finding"), style="red")
         return
-    if rows:
-        judged = ((r.kind, r.version, r.title, r.up.value, r.down.value, r.reason or "-") for r in rows)
-        print_table(("kind", "version", "rule", "up", "down", "why"), judged)
-    if fields:
-        opaque = ((f.kind, f.version, f.path, f.says, f"{f.hub} {f.hub_path}", f.hub_says) for f in fields)
-        print_table(("kind", "version", "opaque field", "is", "in the hub", "is"), opaque)
-        named = f"{len(fields)} opaque fields" if len(fields) != 1 else "1 opaque field"
-        say(f"no rule looks into {named}: what stands there passes as it is", style="yellow")
+    report.show()
     assert checked.graph is not None
     for note in checked.notes:
-        say(f"note: {note}", style="yellow")
+        say(f"note: {note}", style="magenta")
+    for kind in checked.graph.kinds.values():
+        if kind.leaves:
+            say(f"{kind.kind}.{kind.group}: {', '.join(kind.leaves)} left alone, not served", style="magenta")
     against = "the rules are sound; give --crd to check the fields"
     if checked.crds:
         what = f"{len(checked.crds)} CRDs" if len(checked.crds) != 1 else checked.crds[0].name
@@ -162,13 +252,20 @@ def _show(checked: _Checked, rows: Sequence[RuleLoss], fields: Sequence[OpaqueFi
     elif checked.graph.kinds and all(kind.hub_schema is not None for kind in checked.graph.kinds.values()):
         names = ", ".join(f"{kind}.{group}" for group, kind in checked.graph.kinds)
         against = f"every field of {names} is accounted for: the Graph was frozen with their CRDs"
-    say(against, style="green")
+    say(against, style="bold")
 
 
-def _json(
-    checked: _Checked, rows: Sequence[RuleLoss], fields: Sequence[OpaqueField], *, report: bool
-) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _why(loss: RuleLoss) -> str:
+    """Return the author's reason, and what becomes of a value for which the rule fails."""
+    return "; ".join(filter(None, (loss.reason, "keeps what fails" if loss.keeps else ""))) or "-"
+
+
+def _then(adopted: Adopted) -> str:
+    return "stays" if adopted.stays else "is removed"
+
+
+def _json(checked: _Checked) -> dict[str, Any]:
+    return {
         "crds": [crd.name for crd in checked.crds],
         "findings": [
             {
@@ -187,29 +284,3 @@ def _json(
         ],
         "drafts": [{"kind": d.kind, "version": d.version, "rule": d.rule, "inside": d.inside} for d in checked.drafts],
     }
-    if report:
-        told["rules"] = [
-            {
-                "kind": r.kind,
-                "version": r.version,
-                "hub": r.hub,
-                "rule": r.rule,
-                "paths": {"version": list(r.paths[0]), "hub": list(r.paths[1])},
-                "up": r.up.value,
-                "down": r.down.value,
-                **({"reason": r.reason} if r.reason else {}),
-                **({"branch": r.branch} if r.branch else {}),
-            }
-            for r in rows
-        ]
-        told["opaque"] = [
-            {
-                "kind": f.kind,
-                "version": f.version,
-                "hub": f.hub,
-                "paths": {"version": f.path, "hub": f.hub_path},
-                "says": {"version": f.says, "hub": f.hub_says},
-            }
-            for f in fields
-        ]
-    return told

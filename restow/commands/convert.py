@@ -116,7 +116,7 @@ class _Conversion:
         hint = "" if group is None else f"; it speaks of {group}, so look after it by hand"
         fatal = source.named or group is not None
         self.unread = self.unread or fatal
-        say(f"{where}: left as it is, {reason}{hint}", style="red" if fatal else "yellow")
+        say(f"{where}: left as it is, {reason}{hint}", style="red" if fatal else "magenta")
 
     @property
     def changed(self) -> list[ManifestSource]:
@@ -127,13 +127,13 @@ class _Conversion:
         """Say what needs words, and how it came out."""
         if self._stashes_without_schema():
             hint = "without CRDs a stash finds list items by their content, not by their keys: give --crd, or a Graph"
-            say(hint, style="yellow")
+            say(hint, style="magenta")
         for source, _, found in self.converted:
             for outcome in found.outcomes:
                 for sentence, style in _sentences(outcome):
                     say(f"{source}:{outcome.line}: {outcome.title}{_inside(outcome)}: {sentence}", style=style)
             for note in found.notes:
-                say(f"{source}:{note.line}: {note.text}", style="yellow")
+                say(f"{source}:{note.line}: {note.text}", style="magenta")
         say(self._summary(), style="bold")
 
     def _stashes_without_schema(self) -> bool:
@@ -216,11 +216,11 @@ class _Conversion:
 def _sentences(outcome: ObjectOutcome) -> list[tuple[str, str]]:
     """What there is to say of an object."""
     said = [(f"cannot be converted to {outcome.target}: {outcome.error}", "red")] if outcome.error else []
-    said += [(warning, "yellow") for warning in outcome.warnings]
+    said += [(warning, "magenta") for warning in outcome.warnings]
     lost: dict[str, list[str]] = {}
     for leaf in outcome.lost:
         lost.setdefault(leaf.rule, []).append(leaf.pointer)
-    said += [(f"lost: {', '.join(pointers)} ({rule or 'undeclared'})", "yellow") for rule, pointers in lost.items()]
+    said += [(f"lost: {', '.join(pointers)} ({rule or 'undeclared'})", "magenta") for rule, pointers in lost.items()]
     return said
 
 

@@ -35,9 +35,10 @@ _STEP = re.compile(r'\.?([^.\[\]]+)|\[("(?:[^"\\]|\\.)*"|\d+)\]')
 def command(**flags: Any) -> None:
     """Explain where each field of a converted object came from.
 
-    A leaf of the result is copied, moved, computed by a rule, restored from the stash, a constant or a default. A leaf
-    of the source that is missing in the result is dropped (with the reason), stashed or implied. With --crd, the
-    command also shows what the API server drops and adds when the result is written.
+    A leaf of the result is copied, moved, computed by a rule, restored from the stash, a constant or a default. Where a
+    rule holds for one branch of a union, "branch by" names the field that decides. A leaf of the source that is missing
+    in the result is dropped (with the reason), stashed or implied. With --crd, the command also shows what the API
+    server drops and adds when the result is written.
 
     Exit codes: 0 explained; 1 an object could not be converted; 2 usage, or nothing to convert.
 
@@ -102,7 +103,10 @@ def _asked(explanation: Explanation, why: Steps | None) -> tuple[Sequence[Result
     def about(place: Steps) -> bool:
         return pointer(place[: len(why)]) == pointer(why)
 
-    leaves = [leaf for leaf in explanation.leaves if about(leaf.place) or any(map(about, leaf.origin.sources))]
+    def concerns(leaf: ResultLeaf) -> bool:
+        return any(map(about, (leaf.place, *leaf.origin.sources, *leaf.origin.deciders)))
+
+    leaves = [leaf for leaf in explanation.leaves if concerns(leaf)]
     return leaves, [leaf for leaf in explanation.source_leaves if about(leaf.place)]
 
 
@@ -135,6 +139,9 @@ def _show(
             f"Lost: {', '.join(entry.fields)} of an item of {entry.path}. After an edit it is unclear which item it is "
             "of. Set it again. With key= in the rules.each of the list, no edit can lose it."
         )
+    for failed in explanation.kept:
+        echo()
+        echo(f"Not converted, and kept as it is: {failed}")
     if explanation.pruned:
         echo()
         echo(f"The API server will drop {', '.join(explanation.pruned)}: no fields of this version.")
@@ -150,7 +157,9 @@ def _show(
 def _leaf_row(leaf: ResultLeaf) -> tuple[str, ...]:
     origin = leaf.origin
     sources = ", ".join(pointer(source) for source in origin.sources) if origin.how is not OriginKind.COPIED else ""
-    return leaf.pointer, _short(leaf.value), origin.how.value, sources or "-", "; ".join(origin.rules) or "-"
+    deciders = f"(branch by {', '.join(map(pointer, origin.deciders))})" if origin.deciders else ""
+    came_from = " ".join(filter(None, (sources, deciders)))
+    return leaf.pointer, _short(leaf.value), origin.how.value, came_from or "-", "; ".join(origin.rules) or "-"
 
 
 def _short(value: Any) -> str:
@@ -178,6 +187,7 @@ def _json(
     if whole:
         told |= {
             "stash": {"before": explanation.stash_before, "after": explanation.stash_after},
+            "kept": list(explanation.kept),
             "lost": [{"path": each.path, "fields": list(each.fields)} for each in explanation.doubtful],
             "server": {
                 "drops": list(explanation.pruned),
@@ -199,7 +209,7 @@ def _leaf_json(leaf: ResultLeaf) -> dict[str, Any]:
         "how": leaf.origin.how.value,
         "from": [pointer(source) for source in leaf.origin.sources],
         "rules": list(leaf.origin.rules),
-    }
+    } | ({"branchBy": [pointer(decider) for decider in leaf.origin.deciders]} if leaf.origin.deciders else {})
 
 
 def _source_leaf_json(leaf: SourceLeaf) -> dict[str, Any]:

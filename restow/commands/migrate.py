@@ -13,7 +13,7 @@ from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.progress import Progress
-from restow.cli.session import Session, run
+from restow.cli.session import Session, require_namespace, run
 from restow.migrator import CrdReport, Engine, MigrationReport, MigrationResult, Options, crds_to_migrate, migrate
 
 EXITS = {
@@ -79,8 +79,7 @@ def command(**flags: Any) -> None:
     restow migrate widgets.example.com --managed-fields strip --scope unserved -o json
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
-    kubeconfig, context = flags.pop("kubeconfig"), flags.pop("context")
-    form, file = flags.pop("output"), flags.pop("report_file")
+    connection, form, file = flags.pop("connection"), flags.pop("output"), flags.pop("report_file")
     if file is not None and not os.access(file.parent, os.W_OK):
         raise InputError(f"--report {file} cannot be written: {file.parent} is no folder to write to")
     converters = options.converters(flags)
@@ -101,6 +100,7 @@ def command(**flags: Any) -> None:
     )
 
     async def migrate_all(session: Session) -> Exit:
+        await require_namespace(session, chosen.namespace)
         wanted, doubtful = (names, frozenset[str]()) if names is not None else await _all_with_work(session, chosen)
         async with Progress(len(wanted)) as progress:
             report = await migrate(
@@ -112,14 +112,14 @@ def command(**flags: Any) -> None:
             _write(report, file)
         return _exit(report, left_out)
 
-    run(migrate_all, kubeconfig=kubeconfig, context=context, drains=True)
+    run(migrate_all, connection, drains=True)
 
 
 async def _all_with_work(session: Session, options: Options) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the CRDs of the cluster to migrate, and those of them that will probably be refused; say what is left."""
     found = await crds_to_migrate(session.cluster, options, stop=session.stop)
     for why in found.left_out:
-        say(f"left out: {why}", style="yellow")
+        say(f"left out: {why}", style="magenta")
     return found.names, found.doubtful
 
 
@@ -139,7 +139,9 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
         left_out: CRDs of ``--all`` that could not be migrated as they are.
     """
     if form == "table":
-        print_table(_COLUMNS, (_row(crd) for crd in report.crds))
+        print_table(
+            _COLUMNS, (_row(crd) for crd in report.crds), spare=("translated", "stored", "storage", "rewritten")
+        )
     else:
         print_data(report.to_json(), form)
     for crd in report.crds:
@@ -149,7 +151,7 @@ def show(report: MigrationReport, form: str, left_out: frozenset[str] = frozense
     if report.result is not MigrationResult.REFUSED:  # told already, with the reason
         say(
             report.result.value,
-            style="red" if report.result in (MigrationResult.FAILED, MigrationResult.UNREACHABLE) else "green",
+            style="red" if report.result in (MigrationResult.FAILED, MigrationResult.UNREACHABLE) else "bold",
         )
 
 
@@ -178,16 +180,16 @@ def _row(crd: CrdReport) -> tuple[str, ...]:
 
 def _explain(crd: CrdReport, *, left_out: bool) -> None:
     for warning in crd.warnings:
-        say(f"{crd.name}: {warning}", style="yellow")
+        say(f"{crd.name}: {warning}", style="magenta")
     for note in crd.not_seen:
         say(f"{crd.name}: {note}")
     for (manager, version), count in sorted(crd.stripped_owners.items()):
-        say(f"{crd.name}: stripped {count} managedFields entries of {manager} at {version}", style="yellow")
+        say(f"{crd.name}: stripped {count} managedFields entries of {manager} at {version}", style="magenta")
     for (manager, version), count in sorted(crd.kept_owners.items()):
         say(
             f"{crd.name}: kept {count} managedFields entries of {manager} at {version}: {crd.storage_version} cannot "
             f"say all that they own, and clients of {version} need them while it is served",
-            style="yellow",
+            style="magenta",
         )
     for failure in crd.failures[:_FAILURES_SHOWN]:
         where = failure.where
@@ -199,6 +201,6 @@ def _explain(crd: CrdReport, *, left_out: bool) -> None:
     elif crd.unfinished:
         say(f"{crd.name}: {crd.unfinished}", style="red")
     elif not crd.pruned and crd.stored_after != (crd.storage_version,):
-        say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="yellow")
+        say(f"{crd.name}: status.storedVersions not pruned: {crd.pruned_reason}", style="magenta")
     elif not crd.passes:
         say(f"{crd.name}: {crd.pruned_reason}")

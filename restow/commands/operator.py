@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import click
 import yaml
 
-from restow.cli import completion, options
+from restow.cli import completion, options, signals
+from restow.cli.addresses import at, read_address
 from restow.cli.exits import InputError
 from restow.cli.logs import log_to_stderr
 from restow.cli.printing import print_text
@@ -20,6 +20,7 @@ from restow.cloudprofile.controllers import ControllerOptions
 from restow.cloudprofile.management.config import InvalidConfiguration, VersionManagement, read_configuration
 from restow.conversion.certificates import Address, Bundle, BundleError, Service
 from restow.conversion.certificates.ca import CertificateError
+from restow.conversion.operate.wiring import REFUSING, RESTORING
 from restow.conversion.server import BadCertificate, ServingCertificate, WebhookServer
 from restow.kube import KubeError
 from restow.migrator import Targets
@@ -27,9 +28,9 @@ from restow.operator import Files, Settings, run
 from restow.operator.conversions import run as run_conversions
 from restow.operator.family import configurations, crds
 from restow.webhook import serving
-from restow.webhook.authority import at, read_address
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_STEPS = {RESTORING: "restore_stashes", REFUSING: "refuse_unconvertible"}
 
 
 @click.command("operator")
@@ -84,6 +85,30 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @options.settle
 @click.option(
+    "--references-every",
+    type=click.IntRange(1),
+    metavar="S",
+    help="With --migrate: every S seconds, look through all resources for what names a version that may go, and set "
+    "the condition restow.dev/NoReferences of each CRD.",
+)
+@click.option(
+    "--service",
+    metavar="NAMESPACE/SERVICE",
+    help="With --conversions, --cert, --key and --ca-file: the Service (or https://HOST) at which API servers find it.",
+)
+@click.option(
+    "--restore-stashes",
+    is_flag=True,
+    help="With --conversions: also keep a webhook configuration for each CRD, by which stashes are restored that "
+    "clients of old versions drop.",
+)
+@click.option(
+    "--refuse-unconvertible",
+    is_flag=True,
+    help="With --conversions: also keep a webhook configuration for each CRD of which a rule keeps values (onError: "
+    "keep), by which writes of values are refused that the rule could not convert.",
+)
+@click.option(
     "--print-webhooks",
     metavar="NAMESPACE/SERVICE",
     help="Print the webhook configurations for this Service (or https://HOST), and exit.",
@@ -91,7 +116,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --print-webhooks: the CA bundle of the certificate, PEM.",
+    help="With --print-webhooks or --service: the CA bundle of the certificate, PEM; with --service it is followed "
+    "when it changes.",
 )
 def command(**flags: Any) -> None:
     """Run conversion, admission and controllers of CloudProfiles.
@@ -108,10 +134,21 @@ def command(**flags: Any) -> None:
     \b
     restow operator --own-ca restow-system/restow-operator --install-crds --migrate family
     restow operator --own-ca restow-system/restow-conversions --install-crds --conversions
+    restow operator --service restow-system/restow-conversions --cert certs/tls.crt --key certs/tls.key \
+      --ca-file certs/ca.crt --conversions
     """
     if flags["print_webhooks"] is not None:
         print_text(_webhooks(read_address(flags["print_webhooks"], "--print-webhooks"), flags["ca_file"]))
         return
+    if flags["restore_stashes"] and not flags["conversions"]:
+        msg = "--restore-stashes goes with --conversions: the operator of CloudProfiles restores stashes in any case"
+        raise click.UsageError(msg)
+    if flags["refuse_unconvertible"] and not flags["conversions"]:
+        msg = "--refuse-unconvertible goes with --conversions: the conversions of CloudProfiles keep no such value"
+        raise click.UsageError(msg)
+    if flags["references_every"] is not None and not flags["migrate"]:
+        msg = "--references-every looks for references to versions of the CRDs of --migrate: give --migrate too"
+        raise click.UsageError(msg)
     settings = _settings(flags)
     served = run
     if flags["conversions"]:
@@ -119,7 +156,7 @@ def command(**flags: Any) -> None:
         served = run_conversions
     log_to_stderr("info")
     try:
-        serving.run_until_stopped(lambda stop: served(settings, stop), {})
+        serving.run_until_stopped(lambda stop: served(settings, stop))
     except (KubeError, CertificateError) as error:
         raise InputError(sentence(error)) from error
     except (BadCertificate, OSError) as error:
@@ -135,20 +172,20 @@ def _settings(flags: dict[str, Any]) -> Settings:
     """
 
     def listen(webhook: WebhookServer, certificate: ServingCertificate) -> tuple[socket.socket, socket.socket]:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)
+        signals.on_hangup(asyncio.get_running_loop(), certificate.reload)
         sockets = serving.bound(flags["host"], flags["port"]), serving.bound(flags["host"], flags["metrics_port"])
         serving.tell(webhook, *sockets)
         return sockets
 
     identity = _identity(flags)
     namespace, _, name = flags["lease"].rpartition("/")
-    if not namespace and isinstance(identity, Service):
-        namespace = identity.namespace
+    address = identity.address if isinstance(identity, Files) else identity
+    if not namespace and isinstance(address, Service):
+        namespace = address.namespace
     return Settings(
         identity=identity,
         listen=listen,
-        kubeconfig=flags["kubeconfig"],
-        context=flags["context"],
+        connect=flags["connection"].open,
         lease=(name, namespace or None),
         clients=serving.clients(flags),
         client_ca=flags["client_ca"],
@@ -156,7 +193,9 @@ def _settings(flags: dict[str, Any]) -> Settings:
         controllers=_controllers(flags),
         migrate=_targets(flags["migrate"]),
         settle_s=flags["settle"],
+        references_s=flags["references_every"],
         installs_crds=flags["install_crds"],
+        rules_steps=tuple(step for step, flag in _STEPS.items() if flags[flag]),
     )
 
 
@@ -164,10 +203,13 @@ def _check_conversions(flags: dict[str, Any]) -> None:
     """Refuse flags that --conversions cannot have.
 
     Raises:
-        click.UsageError: --own-ca is missing, or a flag is about the CloudProfile family.
+        click.UsageError: --own-ca or --service is missing, or a flag is about the CloudProfile family.
     """
-    if flags["own_ca"] is None:
-        msg = "--conversions needs --own-ca NAMESPACE/SERVICE: the operator wires CRDs as rules come and go"
+    if flags["own_ca"] is None and (flags["service"] is None or flags["ca_file"] is None):
+        msg = (
+            "--conversions needs --own-ca NAMESPACE/SERVICE, or --service, --cert, --key and --ca-file: the operator "
+            "wires CRDs as rules come and go"
+        )
         raise click.UsageError(msg)
     for name in ("management", "apply_management", "maintain_shoots", "no_controllers", "migrate"):
         if flags[name]:
@@ -191,10 +233,14 @@ def _targets(names: tuple[str, ...]) -> Targets | None:
 
 def _identity(flags: dict[str, Any]) -> Files | Address:
     own, certificate, key = flags["own_ca"], flags["cert"], flags["key"]
+    service = None if flags["service"] is None else read_address(flags["service"], "--service")
+    if service is not None and (own is not None or not flags["conversions"]):
+        msg = "--service goes with --conversions and --cert; with --own-ca the Service is named there"
+        raise click.UsageError(msg)
     if own is not None and certificate is None and key is None:
         return read_address(own)
     if own is None and certificate is not None and key is not None:
-        return Files(certificate, key)
+        return Files(certificate, key, flags["ca_file"], service)
     msg = "give --own-ca NAMESPACE/SERVICE, or --cert and --key"
     raise click.UsageError(msg)
 

@@ -10,9 +10,10 @@ import click
 
 from restow.cli import options
 from restow.cli.exits import Exit
-from restow.cli.printing import print_data, print_table, say
-from restow.cli.session import Session, run
-from restow.migrator import MigrationPlan, list_crds, plan, read_crd, what_is_proved
+from restow.cli.printing import counted, print_data, print_table, say
+from restow.cli.session import Session, require_namespace, run
+from restow.migrator import MigrationPlan, find_old_references, list_crds, plan, read_crd, what_is_proved
+from restow.migrator.references.verdict import not_looked_at, standing
 
 DEFAULT_SAMPLE = 100
 MOST_SAMPLED = 10_000
@@ -72,6 +73,11 @@ def sample_size(_context: click.Context, _option: click.Parameter, value: str) -
 @click.option(
     "--rate", type=click.FloatRange(0, min_open=True), metavar="R", help="Writes per second that the estimate assumes."
 )
+@click.option(
+    "--references",
+    is_flag=True,
+    help="Also look through all resources for what names a version that may go. See restow references.",
+)
 @options.output
 @options.connection
 def command(**flags: Any) -> None:
@@ -79,7 +85,8 @@ def command(**flags: Any) -> None:
 
     Lists the objects of each CRD and makes the same decisions as `restow migrate`. Tries the writes of a sample with
     dryRun=All: validation, admission and conversion run, and the server stores nothing. Names the obstacles, and
-    estimates the time from the sample.
+    estimates the time from the sample. With --references, counts what stands against unserving and removing each
+    version but that of storage; that does not hold up a migration, and does not change the exit code.
 
     Exit codes: 0 nothing is due; 1 objects would fail; 2 usage or refused; 3 work is due; 4 the API server
     or a converter stayed out of reach.
@@ -87,24 +94,30 @@ def command(**flags: Any) -> None:
     \b
     restow plan --all
     restow plan widgets.example.com --sample all -o json
+    restow plan widgets.example.com --references
     """
     names = options.crd_names(flags.pop("names"), flags.pop("everything"), flags.pop("files"))
-    kubeconfig, context, form = flags.pop("kubeconfig"), flags.pop("context"), flags.pop("output")
+    connection, form = flags.pop("connection"), flags.pop("output")
     converters = options.converters(flags)
-    sample = flags.pop("sample")
+    sample, references = flags.pop("sample"), flags.pop("references")
     chosen = options.migration_options(flags, concurrency=flags.pop("concurrency"), rate=flags.pop("rate"))
 
     async def plan_all(session: Session) -> Exit:
+        await require_namespace(session, chosen.namespace)
         if names is None:
             crds = await list_crds(session.cluster)
         else:
             crds = [(await read_crd(session.cluster, name)).crd for name in names]
         telling = Telling()
         plans = [await plan(session.cluster, crd, chosen, converters, sample=sample, observe=telling) for crd in crds]
+        if references:
+            found = await find_old_references(session.cluster, [each.crd for each in plans])
+            for each in plans:
+                each.references = found[each.crd.name]
         show(plans, form)
         return _exit(plans, one_by_one=names is not None)
 
-    run(plan_all, kubeconfig=kubeconfig, context=context)
+    run(plan_all, connection)
 
 
 def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
@@ -115,7 +128,7 @@ def _exit(plans: list[MigrationPlan], *, one_by_one: bool) -> Exit:
     for each in plans:
         if why := each.refused or each.unfinished:
             fatal = one_by_one or bool(each.unfinished)
-            say(f"restow: {why}", style="red" if fatal else "yellow")
+            say(f"restow: {why}", style="red" if fatal else "magenta")
             code = (Exit.OUT_OF_REACH if each.unreachable else Exit.REFUSED) if fatal else code
     return code
 
@@ -126,13 +139,14 @@ def show(plans: list[MigrationPlan], form: str) -> None:
         print_data({"crds": [each.to_json() for each in plans]}, form)
         return
     columns = ("name", "storage", "stored", "strategy", "objects", "due", "writes", "lists", "remaining")
-    print_table(columns, (_row(each) for each in plans))
+    print_table(columns, (_row(each) for each in plans), spare=("lists", "strategy", "remaining", "stored"))
     judged = [each for each in plans if not each.refused and not each.unfinished]
     for each in plans:
         if each in judged:
             for sentence in (*reasons(each), *costs(each)):
                 say(f"{each.crd.name}: {sentence}")
         _tell_findings(each)
+        _tell_references(each)
     if any(each.findings.fail for each in plans):
         say("Objects would fail: fix what is listed above, then plan again.", style="bold")
     elif any(each.due for each in judged):
@@ -142,9 +156,17 @@ def show(plans: list[MigrationPlan], form: str) -> None:
 def _tell_findings(found: MigrationPlan) -> None:
     """Errors last: they are what is looked for, and at the end of the output they are seen."""
     for finding in sorted(found.findings.listed, key=lambda each: each.fails):
-        say(f"{found.crd.name}: {finding.message}", style="red" if finding.fails else "yellow")
+        say(f"{found.crd.name}: {finding.message}", style="red" if finding.fails else "magenta")
     for check, count in found.findings.more().items():
-        say(f"{found.crd.name}: … and {count} findings more about {check.value}", style="yellow")
+        say(f"{found.crd.name}: … and {count} findings more about {check.value}", style="magenta")
+
+
+def _tell_references(found: MigrationPlan) -> None:
+    for references in found.references or ():
+        stands = bool(references.against_removal or references.against_unserving)
+        say(f"{found.crd.name}: {standing(references)}", style="magenta" if stands else "")
+        if missed := not_looked_at(found.crd, references.of.version, references):
+            say(f"{found.crd.name}: {missed}", style="magenta")
 
 
 def _row(found: MigrationPlan) -> tuple[str, ...]:
@@ -200,19 +222,21 @@ def costs(found: MigrationPlan) -> list[str]:
     cost = found.cost
     if not found.due:
         return []
-    requests = f"{cost.lists} lists, {cost.writes} writes of {cost.objects} objects"
+    requests = f"{counted(cost.lists, 'list')}, {counted(cost.writes, 'write')} of {counted(cost.objects, 'object')}"
     if cost.reads:
-        requests += f", {cost.reads} reads"
+        requests += f", {counted(cost.reads, 'read')}"
     if cost.rehearsals:
-        requests += f", {cost.rehearsals} writes tried first as dry runs"
+        requests += f", {counted(cost.rehearsals, 'write')} tried first as dry runs"
     if cost.server_conversions:
-        requests += f"; the API server asks the conversion webhook for at most {cost.server_conversions} conversions"
+        asked = counted(cost.server_conversions, "conversion")
+        requests += f"; the API server asks the conversion webhook for at most {asked}"
     said = [f"it will cost {requests}"]
     measured, seconds = cost.measured, cost.seconds
     if found.tried:
-        tried = f"all {cost.objects} objects were tried as dry runs"
+        of = counted(cost.objects, "object")
+        tried = f"{'all ' if cost.objects > 1 else ''}{of} were tried as dry runs"
         if found.tried < cost.objects:
-            tried = f"{found.tried} of {cost.objects} objects were tried as dry runs (--sample all tries every one)"
+            tried = f"{found.tried} of {of} were tried as dry runs (--sample all tries every one)"
         said.append(f"the writes of {tried}; nothing was stored")
     if seconds is not None and measured.writes_per_s is not None:
         said.append(

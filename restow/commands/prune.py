@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from restow.cli import completion, options
+from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.progress import Progress
 from restow.cli.session import Session, run
@@ -25,8 +26,7 @@ def command(
     patience: float,
     api_servers: tuple[str, ...],
     output: str,
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ClusterConnection,
 ) -> None:
     """Prune status.storedVersions after a proof that this is safe.
 
@@ -48,4 +48,4 @@ def command(
         show(report, output)
         return EXITS[report.result]
 
-    run(prune_all, kubeconfig=kubeconfig, context=context, drains=True)
+    run(prune_all, connection, drains=True)

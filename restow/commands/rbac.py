@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from restow.cli import completion, options
+from restow.cli.addresses import KEPT_IN
 from restow.cli.printing import print_data, print_text
 from restow.conversion.certificates.wiring.clientconfig import Url
 from restow.migrator import Engine
@@ -17,8 +18,6 @@ from restow.rbac import FAMILY, Asked, Command, ServiceAccount, grants, manifest
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SERVICE: Final = re.compile(rf"(?P<namespace>{_LABEL})/(?P<name>{_LABEL})(:(?P<port>\d{{1,5}}))?", re.ASCII)
-_KEPT_IN: Final = "restow-webhook"
-"""Where the certificate of a webhook at a URL is kept (``restow.webhook.authority``)."""
 
 
 @click.command("rbac")
@@ -58,10 +57,21 @@ _KEPT_IN: Final = "restow-webhook"
     help="migrate runs with this engine.",
 )
 @click.option("--profiles", is_flag=True, help="report runs with --profiles.")
+@click.option("--crossplane", is_flag=True, help="conversions may wire the CompositeResourceDefinitions of Crossplane.")
 @click.option(
     "--dependents",
     is_flag=True,
-    help="ready may list all resources, Secrets included, to find ownerReferences at the version.",
+    help="ready, references, plan, report, embedding and operator --migrate may list all resources, Secrets included, "
+    "to find what names the version.",
+)
+@click.option("--move", "moves", is_flag=True, help="references runs with --move and --undo.")
+@click.option(
+    "--resource",
+    "written",
+    multiple=True,
+    metavar="RESOURCE",
+    help="With --move: references are written in this resource only (configmaps, deployments.apps); repeatable. "
+    "secrets includes Helm releases.",
 )
 @click.option(
     "--proxied",
@@ -72,10 +82,14 @@ _KEPT_IN: Final = "restow-webhook"
 @click.option(
     "--own-ca",
     metavar="NAMESPACE/SERVICE",
-    help="serve, operator or conversions keep certificates for this Service; at https://HOST[:PORT] their Secrets are "
+    help="serve, operator or conversions keep certificates for this Service, and unwire removes them; at "
+    "https://HOST[:PORT] their Secrets are "
     "in the namespace of the service account, else in default.",
 )
-@click.option("--restore-stashes", is_flag=True, help="serve runs with --restore-stashes.")
+@click.option("--restore-stashes", is_flag=True, help="serve, or operator --conversions, runs with --restore-stashes.")
+@click.option(
+    "--refuse-unconvertible", is_flag=True, help="serve, or operator --conversions, runs with --refuse-unconvertible."
+)
 @click.option("--install-crds", is_flag=True, help="operator runs with --install-crds; conversions, too.")
 @click.option("--no-controllers", is_flag=True, help="operator runs with --no-controllers.")
 @click.option("--maintain-shoots", is_flag=True, help="operator runs with --maintain-shoots.")
@@ -112,6 +126,7 @@ def command(**flags: Any) -> None:
     \b
     restow rbac --for migrate --crd widgets.example.com --service-account my-system/migrator | kubectl apply -f -
     restow rbac --for embedding --crd widgets.example.com --service-account my-system/my-operator
+    restow rbac --for references --crd widgets.example.com --move --resource configmaps --resource secrets
     """
     commands = tuple(dict.fromkeys(Command(each) for each in flags["commands"]))
     account = _account(flags["service_account"])
@@ -127,10 +142,14 @@ def command(**flags: Any) -> None:
         engine=Engine(flags["engine"]),
         profiles=flags["profiles"],
         dependents=flags["dependents"],
+        moves=flags["moves"],
+        written=flags["written"],
+        crossplane=flags["crossplane"],
         proxied=tuple(_service(each, "--proxied") for each in flags["proxied"]),
         own_ca=own_ca,
         url=url,
         restores_stashes=flags["restore_stashes"],
+        refuses_unconvertible=flags["refuse_unconvertible"],
         installs_crds=flags["install_crds"],
         controls=not flags["no_controllers"],
         maintains=flags["maintain_shoots"],
@@ -219,7 +238,7 @@ def _own_ca(text: str | None, home: str) -> tuple[tuple[str, str] | None, str]:
     if "://" not in text:
         return _service(text, "--own-ca", " or https://HOST[:PORT]")[:2], ""
     try:
-        return (home, _KEPT_IN), Url(text.rstrip("/")).url
+        return (home, KEPT_IN), Url(text.rstrip("/")).url
     except ValueError as error:
         msg = f"--own-ca {text!r}: {error}"
         raise click.UsageError(msg) from error
@@ -237,8 +256,15 @@ def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
     """Refuse what would come to nothing, or to less than is meant.
 
     Raises:
-        click.UsageError: a command needs CRDs and none is named, or ``serve`` alone is named without --own-ca.
+        click.UsageError: a command needs CRDs and none is named, ``serve`` alone is named without --own-ca, or
+            --move or --resource is given without what it narrows.
     """
+    if asked.moves and Command.REFERENCES not in commands:
+        msg = "--move is about restow references: give --for references"
+        raise click.UsageError(msg)
+    if asked.written and not asked.moves:
+        msg = "--resource says where --move writes: give --move too"
+        raise click.UsageError(msg)
     serves = Command.SERVE in commands and asked.own_ca is not None
     others = {Command.SERVE, Command.OPERATOR, Command.CONVERSIONS} | ({Command.REPORT} if asked.profiles else set())
     about_crds = {each for each in commands if each not in others}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from restow.cli import completion, options
+from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
 from restow.cli.printing import print_data, print_table, say
 from restow.cli.session import Session, run
@@ -14,11 +15,22 @@ from restow.migrator import Readiness, read_crd, ready
 @click.command("ready")
 @click.argument("name", metavar="CRD", shell_complete=completion.crds)
 @click.option("--drop", "version", required=True, metavar="VERSION", help="The version to unserve or remove.")
+@click.option(
+    "--no-references",
+    "alone",
+    is_flag=True,
+    help="Do not look through other resources for what names the version: the answer is then about the CRD alone.",
+)
 @options.api_servers
 @options.output
 @options.connection
 def command(
-    name: str, version: str, api_servers: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None
+    name: str,
+    version: str,
+    alone: bool,
+    api_servers: tuple[str, ...],
+    output: str,
+    connection: ClusterConnection,
 ) -> None:
     """Report whether a version can be unserved or removed now.
 
@@ -26,8 +38,8 @@ def command(
     nothing has changed that since. The command always lists all objects and checks each API server, and prints every
     reason.
 
-    It also searches all other resources for ownerReferences at the version (metadata only); a note names the resources
-    that it could not read.
+    It also looks through all other resources for what names the version and fails without it, as `restow references`
+    does; a note names the resources that it could not read.
 
     Exit codes: 0 it can be removed; 2 usage or refused; 3 not yet; 4 the API server stayed out of reach: run
     again.
@@ -38,11 +50,11 @@ def command(
 
     async def ask(session: Session) -> Exit:
         crd = (await read_crd(session.cluster, name)).crd
-        answer = await ready(session.cluster, crd, version, api_servers=api_servers)
+        answer = await ready(session.cluster, crd, version, api_servers=api_servers, references=not alone)
         show(answer, output)
         return Exit.DONE if answer.ready else Exit.DUE
 
-    run(ask, kubeconfig=kubeconfig, context=context)
+    run(ask, connection)
 
 
 def show(answer: Readiness, form: str) -> None:
@@ -63,4 +75,4 @@ def show(answer: Readiness, form: str) -> None:
     for reason in dict.fromkeys((*answer.against_unserving, *answer.against_removal)):
         say(reason, style="red")
     for note in answer.notes:
-        say(note, style="yellow")
+        say(note, style="magenta")

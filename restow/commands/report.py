@@ -11,12 +11,14 @@ from pathlib import Path
 import click
 
 from restow.cli import completion, options
+from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import print_text, say
 from restow.cli.session import Session, run
 from restow.commands.timeline import read_policy
+from restow.conversion.operate.overview import rules_overview
 from restow.crds import Crd
-from restow.migrator import CrdStatus, list_crds, read_crd
+from restow.migrator import CrdStatus, find_old_references, list_crds, read_crd
 from restow.migrator.timeline import PolicyError, VersionSchedule, check, observe, schedule
 from restow.report import PolicyPlan, ReportDocument, RunError, RunReport, parse_run, render
 from restow.report.cluster import look_at, profiles
@@ -48,6 +50,11 @@ _PARTLY_SEEN = "not everything could be seen; the page says what, and why"
 @click.option(
     "--at", "release", metavar="RELEASE", help="With --policy: the release that runs in the cluster; checks its CRDs."
 )
+@click.option(
+    "--references",
+    is_flag=True,
+    help="Also look through all resources for what names a version that may go. See restow references.",
+)
 @click.option("--profiles", "with_profiles", is_flag=True, help="Show the lifecycles of the cluster's CloudProfiles.")
 @click.option(
     "-o",
@@ -65,10 +72,10 @@ def command(
     run_file: Path | None,
     policy_file: Path | None,
     release: str | None,
+    references: bool,
     with_profiles: bool,
     file: Path,
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ClusterConnection,
 ) -> None:
     """Write an HTML page of stored versions, owners, and readiness.
 
@@ -81,6 +88,7 @@ def command(
 
     \b
     restow report --all -o report.html
+    restow report widgets.example.com --references -o report.html
     restow report -f run.json --policy policy.yaml -o report.html
     """
     if everything and names:
@@ -92,6 +100,9 @@ def command(
         raise click.UsageError(msg)
     if release is not None and (policy_file is None or not (everything or names)):
         msg = "--at needs --policy, and CRDs or --all to check"
+        raise click.UsageError(msg)
+    if references and not (everything or names):
+        msg = "--references needs CRDs or --all: name whose versions to look for"
         raise click.UsageError(msg)
     if file != _STDOUT and not os.access(file.parent, os.W_OK):
         raise InputError(f"-o {file} cannot be written: {file.parent} is no folder to write to")
@@ -108,24 +119,28 @@ def command(
     async def report(session: Session) -> Exit:
         cluster, made = session.cluster, datetime.now(UTC)
         crds = await list_crds(cluster) if everything else [(await read_crd(cluster, each)).crd for each in names]
+        found = await find_old_references(cluster, crds) if references else {}
         drawn, more = await profiles(cluster, made) if with_profiles else ((), 0)
         document = ReportDocument(
             made=made,
             release=version("restow"),
             cluster=cluster.host,
-            crds=tuple([await look_at(cluster, crd, CrdStatus.of(crd).state.value) for crd in crds]),
+            crds=tuple(
+                [await look_at(cluster, crd, CrdStatus.of(crd).state.value, found.get(crd.name)) for crd in crds]
+            ),
             run=ran,
             plan=_plan(planned, at, crds),
+            rules=tuple(await rules_overview(cluster, names)) if everything or names else (),
             profiles=drawn,
             more_profiles=more,
         )
         _write(file, document)
         if any(crd.unseen for crd in document.crds):
-            say(f"restow: {_PARTLY_SEEN}", style="yellow")
+            say(f"restow: {_PARTLY_SEEN}", style="magenta")
             return Exit.FAILURES
         return Exit.DONE
 
-    run(report, kubeconfig=kubeconfig, context=context)
+    run(report, connection)
 
 
 def _read_run(file: Path) -> RunReport:
@@ -165,4 +180,4 @@ def _write(file: Path, document: ReportDocument) -> None:
         file.write_text(page, encoding="utf-8", errors="replace")
     except OSError as error:
         raise click.FileError(str(file), error.strerror) from error
-    say(f"{file} written", style="green")
+    say(f"{file} written", style="bold")

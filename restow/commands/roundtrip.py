@@ -17,7 +17,7 @@ from restow.cli.exits import Exit, InputError
 from restow.cli.files import found_in, sources_of
 from restow.cli.printing import echo, print_data, print_table, say
 from restow.cli.registries import ConversionSource, load_crds
-from restow.cli.session import Session, run
+from restow.cli.session import Session, require_namespace, run
 from restow.conversion import Graph, ObjectError
 from restow.conversion.explain.roundtrip import BrokenLaw, is_forgiven, round_trips
 from restow.crds import Crd
@@ -76,6 +76,7 @@ def command(**flags: Any) -> None:
         raise SystemExit(int(_tell(tally, flags)))
 
     async def roundtrip(session: Session) -> Exit:
+        await require_namespace(session, flags["namespace"])
         chosen = [(await read_crd(session.cluster, name)).crd for name in names]
         tally = _Tally(await _graph(session, source, crds))
         with Counting() as counting:
@@ -87,7 +88,7 @@ def command(**flags: Any) -> None:
             return Exit.FAILURES
         return code
 
-    run(roundtrip, kubeconfig=flags["kubeconfig"], context=flags["context"], drains=True)
+    run(roundtrip, flags["connection"], drains=True)
 
 
 async def _graph(session: Session, source: ConversionSource, crds: Sequence[Crd]) -> Graph:

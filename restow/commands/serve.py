@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +10,26 @@ from typing import Any
 import click
 
 from restow.cli import options
+from restow.cli.addresses import at, read_address
 from restow.cli.exits import InputError
 from restow.cli.logs import log_to_stderr
 from restow.cli.registries import load_crds
 from restow.cli.session import sentence
 from restow.conversion import Graph
-from restow.conversion.certificates import Service, stash_configuration, stash_name
+from restow.conversion.certificates import (
+    Service,
+    refusal_configuration,
+    refusal_name,
+    stash_configuration,
+    stash_name,
+)
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.server import (
     BadCertificate,
     Clients,
+    KeptEvents,
     Limits,
+    RefuseKept,
     RestoreStash,
     ServerPhase,
     ServingCertificate,
@@ -33,9 +41,10 @@ from restow.crds import Crd
 from restow.kube import KubeError
 from restow.offline import options as offline
 from restow.webhook import serving
-from restow.webhook.authority import OwnAuthority, at, keep, prepare, read_address
+from restow.webhook.authority import OwnAuthority, keep, prepare
 
 _STEP = "conversion-stash"
+_REFUSAL = "refuse-unconvertible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +58,17 @@ class _Served:
     client_ca: Path | None
     clients: Clients
     limits: Limits
+    events: KeptEvents | None
 
     def webhook(self) -> tuple[WebhookServer, ServingCertificate]:
         """Make what a process serves."""
         webhook = WebhookServer(
             conversions_by_crd(self.graph, self.crds),
+            validating={_REFUSAL: RefuseKept(self.graph)},
             mutating={_STEP: RestoreStash(self.graph, self.crds)},
             clients=self.clients,
             limits=self.limits,
+            kept=None if self.events is None else self.events.note,
         )
         webhook.phase = ServerPhase.SERVING
         certificate = ServingCertificate(
@@ -98,13 +110,27 @@ class _Served:
     is_flag=True,
     help="With --own-ca: also keep a webhook configuration, so that API servers call /mutate/conversion-stash.",
 )
+@click.option(
+    "--refuse-unconvertible",
+    is_flag=True,
+    help="With --own-ca: also keep a webhook configuration, so that API servers call /admit/refuse-unconvertible.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["fail", "keep"]),
+    default="fail",
+    show_default=True,
+    help="What becomes of a value for which a rule's function raises, where rules and kinds leave it open: it fails "
+    "its object, and so every LIST of its kind, or the stash keeps it as it is.",
+)
 @options.connection
 @serving.flags
 def command(**flags: Any) -> None:
     """Serve conversions and admission over HTTPS.
 
     Each CRD has its own path, /convert/<plural>.<group>, for its spec.conversion.webhook. The admission step
-    /mutate/conversion-stash restores a stash that a client dropped.
+    /mutate/conversion-stash restores a stash that a client dropped. /admit/refuse-unconvertible refuses writes of
+    values that --on-error keep would keep.
 
     SIGTERM makes the server unready and drains it; a second one stops it immediately. SIGHUP reloads the certificate.
 
@@ -117,28 +143,29 @@ def command(**flags: Any) -> None:
     log_to_stderr("info")
     crds = load_crds(flags["crd_files"])
     clients, limits = serving.clients(flags), serving.limits(flags)
-    graph = offline.source(flags).graph(crds)
-    served = _Served(graph, crds, flags["cert"], flags["key"], flags["client_ca"], clients, limits)
+    graph = offline.source(flags).graph(crds, on_error=flags["on_error"])
+    events = None if flags["own_ca"] is None else KeptEvents()
+    served = _Served(graph, crds, flags["cert"], flags["key"], flags["client_ca"], clients, limits, events)
     authority = _own_authority(served, flags)
 
     metrics = None if authority is None else CertificateMetrics()
     further = bytes if metrics is None else metrics.text
 
     def keeping(work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        if authority is None or metrics is None:
+        if authority is None or metrics is None or events is None:
             return work
-        return keep(authority, flags["kubeconfig"], flags["context"], work, metrics)
+        return keep(authority, flags["connection"].open, work, metrics, events)
 
     try:
         if authority is not None:
-            prepare(authority, flags["kubeconfig"], flags["context"])
+            prepare(authority, flags["connection"].open)
         webhook, certificate = served.webhook()
         listener = serving.bound(flags["host"], flags["port"])
         probes = serving.bound(flags["host"], flags["metrics_port"])
         serving.tell(webhook, listener, probes)
         serving.run_until_stopped(
             lambda stop: keeping(run_alone(webhook, certificate, listener, probes, stop, further_metrics=further)),
-            {signal.SIGHUP: certificate.reload},
+            certificate.reload,
         )
     except BadCertificate as error:
         raise InputError(str(error)) from error
@@ -151,20 +178,32 @@ def _own_authority(served: _Served, flags: dict[str, Any]) -> OwnAuthority | Non
 
     Raises:
         click.UsageError: --own-ca has a malformed value, or flags that it needs are missing.
+        InputError: --refuse-unconvertible is given, and no rule keeps values.
     """
     if flags["own_ca"] is None:
-        if flags["restore_stashes"]:
-            msg = "--restore-stashes needs --own-ca: without, the certificate's keeper installs the configuration"
-            raise click.UsageError(msg)
+        for flag in ("restore_stashes", "refuse_unconvertible"):
+            if flags[flag]:
+                name = f"--{flag.replace('_', '-')}"
+                msg = f"{name} needs --own-ca: without, the certificate's keeper installs the configuration"
+                raise click.UsageError(msg)
         return None
     folder = served.certificate.parent
     if not served.crds or (served.certificate, served.key) != (folder / "tls.crt", folder / "tls.key"):
         msg = "--own-ca needs --crd, and --cert FOLDER/tls.crt --key FOLDER/tls.key of one folder"
         raise click.UsageError(msg)
     address, names = read_address(flags["own_ca"]), [crd.name for crd in served.crds]
-    if not flags["restore_stashes"]:
-        return OwnAuthority(address, folder, names)
-    name = stash_name(address)
-    configuration = stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds)
-    former = address.name if isinstance(address, Service) else _STEP
-    return OwnAuthority(address, folder, names, [configuration], {name: former})
+    configurations, former_names = [], {}
+    if flags["restore_stashes"]:
+        name, former = stash_name(address), address.name if isinstance(address, Service) else _STEP
+        former_names[name] = former
+        configurations.append(stash_configuration(name, at(address, f"/mutate/{_STEP}"), served.graph, served.crds))
+    if flags["refuse_unconvertible"]:
+        step = at(address, f"/admit/{_REFUSAL}")
+        refusal = refusal_configuration(refusal_name(address), step, served.graph, served.crds)
+        if not refusal["webhooks"]:
+            raise InputError(
+                "--refuse-unconvertible has nothing to refuse: no rule for these CRDs keeps a value that it cannot "
+                "convert. Set --on-error keep, onError: keep in rules, or leave the flag out"
+            )
+        configurations.append(refusal)
+    return OwnAuthority(address, folder, names, configurations, former_names)

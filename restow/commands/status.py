@@ -1,24 +1,31 @@
-"""``restow status``: the versions of CRDs at a glance."""
+"""``restow status``: the versions of CRDs, and their ConversionRules, at a glance."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import click
 
 from restow.cli import completion, options
+from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit
-from restow.cli.printing import print_data, print_table
+from restow.cli.printing import echo, print_data, print_table
 from restow.cli.session import Session, run
+from restow.conversion.operate.gates import GATES
+from restow.conversion.operate.overview import RulesOverview, rules_overview
 from restow.migrator import CrdStatus, status
 
 
 @click.command("status")
 @click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds)
+@click.option("--all", "everything", is_flag=True, help="All CRDs of the cluster; the default where none is named.")
 @options.output
 @options.connection
-def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context: str | None) -> None:
+def command(names: tuple[str, ...], everything: bool, output: str, connection: ClusterConnection) -> None:
     """Show the versions of CRDs and whether a migration is due.
 
-    Of all CRDs where none is named. Reads the CRDs only, not their objects: `restow plan` looks at those.
+    Of all CRDs where none is named. Reads the CRDs only, not their objects: `restow plan` looks at those. Below are
+    their ConversionRules: each gate, the generation that is served, and what the first closed gate says.
 
     Exit codes: 0 shown; 2 usage or refused; 4 the API server stayed out of reach.
 
@@ -26,21 +33,38 @@ def command(names: tuple[str, ...], output: str, kubeconfig: str | None, context
     restow status
     restow status widgets.example.com -o yaml
     """
+    if everything and names:
+        msg = "name CRDs or give --all, not both"
+        raise click.UsageError(msg)
 
     async def show_status(session: Session) -> Exit:
-        show(await status(session.cluster, names), output)
+        show(await status(session.cluster, names), output, await rules_overview(session.cluster, names))
         return Exit.DONE
 
-    run(show_status, kubeconfig=kubeconfig, context=context)
+    run(show_status, connection)
 
 
-def show(found: list[CrdStatus], form: str) -> None:
-    """Print as a table, or as JSON or YAML."""
+def show(found: list[CrdStatus], form: str, rules: Sequence[RulesOverview] = ()) -> None:
+    """Print as tables, or as JSON or YAML."""
     if form != "table":
-        print_data({"crds": [each.to_json() for each in found]}, form)
+        printed = {"crds": [each.to_json() for each in found], "conversionRules": [each.to_json() for each in rules]}
+        print_data(printed, form)
         return
     columns = ("name", "storage", "served", "stored", "strategy", "state")
-    print_table(columns, (_row(each) for each in found))
+    print_table(columns, (_row(each) for each in found), spare=("strategy", "served"))
+    if rules:
+        echo()
+        gates = tuple(name.lower() for name in GATES)
+        print_table(("conversionrules", "crd", "served", *gates, "state"), map(_rules_row, rules))
+    for each in rules:
+        if each.failure:
+            echo(f"{each.name}: {each.failure}")
+
+
+def _rules_row(found: RulesOverview) -> tuple[str, ...]:
+    served = "-" if found.served is None else f"{found.served} of {found.generation}"
+    gates = (status if status != "False" else reason for _, status, reason in found.gates)
+    return found.name, found.crd or "-", served, *gates, found.state
 
 
 def _row(found: CrdStatus) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from restow.cli import options
+from restow.cli.connection import ClusterConnection
 from restow.cli.exits import Exit, InputError
 from restow.cli.files import documents_of
 from restow.cli.printing import print_data, print_table, say
@@ -29,7 +30,7 @@ from restow.migrator.timeline import (
     schedule,
 )
 
-_STYLES = {"unsafe": "bold red", "due": "yellow", "missing": "red"}
+_STYLES = {"unsafe": "bold red", "due": "magenta", "missing": "red"}
 
 
 @click.command("timeline")
@@ -57,8 +58,7 @@ def command(
     release: str | None,
     since: str | None,
     output: str,
-    kubeconfig: str | None,
-    context: str | None,
+    connection: ClusterConnection,
 ) -> None:
     """Plan the removal of API versions across releases of a project.
 
@@ -91,7 +91,7 @@ def command(
         found = [crd for crd in await list_crds(session.cluster) if names & {version.name for version in crd.versions}]
         return _finish(planned, [*known, *((at, crd) for crd in found)], first, output)
 
-    run(live, kubeconfig=kubeconfig, context=context)
+    run(live, connection)
 
 
 def read_policy(file: Path) -> TimelinePolicy:

@@ -8,27 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
+from restow.cli.addresses import at
 from restow.conversion.certificates import Address, Service, client_config
-from restow.conversion.certificates.ca import CertificateDetails, Certificates
+from restow.conversion.certificates.apply import resource_of
+from restow.conversion.certificates.ca import CertificateDetails, CertificateKeeper, MountedCertificates
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
 from restow.conversion.operate.admission import STEP, admit_rules, configuration
 from restow.conversion.operate.members import Membership, unique_replica
 from restow.conversion.operate.reconciler import RulesReconciler
 from restow.conversion.operate.replica import Replica
-from restow.conversion.server import ServerPhase, ServingCertificate, WebhookServer, run_alone
+from restow.conversion.operate.wiring import REFUSING, RESTORING, STEPS, KindsStep
+from restow.conversion.server import KeptEvents, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import conversionrules
-from restow.kube import Cluster, LeaderElector, connect, unique_identity
+from restow.kube import Cluster, LeaderElector, unique_identity
+from restow.kube.resources import CRDS
 from restow.operator.metrics import OperatorMetrics
-from restow.operator.process import Settings, install_crds
-from restow.webhook.authority import OwnAuthority, at
+from restow.operator.process import Files, Settings, install_crds
+from restow.webhook.authority import OwnAuthority
 from restow.webhook.supervise import keep_running, run_alongside
 
 __all__ = ["run"]
@@ -41,18 +44,20 @@ _LEASE_SUFFIX: Final = "-conversions"
 async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Run until asked to stop, then drain. Only the start can fail: it logs later errors and tries again.
 
-    ``settings.identity`` is an address; the settings of controllers and migrator are not looked at.
+    ``settings.identity`` is an address, or files with an address and a CA; the settings of controllers and migrator are
+    not looked at.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
-        CertificateError: a Secret of the own CA belongs to another owner, or the CA in it is malformed.
+        CertificateError: a Secret of the own CA belongs to another owner, or a CA is malformed.
         BadCertificate: the certificate and its key cannot be read or do not match, or the client CA is malformed.
         OSError: a file cannot be read or written, or a port not be bound, as ``listen`` raises it.
     """
-    address = settings.identity
-    assert isinstance(address, Address)
+    identity = settings.identity
+    address = identity.address if isinstance(identity, Files) else identity
+    assert address is not None
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
+        cluster = await stack.enter_async_context(settings.connect())
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="restow-")))
         await _Conversions(settings, cluster, address, folder).run(stop)
 
@@ -70,15 +75,44 @@ class _Conversions:
         self._authority = OwnAuthority(address, folder, (), configurations)
         own = address.namespace if isinstance(address, Service) else None
         self._namespace = settings.lease[1] or own or cluster.default_namespace
-        self._keeper = _Keeper(self._keep)
+        self._certificates = self._keeper()
+        self._kept = KeptEvents(clock=settings.clock, instance=self._identity)
+        self._steps = tuple(map(KindsStep, STEPS))
+        restoring, refusing = self._steps
         self._webhook = WebhookServer(
             {},
-            validating={STEP: admit_rules},
+            validating={STEP: admit_rules, REFUSING.name: refusing},
+            mutating={RESTORING.name: restoring},
             clients=settings.clients,
             limits=settings.limits,
             clock=settings.clock,
+            kept=self._kept.note,
         )
         self._told: Callable[[CertificateDetails], None] = lambda _details: None
+
+    def _keeper(self) -> CertificateKeeper:
+        """Return what keeps certificate and wiring."""
+        identity, authority, clock = self._settings.identity, self._authority, self._settings.clock
+        # Each of their objects may be one that is wired, so one watch shows all of them.
+        watched = [CRDS, *(resource_of(step.configuration) for step in self._settings.rules_steps)]
+        if not isinstance(identity, Files):
+            lifetimes = self._settings.lifetimes
+            return authority.certificates(
+                self._cluster, lifetimes=lifetimes, every=watched, hook=self._tell, clock=clock
+            )
+        assert identity.authority is not None
+        return MountedCertificates(
+            self._cluster,
+            "webhook",
+            certificate=identity.certificate,
+            key=identity.key,
+            authority=identity.authority,
+            folder=self._folder,
+            configurations=authority.configurations,
+            every=watched,
+            hook=self._tell,
+            clock=clock,
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Begin, serve until asked to stop, end."""
@@ -91,7 +125,9 @@ class _Conversions:
             self._namespace,
             member.replica,
             self._webhook,
-            wires=self._keeper.keep,
+            steps=self._steps,
+            keeper=self._certificates,
+            at=self._authority.at,
             controller_hook=self._metrics.controller,
             clock=settings.clock,
         )
@@ -99,7 +135,7 @@ class _Conversions:
         try:
             await replica.load()
             # With the CRDs: a rotation of the CA must not go on before all of them have the new one.
-            await self._certificates(replica.wired).prepare()
+            await self._certificates.prepare()
             await self._serve(replica, member, stop)
         finally:
             await member.leave()
@@ -125,23 +161,16 @@ class _Conversions:
         ended, clock = self._metrics.ended, settings.clock
         async with run_alongside(self._lead_until(stop)) as (leading,):
             async with run_alongside(
-                self._keeper.run(replica.wired),
+                keep_running("certificates", self._certificates.run_forever, ended=ended, clock=clock),
                 keep_running("replica", replica.run, ended=ended, clock=clock),
+                keep_running("events", lambda: self._kept.run(self._cluster), ended=ended, clock=clock),
                 member.renew_forever(),
             ):
                 await run_alone(webhook, serving, listener, probes, stop, further_metrics=self._metrics.text)
             await asyncio.wait([leading])  # which releases the lease
 
-    async def _keep(self, crds: frozenset[str]) -> None:
-        """Keep certificates, the webhook configuration, and the wiring of CRDs, until cancelled."""
-        certificates = self._certificates(crds, hook=self._told)
-        await keep_running(
-            "certificates", certificates.run_forever, ended=self._metrics.ended, clock=self._settings.clock
-        )
-
-    def _certificates(self, crds: frozenset[str], **more: Any) -> Certificates:
-        authority, settings = replace(self._authority, crds=sorted(crds)), self._settings
-        return authority.certificates(self._cluster, lifetimes=settings.lifetimes, clock=settings.clock, **more)
+    def _tell(self, details: CertificateDetails) -> None:
+        self._told(details)
 
     async def _lead_until(self, stop: asyncio.Event) -> None:
         """Reconcile while this replica leads; when asked to stop, release the lease at once."""
@@ -155,6 +184,7 @@ class _Conversions:
             hook=self._metrics.controller,
             told=self._metrics.rules,
             clock=settings.clock,
+            steps=settings.rules_steps,
         )
         elector = LeaderElector(
             self._cluster,
@@ -177,35 +207,3 @@ class _Conversions:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-
-
-class _Keeper:
-    """Runs the keeping of certificates for one set of CRDs, and begins again for another one."""
-
-    def __init__(self, work: Callable[[frozenset[str]], Coroutine[Any, Any, None]]) -> None:
-        self._work = work
-        self._task: asyncio.Task[None] | None = None
-        self._over = False
-
-    async def run(self, crds: frozenset[str]) -> None:
-        """Keep these CRDs, or those of a later ``keep``, until cancelled."""
-        self._start(crds)
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            self._over = True
-            await self._end()
-
-    async def keep(self, crds: frozenset[str]) -> None:
-        """Keep other CRDs; return once the former ones are not written any more."""
-        await self._end()
-        if not self._over:
-            self._start(crds)
-
-    def _start(self, crds: frozenset[str]) -> None:
-        self._task = asyncio.create_task(self._work(crds))
-
-    async def _end(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)

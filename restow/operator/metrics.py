@@ -8,6 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent
+from restow.kube.watch import Key
 from restow.migrator.operate.metrics import MigrationMetrics
 
 __all__ = ["OperatorMetrics"]
@@ -71,6 +72,12 @@ class OperatorMetrics:
             ("condition", "status"),
             registry=registry,
         )
+        self._unmanaged: dict[Key, int] = {}
+        self._refused = Gauge(
+            "restow_version_management_refused",
+            "Changes of automatic version management that admission refuses, of all CloudProfiles.",
+            registry=registry,
+        )
         self._leading = Gauge("restow_leader", "Whether this process leads.", ("lease",), registry=registry)
         self._transitions = Gauge(
             "restow_leader_transitions", "How often the lease changed its holder.", ("lease",), registry=registry
@@ -92,6 +99,11 @@ class OperatorMetrics:
             case ControllerEventType.INTERRUPTED if details.source is not None:
                 self._interruptions.labels(name, details.source.resource.full_name).inc()
 
+    def managed(self, profile: Key, refused: int) -> None:
+        """Note how many changes of version management admission refuses to a CloudProfile."""
+        self._unmanaged[profile] = refused
+        self._refused.set(sum(self._unmanaged.values()))
+
     def ended(self, work: str) -> None:
         """Count that the controllers, the migrator or the keeping of certificates ended."""
         self._ends.labels(work).inc()
@@ -101,6 +113,8 @@ class OperatorMetrics:
         self._leading.labels(details.lease).set(details.leading)
         self._transitions.labels(details.lease).set(details.transitions)
         if not details.leading:
+            self._unmanaged.clear()
+            self._refused.set(0)
             for rules in list(self._statuses):
                 self.rules(rules, {})
             for name in self._seen:

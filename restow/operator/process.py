@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
+from restow.cli.addresses import at
 from restow.cli.registries import graph_converters
 from restow.cloudprofile.controllers import ControllerOptions
 from restow.cloudprofile.controllers import run as run_controllers
@@ -29,6 +30,7 @@ from restow.conversion.certificates import Address
 from restow.conversion.certificates.ca import CertificateDetails, Certificates, Lifetimes
 from restow.conversion.certificates.ca.metrics import CertificateMetrics
 from restow.conversion.certificates.ca.store import CERTIFICATE, KEY
+from restow.conversion.operate.wiring import RulesStep
 from restow.conversion.server import Clients, Limits, ServerPhase, ServingCertificate, WebhookServer, run_alone
 from restow.crds import Crd
 from restow.kube import Cluster, LeaderElector, LeaseTiming, PatchType, connect, unique_identity
@@ -38,7 +40,7 @@ from restow.migrator import SETTLE_S, Events, Migrator, Targets, log_details
 from restow.migrator import Options as MigrationOptions
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
-from restow.webhook.authority import OwnAuthority, at
+from restow.webhook.authority import Connect, OwnAuthority
 from restow.webhook.supervise import keep_running, run_alongside
 
 __all__ = [
@@ -54,10 +56,15 @@ Listen = Callable[[WebhookServer, ServingCertificate], tuple[socket.socket, sock
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A certificate and its key from another source, PEM."""
+    """A certificate and its key from another source, PEM.
+
+    ``authority`` and ``address``, the CA bundle and where API servers find the webhook, are for what wires by them.
+    """
 
     certificate: Path
     key: Path
+    authority: Path | None = None
+    address: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ class Settings:
         identity: by what it serves: a certificate in files, or one of a CA of its own for an address; then CRDs and
             webhook configurations are wired too.
         listen: gives the sockets for API servers and for probes, once there is something to serve by.
-        kubeconfig, context: of the API server.
+        connect: opens a client of the API server.
         lease: name of the controllers' Lease, and its namespace; the client's default one if None. The migrator's has
             ``-migrator`` behind it.
         timing: of the election.
@@ -77,15 +84,16 @@ class Settings:
         controllers: what the controllers do; None for none.
         migrate: the CRDs that are kept migrated; None for none.
         settle_s: seconds after a change of a CRD before its objects are migrated.
+        references_s: seconds between two searches for what names a version of these CRDs that may go; None for none.
         installs_crds: whether the CRDs are applied first.
+        rules_steps: the admission steps that API servers are to call for kinds with rules (``--conversions`` only).
         lifetimes: of the certificates of a CA of its own.
         clock: for all of it.
     """
 
     identity: Files | Address
     listen: Listen
-    kubeconfig: str | None = None
-    context: str | None = None
+    connect: Connect = connect
     lease: tuple[str, str | None] = ("restow-operator", None)
     timing: LeaseTiming = field(default_factory=LeaseTiming)
     clients: Clients = field(default_factory=Clients)
@@ -94,7 +102,9 @@ class Settings:
     controllers: ControllerOptions | None = field(default_factory=ControllerOptions)
     migrate: Targets | None = None
     settle_s: float = SETTLE_S
+    references_s: float | None = None
     installs_crds: bool = False
+    rules_steps: tuple[RulesStep, ...] = ()
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     clock: Clock = SYSTEM_CLOCK
 
@@ -109,7 +119,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         OSError: a file cannot be read or written, or a port not be bound, as ``listen`` raises it.
     """
     async with AsyncExitStack() as stack:
-        cluster = await stack.enter_async_context(connect(settings.kubeconfig, settings.context))
+        cluster = await stack.enter_async_context(settings.connect())
         identity = settings.identity
         if isinstance(identity, Files):
             await _Operator(settings, cluster, identity).run(stop)
@@ -211,6 +221,7 @@ class _Operator:
         settings = self._settings
         assert settings.controllers is not None
         options = replace(settings.controllers, identity=self._identity, hook=self._metrics.controller)
+        options = replace(options, refused=self._metrics.managed)
         name, namespace = settings.lease
         elector = LeaderElector(
             self._cluster,
@@ -238,6 +249,7 @@ class _Operator:
             lease_namespace=namespace,
             identity=self._identity,
             timing=settings.timing,
+            references_s=settings.references_s,
             controller_hook=self._metrics.controller,
             election_hook=self._metrics.election,
             clock=settings.clock,

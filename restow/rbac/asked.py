@@ -19,9 +19,12 @@ class Command(StrEnum):
     STATUS = "status"
     PLAN = "plan"
     READY = "ready"
+    REFERENCES = "references"
     MIGRATE = "migrate"
     PRUNE = "prune"
     REPORT = "report"
+    DOCTOR = "doctor"
+    UNWIRE = "unwire"
     SERVE = "serve"
     OPERATOR = "operator"
     CONVERSIONS = "conversions"
@@ -67,12 +70,18 @@ class Asked:
         shards: ``migrate`` runs in shards.
         engine: the engine of ``migrate``.
         profiles: ``report`` runs with ``--profiles``.
-        dependents: ``ready`` lists all resources, Secrets too, for ownerReferences at the version.
+        dependents: the commands list all resources, Secrets too, for what names the version: ``ready``,
+            ``references``, with ``--references`` ``plan`` and ``report``, ``embedding`` with ``references_s``, and
+            ``operator`` with ``--references-every``.
+        moves: ``references`` runs with ``--move`` and ``--undo``.
+        written: the only resources (``configmaps``, ``deployments.apps``) in which it moves references; all if empty.
+        crossplane: ``conversions`` wires the CompositeResourceDefinitions from which Crossplane makes CRDs.
         proxied: ``(namespace, name, port)`` of conversion webhooks asked from outside of the cluster.
         own_ca: ``(namespace, name)`` of the Service that ``serve`` or ``operator`` keep certificates for; for a webhook
-            at a URL those of its Secret.
+            at a URL those of its Secret. ``unwire`` removes what they keep.
         url: where API servers find the webhook of ``own_ca``; empty for the Service.
-        restores_stashes: ``serve`` keeps a webhook configuration too (``--restore-stashes``).
+        restores_stashes: ``serve`` or ``conversions`` keep a webhook configuration too (``--restore-stashes``).
+        refuses_unconvertible: ``serve`` or ``conversions`` keep that configuration too (``--refuse-unconvertible``).
         installs_crds, controls, maintains: the operator's flags ``--install-crds``, not ``--no-controllers``,
             ``--maintain-shoots``.
         keeps: CRDs that the operator keeps migrated (``--migrate``).
@@ -89,10 +98,14 @@ class Asked:
     engine: Engine = Engine.DIRECT
     profiles: bool = False
     dependents: bool = False
+    moves: bool = False
+    written: tuple[str, ...] = ()
+    crossplane: bool = False
     proxied: tuple[tuple[str, str, int], ...] = ()
     own_ca: tuple[str, str] | None = None
     url: str = ""
     restores_stashes: bool = False
+    refuses_unconvertible: bool = False
     installs_crds: bool = False
     controls: bool = True
     maintains: bool = False

@@ -88,6 +88,8 @@ def _dump(value: Any, *, flow: bool = False) -> str:
 
 
 def _rule(rule: PolicyRule) -> dict[str, Any]:
+    if rule.resources[0].startswith("/"):
+        return {_WHY: list(rule.why), "nonResourceURLs": list(rule.resources), "verbs": list(rule.verbs)}
     names = {"resourceNames": list(rule.names)} if rule.names else {}
     found = {"apiGroups": [rule.group], "resources": list(rule.resources), **names, "verbs": list(rule.verbs)}
     return {_WHY: list(rule.why), **found}

@@ -16,7 +16,8 @@ class Grant:
     """One verb on one resource.
 
     Attributes:
-        group, resource: as in a rule; the resource with its subresource, ``deployments/status``.
+        group, resource: as in a rule; the resource with its subresource, ``deployments/status``, or a path of the API
+            server that is no resource, ``/metrics``.
         verb: the verb.
         why: what it is used for.
         name: the only object; any if empty. RBAC cannot restrict ``create`` so, and ``list`` and ``watch`` only where

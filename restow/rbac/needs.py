@@ -12,11 +12,13 @@ from typing import Final
 
 from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.conversion.certificates.wiring.clientconfig import Service, Url
-from restow.conversion.certificates.wiring.configuration import stash_name
+from restow.conversion.certificates.wiring.crd import COMPOSITES
+from restow.conversion.certificates.wiring.documents import refusal_name, stash_name
 from restow.conversion.operate.revisions import CONFIGURATION as RULES_CONFIGURATION
-from restow.conversion.operate.revisions import CONVERSION_RULES, record_name
+from restow.conversion.operate.revisions import record_name
 from restow.crds import conversionrules
-from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, Resource
+from restow.crds.conversionrules import CONVERSION_RULES
+from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, LEASES, NAMESPACES, Resource
 from restow.migrator import Engine
 from restow.migrator.requests.native import NATIVE_MIGRATIONS
 from restow.rbac.asked import Asked, Command, Target
@@ -30,6 +32,7 @@ _FAMILY: Final = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS)
 FAMILY: Final = tuple(each.full_name for each in _FAMILY)
 """The CRDs of the operator's own family."""
 _ADMISSION: Final = "admissionregistration.k8s.io"
+_SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
 _RUNS: Final = "migrator: report runs as Events on the CRD"
 _LOGGED: Final = "only the log reports it"
 _CONFIGURATIONS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -49,6 +52,7 @@ def grants(commands: Iterable[Command], asked: Asked) -> tuple[Grant, ...]:
 
 def _status(asked: Asked) -> Iterator[Grant]:
     yield from _reads_crds(asked)
+    yield from _shows_rules()
 
 
 def _plan(asked: Asked) -> Iterator[Grant]:
@@ -58,7 +62,14 @@ def _plan(asked: Asked) -> Iterator[Grant]:
         why, without = "try the writes of a sample with dryRun=All; nothing is stored", "nothing is tried"
         for verb in ("get", "patch"):
             yield from _on_objects(asked, target, verb, why=why, optional=without)
+    yield from _checks_namespaces(asked)
+    yield from _looks_everywhere(asked)
     yield from _asks_webhooks(asked)
+
+
+def _looks_everywhere(asked: Asked) -> Iterator[Grant]:
+    if asked.dependents:
+        yield Grant("*", "*", "list", _NAMES_IT, optional="it names the resources that it has not looked at")
 
 
 def _ready(asked: Asked) -> Iterator[Grant]:
@@ -66,9 +77,49 @@ def _ready(asked: Asked) -> Iterator[Grant]:
     for target in asked.targets:
         yield from _on_objects(asked, target, "list", why="find objects that still have entries of the version")
     yield from _looks_at_servers()
-    if asked.dependents:
-        why = "find objects of any kind with ownerReferences at the version; RBAC cannot restrict list to metadata"
-        yield Grant("*", "*", "list", why, optional="it names the resources that it has not looked at")
+    yield from _looks_everywhere(asked)
+    yield from _asks_webhooks(asked)
+
+
+def _references(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    why, without = "find who writes the version, from managedFields", "it says so, and exits with 1"
+    for target in asked.targets:
+        yield Grant(target.group, target.plural, "list", why, optional=without)
+    why, without = (
+        "find the fields in which objects can name a version, by the schemas of all CRDs",
+        "all are read whole",
+    )
+    yield Grant(CRDS.group, CRDS.plural, "list", why, optional=without)
+    if asked.moves:
+        yield from _moves_references(asked)
+    elif asked.dependents:
+        without = "it names the resources that it has not looked at, and exits with 1"
+        yield Grant("*", "*", "list", _NAMES_IT, optional=without)
+    why, without = "count requests at the version, from the API server's metrics", "it says so, and exits with 1"
+    yield Grant("", "/metrics", "get", why, optional=without)
+
+
+def _moves_references(asked: Asked) -> Iterator[Grant]:
+    yield Grant("*", "*", "list", _NAMES_IT)
+    why = "--move: compare the uid in an ownerReference with that of the owner"
+    for target in asked.targets:
+        yield Grant(target.group, target.plural, "get", why)
+    narrow = "" if asked.written else ". Name the resources (--resource) to narrow this"
+    for name in asked.written or ("*.*",):
+        plural, _, group = name.partition(".")
+        for place in asked.places:
+            why = f"--move: write references at the other version{narrow}"
+            yield Grant(group, plural, "patch", why, namespace=place)
+            yield Grant(group, plural, "get", "--move: read what another client wrote meanwhile", namespace=place)
+            if "." in group:  # of built-in resources, none has references in its status
+                why, without = "--move: write references in the status", "those in the status fail"
+                yield Grant(group, f"{plural}/status", "patch", why, namespace=place, optional=without)
+    if not asked.written or _SECRETS.plural in asked.written:
+        for place in asked.places:
+            why = "--move: keep what a Helm release was before in a Secret; --undo: take it back"
+            for verb in ("create", "get", "delete"):
+                yield Grant("", _SECRETS.plural, verb, why, namespace=place)
     yield from _asks_webhooks(asked)
 
 
@@ -84,6 +135,7 @@ def _migrate(asked: Asked) -> Iterator[Grant]:
     if asked.shards:
         yield from _keeps_records(asked)
     yield from _ENGINES[asked.engine]()
+    yield from _checks_namespaces(asked)
     yield from _asks_webhooks(asked)
 
 
@@ -91,9 +143,16 @@ def _report(asked: Asked) -> Iterator[Grant]:
     yield from _reads_crds(asked)
     for target in asked.targets:
         yield from _on_objects(asked, target, "list", why="count objects and owners of fields")
+    if asked.targets or asked.everything:
+        yield from _shows_rules()
+    yield from _looks_everywhere(asked)
     if asked.profiles:
         for resource in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES):
             yield _on(resource, "list", "draw the lifecycles of profiles")
+
+
+def _shows_rules() -> Iterator[Grant]:
+    yield _on(CONVERSION_RULES, "list", "show how far ConversionRules are", optional="none are shown")
 
 
 def _prune(asked: Asked) -> Iterator[Grant]:
@@ -106,13 +165,52 @@ def _prune(asked: Asked) -> Iterator[Grant]:
     yield from _prunes(asked)
 
 
+def _doctor(asked: Asked) -> Iterator[Grant]:
+    yield from _reads_crds(asked)
+    for target in asked.targets:
+        for verb in ("list", "get"):
+            yield from _on_objects(asked, target, verb, why="read the objects at each version, as their clients do")
+    without = "namespaces that wait for objects to be deleted are not found"
+    yield _on(NAMESPACES, "list", "find namespaces that are being deleted", optional=without)
+
+
+def _unwire(asked: Asked) -> Iterator[Grant]:
+    for target in asked.targets:
+        for verb in ("get", "patch"):
+            yield _on_crd(target.name, verb, "set the conversion strategy None")
+        yield from _on_objects(asked, target, "list", why="prove that no object needs the webhook")
+    without = "it does not notice that they would wire the CRD again"
+    yield _on(CONVERSION_RULES, "list", "see whether ConversionRules keep the CRD wired", optional=without)
+    if asked.own_ca is None:
+        return
+    namespace, secret = asked.own_ca
+    yield Grant(CRDS.group, CRDS.plural, "list", "find the CRDs that call the server")
+    for plural in _CONFIGURATIONS:
+        yield Grant(_ADMISSION, plural, "list", "find the webhook configurations of the server")
+    address = Url(asked.url) if asked.url else Service(namespace, secret)
+    why = "remove the server's webhook configuration"
+    yield Grant(_ADMISSION, _CONFIGURATIONS[0], "delete", why, stash_name(address))
+    yield Grant(_ADMISSION, _CONFIGURATIONS[1], "delete", why, refusal_name(address))
+    for plural in _CONFIGURATIONS if {*FAMILY} <= {*asked.crds} else ():
+        yield Grant(_ADMISSION, plural, "delete", why, CONFIGURATION)
+    for name in (secret, f"{secret}-ca"):
+        for verb in ("get", "delete"):
+            yield _in(namespace, _SECRETS, verb, "remove the server's certificate and its CA", name)
+    for verb in ("list", "delete"):
+        yield _in(namespace, LEASES, verb, "remove the Leases of processes that have ended", optional="they stay")
+
+
 def _serve(asked: Asked) -> Iterator[Grant]:
     if asked.own_ca is not None:
         yield from _keeps_certificates(*asked.own_ca)
         for target in asked.targets:
             yield from _wires(target.name)
+        why = "report values that a rule cannot convert, and keeps (on_error)"
+        yield _on(EVENTS, "create", why, optional=_LOGGED)
+        address = Url(asked.url) if asked.url else Service(*asked.own_ca)
+        if asked.refuses_unconvertible:
+            yield from _keeps_configuration(_CONFIGURATIONS[1], refusal_name(address))
         if asked.restores_stashes:
-            address = Url(asked.url) if asked.url else Service(*asked.own_ca)
             yield from _keeps_configuration(_CONFIGURATIONS[0], stash_name(address))
             former = "conversion-stash" if asked.url else asked.own_ca[1]
             why, without = "remove the configuration as an earlier release named it", "one that is there stays"
@@ -139,6 +237,7 @@ def _operator(asked: Asked) -> Iterator[Grant]:
     if asked.keeps:
         yield from _elects(asked, f"{LEASE}-migrator", "migrator")
         yield from _keeps_migrated(asked, asked.keeps)
+        yield from _looks_everywhere(asked)
         yield _on(EVENTS, "create", _RUNS, optional=_LOGGED)
 
 
@@ -148,7 +247,12 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
             yield _on_crd(conversionrules.NAME, verb, "apply the CRD of ConversionRules, and wait until it is served")
     if asked.own_ca is not None:
         yield from _keeps_certificates(*asked.own_ca)
-        yield from _keeps_configuration(_CONFIGURATIONS[1], RULES_CONFIGURATION)
+    # The step's own list and watch, below, show this one too.
+    yield from _keeps_configuration(_CONFIGURATIONS[1], RULES_CONFIGURATION, watches=not asked.refuses_unconvertible)
+    if asked.restores_stashes:
+        yield from _keeps_step(asked, _CONFIGURATIONS[0], "conversion-stash", "restores stashes")
+    if asked.refuses_unconvertible:
+        yield from _keeps_step(asked, _CONFIGURATIONS[1], "refuse-unconvertible", "refuses what no rule converts")
     yield from _elects(asked, f"{LEASE}-conversions", "gates")
     for verb in ("list", "watch", "get", "patch"):
         yield _on(CONVERSION_RULES, verb, "follow the rules; keep their finalizer")
@@ -158,6 +262,13 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
     for name in asked.crds or ("",):
         for verb in ("get", "patch"):
             yield _on_crd(name, verb, "check rules against the CRD; keep the webhook's address and CA bundle in it")
+    if asked.crossplane:
+        for name in asked.crds or ("",):
+            for verb in ("get", "patch"):
+                why = "keep the webhook's address and CA bundle in the definition from which Crossplane makes a CRD"
+                yield Grant(COMPOSITES.group, COMPOSITES.plural, verb, why, name)
+            for verb in ("list", "watch"):
+                yield Grant(COMPOSITES.group, COMPOSITES.plural, verb, _AT_ONCE, name, optional=_LATER)
     why = "rehearse rules on every live object, and read them at every version; nothing is written"
     if asked.crds:
         for target in asked.targets:
@@ -172,12 +283,28 @@ def _conversions(asked: Asked) -> Iterator[Grant]:
         yield _in(asked.home, LEASES, verb, "know which replicas live: each renews a Lease of its own")
     without = "they stay, and the leader waits 15 s for a replica that has ended"
     yield _in(asked.home, LEASES, "delete", "remove the Leases of replicas that ended", optional=without)
-    yield _on(EVENTS, "create", "report each gate that opens or closes", optional=_LOGGED)
+    yield _on(
+        EVENTS,
+        "create",
+        "report each gate that opens or closes, and values that a rule keeps (onError)",
+        optional=_LOGGED,
+    )
+
+
+def _keeps_step(asked: Asked, plural: str, step: str, does: str) -> Iterator[Grant]:
+    for name in [f"{step}.{name}" for name in asked.crds] or [""]:
+        for verb in ("get", "patch", "create"):
+            why = f"have API servers ask the step that {does}, by the current CA"
+            yield Grant(_ADMISSION, plural, verb, why, name)
+        yield Grant(_ADMISSION, plural, "delete", "remove that with the rules", name)
+    for verb in ("list", "watch"):
+        yield Grant(_ADMISSION, plural, verb, _AT_ONCE, optional=_LATER)
 
 
 def _embedding(asked: Asked) -> Iterator[Grant]:
     yield from _elects(asked, asked.lease, "migrator")
     yield from _keeps_migrated(asked, asked.crds)
+    yield from _looks_everywhere(asked)
     yield _in("default", EVENTS, "create", _RUNS, optional=_LOGGED)  # where Events of what is in no namespace are
 
 
@@ -264,6 +391,12 @@ def _waits_for_the_cluster() -> Iterator[Grant]:
         yield _on(NATIVE_MIGRATIONS[0], verb, why, optional=without)
 
 
+def _checks_namespaces(asked: Asked) -> Iterator[Grant]:
+    for namespace in asked.namespaces:
+        why, without = "check that the namespace exists", "a mistyped namespace counts as an empty one"
+        yield _in(namespace, NAMESPACES, "get", why, namespace, optional=without)
+
+
 def _asks_webhooks(asked: Asked) -> Iterator[Grant]:
     for namespace, name, port in asked.proxied:
         why = "ask the conversion webhook from outside of the cluster"
@@ -271,17 +404,16 @@ def _asks_webhooks(asked: Asked) -> Iterator[Grant]:
 
 
 def _keeps_certificates(namespace: str, service: str) -> Iterator[Grant]:
-    secrets = Resource("", "v1", "secrets", namespaced=True)
     for name in (service, f"{service}-ca"):
         for verb in ("get", "update"):
-            yield _in(namespace, secrets, verb, "keep the serving certificate and its CA", name)
-    yield _in(namespace, secrets, "create", "make both Secrets; RBAC cannot restrict create by name")
+            yield _in(namespace, _SECRETS, verb, "keep the serving certificate and its CA", name)
+    yield _in(namespace, _SECRETS, "create", "make both Secrets; RBAC cannot restrict create by name")
 
 
-def _keeps_configuration(plural: str, name: str) -> Iterator[Grant]:
+def _keeps_configuration(plural: str, name: str, *, watches: bool = True) -> Iterator[Grant]:
     for verb in ("get", "patch", "create"):
         yield Grant(_ADMISSION, plural, verb, "have API servers ask the admission steps, by the current CA", name)
-    for verb in ("list", "watch"):
+    for verb in ("list", "watch") if watches else ():
         yield Grant(_ADMISSION, plural, verb, _AT_ONCE, name, optional=_LATER)
 
 
@@ -310,6 +442,10 @@ def _in(namespace: str, resource: Resource, verb: str, why: str, name: str = "",
     return Grant(resource.group, resource.plural, verb, why, name, namespace, optional)
 
 
+_NAMES_IT: Final = (
+    "find objects of any kind that name the version, Helm releases in Secrets included; RBAC cannot restrict list to "
+    "metadata"
+)
 _ENGINES: Final = {
     Engine.DIRECT: lambda: iter(()),
     Engine.NATIVE: _leaves_storing_to_the_cluster,
@@ -319,9 +455,12 @@ _NEEDS: Final = {
     Command.STATUS: _status,
     Command.PLAN: _plan,
     Command.READY: _ready,
+    Command.REFERENCES: _references,
     Command.MIGRATE: _migrate,
     Command.PRUNE: _prune,
     Command.REPORT: _report,
+    Command.DOCTOR: _doctor,
+    Command.UNWIRE: _unwire,
     Command.SERVE: _serve,
     Command.OPERATOR: _operator,
     Command.CONVERSIONS: _conversions,

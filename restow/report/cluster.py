@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +11,9 @@ from restow.cloudprofile.versions.chart import rows_of, window_of
 from restow.crds import Crd
 from restow.kube.cluster import Cluster
 from restow.kube.errors import NotFound
+from restow.kube.pager import list_pages
 from restow.kube.resources import Resource, qualified_name
-from restow.migrator import ListFailed
+from restow.migrator import FoundReferences, ListFailed
 from restow.migrator.requests.listfailure import explain_list_failure
 from restow.migrator.requests.passes import scan
 from restow.report.model import CrdView, ProfileView
@@ -24,21 +25,29 @@ MOST_PROFILES = 100
 """Profiles that are drawn; the rest is counted."""
 
 
-async def look_at(cluster: Cluster, crd: Crd, word: str) -> CrdView:
+async def look_at(
+    cluster: Cluster, crd: Crd, word: str, references: Collection[FoundReferences] | None = None
+) -> CrdView:
     """Count the objects of a CRD and who owns their fields. What cannot be listed is said in the view.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD as read.
+        word: its state in a word or two.
+        references: what else in the cluster names its versions; None if it was not looked for.
 
     Raises:
         KubeError: the API server cannot be reached.
     """
     if why := _unlistable(crd):
-        return view(crd, word, None, why)
+        return view(crd, word, None, why, references)
     tally = OwnerCounts(crd.storage.api_version)
     try:
         async for meta in scan(cluster, crd):
             tally.add(meta.managed_fields)
     except ListFailed as failure:
-        return view(crd, word, None, str(await explain_list_failure(cluster, crd, failure)))
-    return view(crd, word, tally)
+        return view(crd, word, None, str(await explain_list_failure(cluster, crd, failure)), references)
+    return view(crd, word, tally, references=references)
 
 
 def _unlistable(crd: Crd) -> str:
@@ -73,18 +82,12 @@ async def profiles(cluster: Cluster, now: datetime) -> tuple[tuple[ProfileView, 
 
 
 async def _items(cluster: Cluster, resource: Resource) -> AsyncIterator[dict[str, Any]]:
-    params = {"limit": "20"}  # a profile can be a megabyte
-    while True:
-        try:
-            page = (await cluster.list_page(resource, params=params)).json()
-        except NotFound:
-            return  # the CRD is not installed
-        for item in page["items"] or ():
-            yield item
-        token = page["metadata"].get("continue")
-        if not token:
-            return
-        params["continue"] = token
+    try:
+        async for page in list_pages(cluster, resource, limit=20):  # a profile can be a megabyte
+            for item in page:
+                yield item
+    except NotFound:
+        return  # the CRD is not installed
 
 
 def profile(kind: str, document: Mapping[str, Any], now: datetime) -> ProfileView:

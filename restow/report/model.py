@@ -7,10 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 
 from restow.cloudprofile.versions.chart import ChartRow, ChartWindow
+from restow.conversion.operate.overview import RulesOverview
 from restow.migrator.timeline import TimelineFinding, VersionSchedule
 from restow.report.run import RunReport
 
-__all__ = ["CrdView", "OwnerRow", "PolicyPlan", "ProfileView", "ReportDocument", "State", "VersionRow"]
+__all__ = ["CrdView", "OwnerRow", "PolicyPlan", "ProfileView", "ReferenceRow", "ReportDocument", "State", "VersionRow"]
 
 
 class State(StrEnum):
@@ -83,8 +84,39 @@ class OwnerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceRow:
+    """References of one kind and resource to a version, with the same effect when it goes.
+
+    Attributes:
+        kind: as ``restow references`` calls it.
+        count: how many.
+        examples: names of a few objects that have them.
+        unserving, removal: whether they stand against the step.
+        happens: a sentence, what happens once the version is removed.
+        advice: what to do about it, a clause.
+    """
+
+    crd: str
+    version: str
+    kind: str
+    resource: str
+    count: int
+    examples: tuple[str, ...]
+    unserving: bool
+    removal: bool
+    happens: str
+    advice: str
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrdView:
-    """One CRD of the cluster. ``unseen`` says why its objects could not be counted, or is empty."""
+    """One CRD of the cluster.
+
+    Attributes:
+        unseen: why its objects could not be counted, or empty.
+        references: what else in the cluster names a version that may go; None if it was not looked for.
+    """
 
     name: str
     kind: str
@@ -98,6 +130,7 @@ class CrdView:
     old: int
     versions: tuple[VersionRow, ...]
     owners: tuple[OwnerRow, ...]
+    references: tuple[ReferenceRow, ...] | None = None
     unseen: str = ""
 
 
@@ -131,6 +164,7 @@ class ReportDocument:
         crds: what was found there.
         run: what a run of ``restow migrate`` reported, or None.
         plan: the policy's schedule, or None.
+        rules: ConversionRules of the cluster, and how far they are.
         profiles: CloudProfiles; ``more_profiles`` says how many beyond them there are.
         release: restow's own version.
     """
@@ -141,5 +175,6 @@ class ReportDocument:
     crds: tuple[CrdView, ...] = ()
     run: RunReport | None = None
     plan: PolicyPlan | None = None
+    rules: tuple[RulesOverview, ...] = ()
     profiles: tuple[ProfileView, ...] = ()
     more_profiles: int = 0

@@ -22,7 +22,7 @@ from restow.cloudprofile.versions.chart import ChartRow, svg_chart
 from restow.cloudprofile.versions.lifecycle import Classification
 from restow.migrator.timeline import columns, notes
 from restow.report.chart import plan_chart
-from restow.report.model import ProfileView, ReportDocument, State, VersionRow
+from restow.report.model import ProfileView, ReferenceRow, ReportDocument, State, VersionRow
 from restow.report.views import figures, remarks
 
 __all__ = ["render"]
@@ -48,6 +48,7 @@ def render(document: ReportDocument) -> str:
         remarks=remarks(document),
         versions=[version for crd in document.crds for version in crd.versions],
         owners=[owner for crd in document.crds for owner in crd.owners],
+        references=_references(document),
         chart=None if plan is None else plan_chart(plan),
         columns=() if plan is None else columns(plan.schedule),
         notes=notes,
@@ -57,6 +58,14 @@ def render(document: ReportDocument) -> str:
         ],
         states=list(State),
     )
+
+
+def _references(document: ReportDocument) -> list[ReferenceRow] | None:
+    """What else names versions, that which stands against a step first; None where it was not looked for."""
+    found = [crd.references for crd in document.crds if crd.references is not None]
+    if not found:
+        return None
+    return sorted((row for rows in found for row in rows), key=lambda row: row.state is not State.DUE)
 
 
 def _title(document: ReportDocument) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from restow.crds import Crd, sort_versions
 from restow.migrator.decide.proof import may_be_stored, what_is_proved
 from restow.migrator.ownership.entries import ManagedFieldsEntry
 from restow.migrator.planning.ready import Readiness, judge
-from restow.report.model import CrdView, OwnerRow, ReportDocument, State, VersionRow
+from restow.migrator.references.model import FoundReferences
+from restow.migrator.references.verdict import MOST_EXAMPLES
+from restow.report.model import CrdView, OwnerRow, ReferenceRow, ReportDocument, State, VersionRow
 from restow.report.run import RunCrd
 
 __all__ = [
@@ -27,6 +29,10 @@ __all__ = [
 
 _ASK_READY = (
     "this page looks at the objects of the CRD alone: restow ready {crd} --drop {version} asks the API servers as well"
+)
+
+_ASK_READY_TOO = (
+    "this page does not ask the API servers whether they lag behind: restow ready {crd} --drop {version} does"
 )
 
 _MOST_NAMED = 8
@@ -94,7 +100,13 @@ class OwnerCounts:
         return self.others.setdefault(version, EntryOwner())
 
 
-def view(crd: Crd, word: str, tally: OwnerCounts | None, unseen: str = "") -> CrdView:
+def view(
+    crd: Crd,
+    word: str,
+    tally: OwnerCounts | None,
+    unseen: str = "",
+    references: Collection[FoundReferences] | None = None,
+) -> CrdView:
     """Return what is to be said of a CRD.
 
     Args:
@@ -102,9 +114,13 @@ def view(crd: Crd, word: str, tally: OwnerCounts | None, unseen: str = "") -> Cr
         word: its state in a word or two, as ``restow status`` says it.
         tally: what was counted; None where its objects could not be listed.
         unseen: the sentence why not.
+        references: what else in the cluster names its versions; None if it was not looked for.
     """
+    named_by = {each.of.version: each for each in references or ()}
     counted = OwnerCounts(crd.storage.api_version) if tally is None else tally
-    versions = tuple(_version(crd, name, counted, seen=tally is not None) for name in _versions(crd, counted))
+    versions = tuple(
+        _version(crd, name, counted, named_by.get(name), seen=tally is not None) for name in _versions(crd, counted)
+    )
     return CrdView(
         name=crd.name,
         kind=crd.kind,
@@ -118,6 +134,7 @@ def view(crd: Crd, word: str, tally: OwnerCounts | None, unseen: str = "") -> Cr
         old=counted.old,
         versions=versions,
         owners=tuple(_owners(crd, counted)),
+        references=None if references is None else tuple(row for each in references for row in _references(each)),
         unseen=unseen,
     )
 
@@ -141,13 +158,14 @@ def _versions(crd: Crd, tally: OwnerCounts) -> tuple[str, ...]:
     return sort_versions({*(each.name for each in crd.versions), *crd.stored_versions, *entries})
 
 
-def _version(crd: Crd, name: str, tally: OwnerCounts, *, seen: bool) -> VersionRow:
+def _version(crd: Crd, name: str, tally: OwnerCounts, references: FoundReferences | None, *, seen: bool) -> VersionRow:
     declared, may_be = crd.version(name), may_be_stored(crd)
     stored = name in may_be
     owned = tally.by_version[f"{crd.group}/{name}"]
-    answer = judge(crd, name, objects=tally.objects, owners=_named(crd, name, tally), dependents=None)
+    answer = judge(crd, name, objects=tally.objects, owners=_named(crd, name, tally), references=references)
     state, verdict = _verdict(crd, answer, seen=seen)
     is_storage = name == crd.storage.name
+    ask = _ASK_READY if references is None else _ASK_READY_TOO
     return VersionRow(
         crd=crd.name,
         name=name,
@@ -165,8 +183,29 @@ def _version(crd: Crd, name: str, tally: OwnerCounts, *, seen: bool) -> VersionR
         reasons=() if is_storage else tuple(dict.fromkeys((*answer.against_unserving, *answer.against_removal))),
         notes=()
         if is_storage
-        else (*answer.notes, *((_ASK_READY.format(crd=crd.name, version=name),) if answer.ready else ())),
+        else (*answer.notes, *((ask.format(crd=crd.name, version=name),) if answer.ready else ())),
     )
+
+
+def _references(found: FoundReferences) -> Iterator[ReferenceRow]:
+    for (kind, resource, effect), count in found.effects.items():
+        kept = (
+            each for each in found.references if (each.kind, each.resource, each.effect) == (kind, resource, effect)
+        )
+        stands = effect.against_unserving or effect.against_removal
+        yield ReferenceRow(
+            crd=found.of.crd,
+            version=found.of.version,
+            kind=kind.value,
+            resource=resource,
+            count=count,
+            examples=tuple(dict.fromkeys(each.key for each in kept))[:MOST_EXAMPLES],
+            unserving=effect.against_unserving,
+            removal=effect.against_removal,
+            happens=effect.removed,
+            advice=effect.advice,
+            state=State.DUE if stands else State.DONE,
+        )
 
 
 def _verdict(crd: Crd, answer: Readiness, *, seen: bool) -> tuple[State, str]:
@@ -269,6 +308,10 @@ def figures(document: ReportDocument) -> tuple[Figure, ...]:
             Figure("objects rewritten by the run", f"{sum(each.rewritten for each in counts):,}"),
             Figure("failed in the run", f"{failed:,}", State.FAILED if failed else State.DONE),
         ]
+    if document.rules:
+        failed = sum(bool(each.failure) for each in document.rules)
+        found.append(Figure("ConversionRules", f"{len(document.rules):,}"))
+        found.append(Figure("of them failed", f"{failed:,}", State.FAILED if failed else State.DONE))
     if document.profiles:
         found.append(Figure("CloudProfiles", f"{len(document.profiles) + document.more_profiles:,}"))
     return tuple(found)
@@ -296,7 +339,12 @@ def _remarks(document: ReportDocument) -> Iterator[Remark]:
             yield Remark(State.DUE, "migration due", crd.name, sentence)
         for version in crd.versions:
             if version.state is State.READY:
-                yield Remark(State.READY, version.verdict, crd.name, _may_go(version))
+                yield Remark(
+                    State.READY, version.verdict, crd.name, _may_go(version, looked=crd.references is not None)
+                )
+    for rules in document.rules:
+        if rules.failure:
+            yield Remark(State.FAILED, "conversions", rules.name, rules.failure)
     for finding in document.plan.findings if document.plan else ():
         state = State.FAILED if finding.level == "unsafe" else State.DUE
         about = " ".join(part for part in (finding.crd, finding.release) if part)
@@ -306,10 +354,12 @@ def _remarks(document: ReportDocument) -> Iterator[Remark]:
             yield Remark(State.FAILED, "not drawn", f"{profile.kind} {profile.name}", profile.problem)
 
 
-def _may_go(version: VersionRow) -> str:
+def _may_go(version: VersionRow, *, looked: bool) -> str:
     """Say so, and what a page has not looked at."""
-    checked = f"restow ready {version.crd} --drop {version.name} also looks for ownerReferences at it"
-    return f"{version.name} {version.verdict}, as far as its own objects show; {checked}"
+    ready = f"restow ready {version.crd} --drop {version.name}"
+    if looked:
+        return f"{version.name} {version.verdict}, as far as this page has looked; {ready} also asks the API servers"
+    return f"{version.name} {version.verdict}, as far as its own objects show; {ready} also looks for references to it"
 
 
 def _of_run(ran: RunCrd) -> Iterator[Remark]:

@@ -3,58 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-import click
-
+from restow.cli.addresses import KEPT_IN, at
 from restow.cli.exits import InputError
 from restow.cli.session import sentence
-from restow.conversion.certificates import Address, Service, Url
+from restow.conversion.certificates import Address, Service
 from restow.conversion.certificates.ca import CertificateDetails, CertificateError, Certificates, service_hosts
-from restow.kube import Cluster, KubeError, connect
+from restow.conversion.server import KeptEvents
+from restow.kube import Cluster, KubeError
 from restow.webhook.supervise import keep_running, run_alongside
 
 __all__ = [
+    "Connect",
     "OwnAuthority",
-    "at",
     "keep",
     "prepare",
-    "read_address",
 ]
 
-
-_NAME = "restow-webhook"
-_SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port>\d{1,5}))?", re.ASCII)
-
-
-def read_address(text: str, flag: str = "--own-ca") -> Address:
-    """Return the webhook's address that a flag names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
-
-    Raises:
-        click.UsageError: the text is no such address.
-    """
-    found = _SERVICE.fullmatch(text)
-    try:
-        if text.startswith("https://"):
-            return Url(text.rstrip("/"))
-        if found is not None:
-            return Service(found["namespace"], found["name"], port=int(found["port"] or 443))
-    except ValueError as error:
-        msg = f"{flag} {text!r}: {error}"
-        raise click.UsageError(msg) from error
-    msg = f"{flag} takes NAMESPACE/SERVICE[:PORT] or https://HOST[:PORT], not {text!r}"
-    raise click.UsageError(msg)
-
-
-def at(address: Address, path: str) -> Address:
-    """Return the address of a path of the webhook."""
-    if isinstance(address, Service):
-        return Service(address.namespace, address.name, path, address.port)
-    return Url(address.url + path)
+Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Cluster]]
+"""Opens a client of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +59,7 @@ class OwnAuthority:
         service = self.address if isinstance(self.address, Service) else None
         return Certificates(
             cluster,
-            _NAME if service is None else service.name,
+            KEPT_IN if service is None else service.name,
             None if service is None else service.namespace,
             hosts={self.address.host} if service is None else service_hosts(service),
             folder=self.folder,
@@ -98,7 +70,7 @@ class OwnAuthority:
         )
 
 
-def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None) -> None:
+def prepare(authority: OwnAuthority, connect: Connect) -> None:
     """Get a certificate into the folder.
 
     Raises:
@@ -107,7 +79,7 @@ def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None
     """
 
     async def prepare() -> None:
-        async with connect(kubeconfig, context) as cluster:
+        async with connect() as cluster:
             await authority.certificates(cluster).prepare()
 
     try:
@@ -118,16 +90,19 @@ def prepare(authority: OwnAuthority, kubeconfig: str | None, context: str | None
 
 async def keep(
     authority: OwnAuthority,
-    kubeconfig: str | None,
-    context: str | None,
+    connect: Connect,
     serving: Coroutine[Any, Any, None],
     hook: Callable[[CertificateDetails], None],
+    events: KeptEvents,
 ) -> None:
     """Serve, and keep certificate and CRDs meanwhile; serving goes on whatever happens to the keeping.
 
-    ``hook`` is called after each look.
+    ``hook`` is called after each look; ``events`` are written meanwhile.
     """
-    async with connect(kubeconfig, context) as cluster:
+    async with connect() as cluster:
         certificates = authority.certificates(cluster, hook=hook)
-        async with run_alongside(keep_running("certificates", certificates.run_forever, ended=lambda _name: None)):
+        async with run_alongside(
+            keep_running("certificates", certificates.run_forever, ended=lambda _name: None),
+            keep_running("events", lambda: events.run(cluster), ended=lambda _name: None),
+        ):
             await serving

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import resource
 import signal
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from restow.cli import signals
 from restow.cli.exits import Exit, InputError
 from restow.cli.options import together
 from restow.conversion.server import Clients, Limits, WebhookServer, bind
@@ -152,9 +153,9 @@ def tell(webhook: WebhookServer, listener: socket.socket, probes: socket.socket)
 
 
 def run_until_stopped(
-    served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], handlers: dict[signal.Signals, Callable[[], None]]
+    served: Callable[[asyncio.Event], Coroutine[Any, Any, None]], hangup: Callable[[], None] | None = None
 ) -> None:
-    """Run until SIGTERM or SIGINT have it drain; a second one ends the process at once."""
+    """Run until SIGTERM or SIGINT have it drain; a second one ends the process at once. SIGHUP calls ``hangup``."""
     _raise_file_limit()
 
     async def run() -> None:
@@ -162,12 +163,12 @@ def run_until_stopped(
 
         def ask_to_stop(number: signal.Signals) -> None:
             stop.set()
-            loop.remove_signal_handler(number)
+            signals.off(loop, number)
 
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, ask_to_stop, number)
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
+            signals.on(loop, number, partial(ask_to_stop, number))
+        if hangup is not None:
+            signals.on_hangup(loop, hangup)
         # The graph and all modules stay: the collector need not walk through them during a large review.
         gc.collect()
         gc.freeze()
@@ -181,6 +182,8 @@ def run_until_stopped(
 
 def _raise_file_limit() -> None:
     """Let the process open as many files as it may, as Go programs do: each connection is one."""
-    with suppress(OSError, ValueError):
+    with suppress(ImportError, OSError, ValueError):
+        import resource  # Windows has no such limit, and no such module
+
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -95,7 +95,10 @@ class Accounts:
         attributes = {"group": grant.group, "resource": plural, "subresource": subresource, "verb": grant.verb}
         attributes |= {"name": grant.name, "namespace": grant.namespace or ""}
         groups = ["system:serviceaccounts", "system:authenticated"]
-        review = {"spec": {"user": account.user, "groups": groups, "resourceAttributes": attributes}}
+        about: dict[str, Any] = {"resourceAttributes": attributes}
+        if grant.resource.startswith("/"):
+            about = {"nonResourceAttributes": {"path": grant.resource, "verb": grant.verb}}
+        review = {"spec": {"user": account.user, "groups": groups, **about}}
         return bool((await self.cluster.create(_REVIEWS, json.dumps(review).encode())).json()["status"]["allowed"])
 
     async def namespace(self, name: str) -> None:

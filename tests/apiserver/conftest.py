@@ -18,8 +18,10 @@ from restow.controlplane.existing import ExistingCluster
 from restow.controlplane.plane import ControlPlane
 from restow.kube import connect
 from restow.kube.client import HttpCluster
+from restow.migrator import Migration, Options
 from tests.apiserver.access import Access
 from tests.apiserver.kind import Kind
+from tests.apiserver.others import Others
 from tests.apiserver.proxy import Proxy, proxy_before
 from tests.apiserver.webhook import Webhook, conversion_webhook
 from tests.restow.commandline import Cli, Ran, restow
@@ -136,3 +138,19 @@ def cli(kubeconfig: Path) -> Cli:
         return await asyncio.to_thread(restow, *arguments, kubeconfig=kubeconfig, **more)
 
     return run
+
+
+@pytest.fixture
+async def others(cluster: HttpCluster) -> AsyncIterator[Others]:
+    """Objects of other projects, which go with the test."""
+    making = Others(cluster)
+    yield making
+    await making.remove()
+
+
+@pytest.fixture
+async def old(kind: Kind) -> Kind:
+    """The same widgets, migrated to v1beta1; the CRD still serves its old version, v1alpha1."""
+    await kind.change(kind.document(storage="v1beta1"))
+    await Migration(kind.cluster, Options(settle_s=0.0)).migrate(kind.name)
+    return kind

@@ -21,7 +21,7 @@ from restow.controlplane.errors import UnavailableError
 from restow.controlplane.etcd import Etcd
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.errors import ApiError, Conflict, NotFound, TooManyRequests
+from restow.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests
 from restow.kube.resources import CRDS, NAMESPACES, Resource
 
 Document = dict[str, Any]
@@ -34,12 +34,18 @@ _DEADLINE = 90.0
 
 
 async def until(condition: Callable[[], Any], what: str) -> Any:
-    """Wait until an async condition gives something true, and return that."""
+    """Wait until an async condition gives something true, and return that.
+
+    An API server that changes a CRD ends the handlers of the old one. Requests that these still get are answered
+    503 "apiserver is shutting down"; the next request is served.
+    """
     try:
         async with asyncio.timeout(_DEADLINE):
-            while not (found := await condition()):
+            while True:
+                with contextlib.suppress(ServerError):
+                    if found := await condition():
+                        return found
                 await asyncio.sleep(0.02)
-            return found
     except TimeoutError:
         raise AssertionError(what) from None
 

@@ -87,6 +87,12 @@ class Watched:
         self.asked[f"list {resource.plural}"] += 1
         return await self._cluster.list_page(resource, namespace, params=params, metadata_only=metadata_only)
 
+    async def table_page(
+        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        self.asked[f"list {resource.plural} as a table"] += 1
+        return await self._cluster.table_page(resource, namespace, params=params)
+
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:

@@ -120,8 +120,9 @@ def owned_paths(said: Any, path: str = "/f:spec", key: str = "name") -> Iterator
 
 
 def spoken(reply: Reply) -> list[str]:
-    """The warnings of a reply, but for the one that the version is deprecated."""
-    return [warning for warning in reply.warnings if "is deprecated; use" not in warning]
+    """The warnings of a reply that are about the change: not of the deprecated version, nor of gaps in the minors."""
+    standing = ("is deprecated; use", "cannot be moved on: updates never skip")
+    return [warning for warning in reply.warnings if not any(text in warning for text in standing)]
 
 
 class MovedTime(FixedTime):

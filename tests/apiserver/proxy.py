@@ -184,7 +184,11 @@ class Proxy:
         data = fault.body if isinstance(fault, Body) else seen.body
         server = (self.route(seen) if self.route is not None else None) or self._plane.server
         url = server + request.raw_path
-        async with self._session.request(request.method, url, data=data or None, headers=headers) as answer:
+        try:
+            answering = await self._session.request(request.method, url, data=data or None, headers=headers)
+        except aiohttp.ClientConnectionError:
+            return self._break(request)  # as the server's own end of the connection does
+        async with answering as answer:
             if isinstance(fault, Reset) or (isinstance(fault, Body) and fault.lost):
                 await answer.read()
                 return self._break(request)

@@ -264,7 +264,9 @@ async def test_a_run_that_settles_says_so(due: Kind, cli: Cli) -> None:
     await due.change(due.document(storage="v1beta1", default=True))
     ran = await cli("migrate", due.name, "--settle", "3")
     assert ran.code == 0
-    assert re.match(rf"{re.escape(due.name)}: waiting \d\.\d s for the CRD's last change to settle\n", ran.err)
+    assert re.match(
+        rf"{re.escape(due.name)}: waiting \d\.\d s more, until the CRD's last change is old enough", ran.err
+    )
 
 
 async def test_all_means_every_crd(due: Kind, cli: Cli, cluster: HttpCluster) -> None:

@@ -53,15 +53,6 @@ async def test_a_crd_that_is_left_out_with_work_due_is_reported(kind: Kind, othe
     assert ran.err.splitlines()[-1] == f"Work is due on what was left out: {kind.name}"
 
 
-async def test_a_namespace_that_does_not_exist_is_noticed(kind: Kind, other: Kind, cli: Cli) -> None:
-    """Success with 0 objects after a slip of the pen is taken for a namespace that is migrated."""
-    for command in ("migrate", "plan"):
-        ran = await cli(command, other.name, "-n", "nope")
-        assert ran.code == 0
-        assert f"{other.name}: there is no namespace nope on " in ran.err
-        assert "there is no namespace" not in (await cli(command, other.name, "-n", "kube-public")).err
-
-
 async def test_a_crd_that_is_left_out_without_a_proof_is_reported(kind: Kind, other: Kind, cli: Cli) -> None:
     """An honest look of storedVersions, with no proof, must not make an upgrade Job green."""
     await kind.change(kind.document(storage="v1alpha1", served=["v1beta1"]))

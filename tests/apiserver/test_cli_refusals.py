@@ -36,10 +36,10 @@ async def run(command: str, name: str, kubeconfig: Path | None, *more: str | Pat
 @every_command
 @pytest.mark.parametrize("form", ["table", "json"])
 async def test_an_unknown_crd(command: str, form: str, kubeconfig: Path, control_plane: ControlPlane) -> None:
-    """A kind's short name is the likely mistake; the sentence says what name is wanted, in every form of output."""
-    refusal = (await run(command, "widgets", kubeconfig, "-o", form)).refusal
+    """A name like no other; the sentence says what name is wanted, in every form of output."""
+    refusal = (await run(command, "zzz", kubeconfig, "-o", form)).refusal
     assert refusal == (
-        f"there is no CRD 'widgets' on {control_plane.server}: give its full name, <plural>.<group> (kubectl get crds)"
+        f"there is no CRD 'zzz' on {control_plane.server}: give its full name, <plural>.<group> (kubectl get crds)"
     )
 
 
@@ -202,3 +202,19 @@ class TestServersAndCredentials:
         }
         config.write_text(json.dumps(document))
         assert "exec: process returned 1. log in first" in (await run("plan", "widgets.example.com", config)).refusal
+
+
+async def test_a_webhook_in_a_namespace_that_is_not_there(kubeconfig: Path, tmp_path: Path) -> None:
+    """`namespaces "…" not found`, of the attempt to create a Secret, does not say what to do."""
+    crds = Path(__file__).parents[2] / "docs" / "examples" / "provider" / "manifests"
+    (tmp_path / "tls").mkdir()
+    ran = await asyncio.to_thread(
+        restow,
+        "serve",
+        *("--registry", "docs.examples.provider.conversions:registry"),
+        *("--crd", crds / "gateways.yaml", "--crd", crds / "caches.yaml"),
+        *("--own-ca", "missing/webhook", "--cert", tmp_path / "tls" / "tls.crt", "--key", tmp_path / "tls" / "tls.key"),
+        kubeconfig=kubeconfig,
+    )
+    assert ran.code == 2
+    assert ran.refusal.endswith('namespaces "missing" not found. Create the namespace first')

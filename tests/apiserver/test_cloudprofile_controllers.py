@@ -21,6 +21,7 @@ from restow.controlplane.plane import ControlPlane
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource, UserInfo
 from restow.kube.client import HttpCluster
 from restow.kube.clock import SYSTEM_CLOCK
+from restow.kube.cluster import Reply
 from restow.kube.controller import ControllerEvent, ControllerEventType
 from restow.kube.errors import ApiError, NotFound
 from restow.kube.resources import Resource
@@ -450,6 +451,57 @@ async def test_the_webhook_configurations_are_taken(world: World, cluster: HttpC
         return True
 
     await until(accepted, "the configuration is still in force")
+
+
+class Weighed(Watched):
+    """The API server, with the bytes that lists of it took."""
+
+    listed = 0
+
+    async def table_page(self, resource: Resource, namespace: str | None = None, **more: Any) -> Reply:
+        reply = await super().table_page(resource, namespace, **more)
+        self.listed += len(reply.body)
+        return reply
+
+
+async def test_children_are_read_without_their_statuses(world: World, cluster: HttpCluster) -> None:
+    """A thousand rendered statuses would take admission longer than API servers wait."""
+    awkward = '<a href="x">&\n\u2028\U0001f600 \\"'
+    config = {"text": awkward, "large": 2**53 + 1, "part": 0.1, "none": {}, "list": [True, {"a": []}]}
+    made = await world.child("b", "a", providerConfig=config, kubernetes={"versions": [version("1.30.1")]})
+    rendered = [version(f"1.30.{patch}") for patch in range(2_000)]
+    settled = await world.api.put_status(made, {"cloudProfileSpec": {"kubernetes": {"versions": rendered}}})
+    weighed = Weighed(cluster)
+    metadata = {"name": "b", "namespace": "default"}
+    assert await children_of(weighed, "a") == [{"metadata": metadata, "spec": made["spec"]}]
+    assert weighed.asked == {"list namespacedcloudprofiles as a table": 1}
+    assert len(json.dumps(settled)) > 10 * weighed.listed
+    changed = {"versions": [version("1.30.2")]}
+    await world.api.change(settled, kubernetes=changed)
+    (child,) = await children_of(weighed, "a")
+    assert child["spec"]["kubernetes"] == changed
+
+
+async def test_children_that_are_being_deleted_are_read_as_such(world: World, cluster: HttpCluster) -> None:
+    """A version that only a child in deletion has would block a change of its parent."""
+    made = await world.child("b", "a")
+    await world.api.apply(
+        {key: made[key] for key in ("apiVersion", "kind", "spec")}
+        | {"metadata": {"name": "b", "namespace": "default", "finalizers": FINALIZER}},
+        "test",
+    )
+    await world.api.delete(made)
+    (child,) = await children_of(cluster, "a")
+    assert child["metadata"]["deletionTimestamp"]
+
+
+async def test_the_owner_of_a_status_is_said_in_few_bytes(world: World) -> None:
+    """managedFields that name every version would make a large NamespacedCloudProfile nearly too large to store."""
+    made = await world.child("b", "a")
+    rendered = [version(f"1.30.{patch}") for patch in range(1_000)]
+    settled = await world.api.put_status(made, {"cloudProfileSpec": {"kubernetes": {"versions": rendered}}})
+    (owned,) = [each["fieldsV1"] for each in settled["metadata"]["managedFields"] if "subresource" in each]
+    assert owned == {"f:status": {}}
 
 
 async def test_missing_crds_end_the_run(cluster: HttpCluster, time: FixedTime) -> None:

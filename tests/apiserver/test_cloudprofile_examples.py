@@ -94,7 +94,9 @@ async def test_gep_25(family: Family) -> None:
 
 async def test_gardeners_manifests(family: Family) -> None:
     """Gardener's example objects, at v1beta1, with what they refer to and nothing else."""
-    await family.old.create(gardener_manifest("30-cloudprofile.yaml"))
+    profile = gardener_manifest("30-cloudprofile.yaml")
+    profile["spec"]["volumeTypes"].append({"name": "gp2", "class": "standard"})  # Gardener's Shoot asks for it
+    await family.old.create(profile)
     images = [{"name": "local", "versions": [lifecycle("1.0.0")]}]
     await family.profile("local", lifecycle("1.34.6"), lifecycle("1.35.0"), machineImages=images)
     child = gardener_manifest("35-namespacedcloudprofile.yaml")

@@ -190,7 +190,7 @@ async def test_a_parent_keeps_what_others_build_on(family: Family, parent: Paren
     assert f"version is still in use by {of_child}" in said
     said = await refusal(without[1])
     assert f"unable to delete the stage expired of version {VERSION}" in said and of_child in said
-    assert f"{subject} is invalid: spec.kubernetes.versions[0].lifecycle: Forbidden" in said
+    assert f"{subject} is forbidden: spec.kubernetes.versions[0].lifecycle" in said
     for version in ("v1beta1", "v1beta2"):
         said = await refusal(without[2], version)
         assert (
@@ -227,6 +227,9 @@ async def test_a_shoots_two_fields_are_one_reference(family: Family, parent: Par
         family.edit("v1beta1", SHOOT, other, lambda found: found["spec"].update(cloudProfileName="elsewhere"))
     )
     assert "elsewhere" in said and "cloudProfile" in said
+    alone = family.old.manifest(SHOOT, f"{name}-alone", {**spec, "kubernetes": {"version": "1.34.0"}})
+    said = await family.refused(family.old.create(alone))
+    assert "spec.cloudProfileName: Forbidden: is not supported for Kubernetes >= 1.34" in said
 
 
 async def test_a_shoot_moves_between_siblings(family: Family, parent: Parent) -> None:

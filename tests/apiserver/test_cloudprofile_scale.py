@@ -1,6 +1,7 @@
-"""Time and numbers: statuses that change on the second, and a thousand profiles that cost no more than they must.
+"""Time and numbers: statuses that change on the second, and many profiles that cost no more than they must.
 
-v1beta2 stands alone here: what is counted is what the controllers ask of the API server.
+v1beta2 stands alone here: what is counted is what the controllers ask of the API server. A count per profile shows
+with a hundred of them; what a thousand cost is measured by the benchmark of the operator.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tests.apiserver.profile_world import CLOUD_PROFILE, NAMESPACED, REST, Famil
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PROFILES, VERSIONS = 1000, 40
+PROFILES, VERSIONS = 100, 40
 STATUSES = "patch cloudprofiles/status"
 
 _STUCK = 30.0  # seconds without progress
@@ -149,7 +150,7 @@ async def reached(count: Callable[[], int], least: int) -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_a_thousand_profiles_settle_without_a_storm(family: Family) -> None:
+async def test_many_profiles_settle_without_a_storm(family: Family) -> None:
     """One status each, one each again when a stage of all begins, lists and watches for all together; no more."""
     after, asked = family.time.after, family.watched.asked
     stages = stage("supported"), stage("deprecated", after(days=30)), stage("expired", after(days=60))
@@ -174,8 +175,12 @@ async def test_a_thousand_profiles_settle_without_a_storm(family: Family) -> Non
         before = asked.copy()
         await family.ring()
         await reached(lambda: asked[STATUSES] - before[STATUSES], PROFILES)
+
+        async def all_are_deprecated() -> bool:
+            return await statuses(family) == {"deprecated": PROFILES * VERSIONS}
+
+        await until(all_are_deprecated, "not every status that was sent is stored")
     assert asked - before == {STATUSES: PROFILES}
-    assert await statuses(family) == {"deprecated": PROFILES * VERSIONS}
 
     before, looks = asked.copy(), 0
     async with family.controlled(hook=note, resync=0.2):

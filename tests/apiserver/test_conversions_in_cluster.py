@@ -16,7 +16,8 @@ import yaml
 
 from restow.controlplane.binaries import find_binaries
 from restow.conversion.certificates.ca.store import SECRETS
-from restow.conversion.operate.revisions import BREAK_GLASS, CONFIGURATION, CONVERSION_RULES, record_name
+from restow.conversion.operate.revisions import BREAK_GLASS, CONFIGURATION, record_name
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, NotFound
@@ -36,6 +37,7 @@ class Jobs:
         self.cluster = cluster
         self.group = group
         self.name = f"jobs.{group}"
+        self.kind = "Job"
 
     def crd(self, *, more: Document | None = None) -> Document:
         """The CRD, without spec.conversion; ``more`` are further fields of v1's spec."""
@@ -82,7 +84,7 @@ class Jobs:
         """Create an object."""
         body = {
             "apiVersion": f"{self.group}/{version}",
-            "kind": "Job",
+            "kind": self.kind,
             "metadata": {"name": name, "namespace": "default"},
             "spec": spec,
         }
@@ -172,10 +174,11 @@ class Replicas:
         self.port = free_port()
         self.started: list[Operator] = []
 
-    async def start(self, port: int | None = None) -> Operator:
+    async def start(self, *flags: str, port: int | None = None) -> Operator:
         """Start one."""
         operator = await Operator.start(
             "--conversions",
+            *flags,
             "--install-crds",
             f"--own-ca=https://127.0.0.1:{self.port}",
             f"--kubeconfig={self.kubeconfig}",
@@ -266,6 +269,10 @@ async def test_a_wrong_change_never_serves(cluster: HttpCluster, jobs: Jobs, rep
     assert (await jobs.condition("Ready", "False"))["reason"] == "ObjectsFail"
 
     assert (await jobs.status())["served"] == good
+    ran = await asyncio.to_thread(restow, "status", jobs.name, "-o", "json", kubeconfig=replicas.kubeconfig)
+    (shown,) = ran.json["conversionRules"]
+    assert (shown["state"], shown["served"]["generation"]) == ("failed", 1)
+    assert "ObjectsFail: 1 of 1 object failed: default/odd: " in shown["failure"]
     assert (await jobs.spec("v1beta1", "odd")) == {"timeoutSeconds": 90}
     await replicas.started[0].stop()
     await replicas.start()
@@ -386,6 +393,202 @@ async def test_a_lost_record_is_made_again(cluster: HttpCluster, jobs: Jobs, rep
     await jobs.condition("Ready", "True")
 
 
+QUEUE = {"queue": {"type": "string"}}
+
+
+@pytest.fixture
+async def restoring(cluster: HttpCluster, group: str, replicas: Replicas) -> AsyncIterator[Jobs]:
+    """A kind whose v1 has a field that v1beta1 lacks, with rules that are ready and have stashes restored."""
+    found = Jobs(cluster, group)
+    await cluster.create(CRDS, json.dumps(found.crd(more=QUEUE)).encode())
+    await found.served()
+    await replicas.start("--restore-stashes")
+    rules = found.rules()
+    rules["spec"]["spokes"][0]["rules"].append({"stash": {"hub": "spec.queue"}})
+    try:
+        await found.declare(rules)
+        yield found
+    finally:
+        await found.remove()
+        with suppress(NotFound):
+            await cluster.delete(CONFIGURATIONS[0], f"conversion-stash.{found.name}")
+
+
+async def replace_at_v1beta1(jobs: Jobs, name: str, seconds: int) -> None:
+    """Write an object as a client that knows v1beta1 alone does: whole, and with no annotation."""
+    now = (await jobs.cluster.get(jobs.at("v1beta1"), name, "default")).json()["metadata"]["resourceVersion"]
+    metadata = {"name": name, "namespace": "default", "resourceVersion": now}
+    body = {"apiVersion": f"{jobs.group}/v1beta1", "kind": jobs.kind, "metadata": metadata}
+    body["spec"] = {"timeoutSeconds": seconds}
+    await jobs.cluster.replace(jobs.at("v1beta1"), name, json.dumps(body).encode(), "default")
+
+
+async def test_a_dropped_stash_is_restored(cluster: HttpCluster, restoring: Jobs, replicas: Replicas) -> None:
+    """A client that replaces an object at the old version without the annotation took the fields that it lacks away."""
+    await restoring.condition("Ready", "True")
+    await restoring.create("v1", "a", timeout="30s", queue="night")
+    await replace_at_v1beta1(restoring, "a", 60)
+    assert await restoring.spec("v1", "a") == {"timeout": "1m0s", "queue": "night"}
+    (hook,) = (await cluster.get(CONFIGURATIONS[0], f"conversion-stash.{restoring.name}")).json()["webhooks"]
+    (rule,) = hook["rules"]
+    assert (rule["apiVersions"], rule["resources"], hook["failurePolicy"]) == (["v1"], ["jobs"], "Fail")
+
+    # What another client takes away comes back; and with the rules it goes.
+    await cluster.delete(CONFIGURATIONS[0], f"conversion-stash.{restoring.name}")
+
+    async def is_there() -> bool:
+        return not await configuration_gone(restoring)
+
+    await until(is_there, "the configuration does not come back")
+    versions = restoring.crd(more=QUEUE)["spec"]["versions"]
+    versions[0]["served"] = False
+    body = json.dumps({"spec": {"versions": versions}}).encode()
+    await cluster.patch(CRDS, restoring.name, body, patch_type=PatchType.MERGE)
+    await cluster.delete(CONVERSION_RULES, restoring.name)
+    await until(lambda: gone(cluster, restoring.name), "the rules stay")
+    assert await configuration_gone(restoring)
+
+
+async def configuration_gone(jobs: Jobs) -> bool:
+    """Whether there is no configuration of the step for the kind."""
+    try:
+        await jobs.cluster.get(CONFIGURATIONS[0], f"conversion-stash.{jobs.name}")
+    except NotFound:
+        return True
+    return False
+
+
+async def test_without_the_flag_restoring_ends(cluster: HttpCluster, restoring: Jobs, replicas: Replicas) -> None:
+    """A configuration that outlives its flag would stop every write at the old version, once its webhook is gone."""
+    await restoring.condition("Ready", "True")
+    await replicas.started[0].stop()
+    await replicas.start()
+    await until(lambda: configuration_gone(restoring), "the configuration stays")
+    await restoring.condition("Ready", "True")
+
+
+async def test_another_ones_configuration_is_left(cluster: HttpCluster, restoring: Jobs, replicas: Replicas) -> None:
+    """A name that another owner keeps is not taken: the gate names it, and the conversions serve meanwhile."""
+    await restoring.condition("Ready", "True")
+    name = f"conversion-stash.{restoring.name}"
+    await replicas.started[0].stop()
+    live = (await cluster.get(CONFIGURATIONS[0], name)).json()
+    await cluster.delete(CONFIGURATIONS[0], name)
+    theirs = live["webhooks"][0] | {"name": "theirs.example.com", "failurePolicy": "Ignore"}
+    body = {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": {"name": name}, "webhooks": [theirs]}
+    await cluster.create(CONFIGURATIONS[0], json.dumps(body).encode(), params={"fieldManager": "them"})
+    await replicas.start("--restore-stashes")
+    told = await restoring.condition("Wired", "False")
+    assert told["reason"] == "StashesNotRestored"
+    assert f"there is a MutatingWebhookConfiguration {name} with other webhooks, written by them" in told["message"]
+    (hook,) = (await cluster.get(CONFIGURATIONS[0], name)).json()["webhooks"]
+    assert hook["name"] == "theirs.example.com"
+    await cluster.delete(CONFIGURATIONS[0], name)
+    await restoring.condition("Wired", "True")
+
+
+STEP = "refuse-unconvertible"
+
+
+def keeping(jobs: Jobs, on_error: str = "keep") -> Document:
+    """Rules by which a timeout that is no number of seconds is kept, or fails."""
+    expressions = {"up": "string(self) + 's'", "down": "int(self.replace('s', ''))", "loses": "down"}
+    return jobs.rules(
+        {"pair": {"spoke": "spec.timeoutSeconds", "hub": "spec.timeout", **expressions}}, onError=on_error
+    )
+
+
+@pytest.fixture
+async def refusing(cluster: HttpCluster, group: str, replicas: Replicas) -> AsyncIterator[Jobs]:
+    """A kind whose rules keep what they cannot convert, of which API servers have new ones refused."""
+    found = Jobs(cluster, group)
+    await cluster.create(CRDS, json.dumps(found.crd()).encode())
+    await found.served()
+    await replicas.start("--refuse-unconvertible")
+    try:
+        await found.create("v1", "former", timeout="1m", image="i")
+        await found.declare(keeping(found))
+        yield found
+    finally:
+        await found.remove()
+        with suppress(NotFound):
+            await cluster.delete(CONFIGURATIONS[1], f"{STEP}.{found.name}")
+
+
+async def refusals_gone(jobs: Jobs) -> bool:
+    """Whether there is no configuration of the step that refuses for the kind."""
+    try:
+        await jobs.cluster.get(CONFIGURATIONS[1], f"{STEP}.{jobs.name}")
+    except NotFound:
+        return True
+    return False
+
+
+async def test_values_that_no_rule_converts_are_refused(
+    cluster: HttpCluster, refusing: Jobs, replicas: Replicas
+) -> None:
+    """A client of the old version never sees a value that is kept: who writes it has to learn of that at once."""
+    ready = await refusing.condition("Wired", "True")
+    assert "has it refuse values that a rule could not convert" in ready["message"]
+    await refusing.create("v1", "good", timeout="30s")
+    assert await refusing.spec("v1beta1", "good") == {"timeoutSeconds": 30}
+
+    async def refused() -> bool:
+        try:
+            await refusing.create("v1", "bad", timeout="2m")
+        except ApiError as error:
+            return "other versions could not show what is written" in str(error) and "/spec/timeout" in str(error)
+        await cluster.delete(refusing.at("v1"), "bad", "default")
+        return False
+
+    await until(refused, "a value that no rule converts is not refused")
+    # What was there before stays, and its object can be written.
+    assert await refusing.spec("v1beta1", "former") == {"image": "i"}
+    label = b'{"metadata": {"labels": {"a": "b"}}}'
+    for version in ("v1", "v1beta1"):
+        await cluster.patch(refusing.at(version), "former", label, "default", patch_type=PatchType.MERGE)
+    assert await refusing.spec("v1", "former") == {"timeout": "1m", "image": "i"}
+    (hook,) = (await cluster.get(CONFIGURATIONS[1], f"{STEP}.{refusing.name}")).json()["webhooks"]
+    (rule,) = hook["rules"]
+    assert (rule["apiVersions"], rule["resources"], rule["operations"]) == (["v1"], ["jobs"], ["CREATE", "UPDATE"])
+
+    # What another client takes away comes back. Rules that keep nothing have no use for it.
+    await cluster.delete(CONFIGURATIONS[1], f"{STEP}.{refusing.name}")
+
+    async def is_there() -> bool:
+        return not await refusals_gone(refusing)
+
+    await until(is_there, "the configuration does not come back")
+    await cluster.delete(refusing.at("v1"), "former", "default")
+    generation = await refusing.change(keeping(refusing, "fail"))
+    await refusing.condition("Ready", "True", generation)
+    await until(lambda: refusals_gone(refusing), "the configuration outlives the rules that needed it")
+
+
+async def test_refusing_ends_without_its_flag_and_with_the_rules(
+    cluster: HttpCluster, refusing: Jobs, replicas: Replicas
+) -> None:
+    """A configuration that outlives its flag or its rules would stop every write, once its webhook is gone."""
+    await refusing.condition("Ready", "True")
+    await replicas.started[0].stop()
+    await replicas.start()
+    await until(lambda: refusals_gone(refusing), "the configuration outlives the flag")
+    await replicas.started[1].stop()
+    await replicas.start("--refuse-unconvertible")
+
+    async def is_there() -> bool:
+        return not await refusals_gone(refusing)
+
+    await until(is_there, "the configuration does not come with the flag")
+    versions = refusing.crd()["spec"]["versions"]
+    versions[0]["served"] = False
+    body = json.dumps({"spec": {"versions": versions}}).encode()
+    await cluster.patch(CRDS, refusing.name, body, patch_type=PatchType.MERGE)
+    await cluster.delete(CONVERSION_RULES, refusing.name)
+    await until(lambda: gone(cluster, refusing.name), "the rules stay")
+    assert await refusals_gone(refusing)
+
+
 PAGE = "docs/conversions-in-cluster.md"
 
 
@@ -393,7 +596,7 @@ async def test_the_page(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, 
     """docs/conversions-in-cluster.md: its documents, and what kubectl prints, as they stand there."""
     blocks = parse(PAGE, (ROOT / PAGE).read_text(encoding="utf-8"))
     rules, wrong = (yaml.safe_load(block.text) for block in blocks if block.language == "yaml")
-    starts, rights, applies, shows = (block for block in blocks if block.language == "console")
+    starts, rights, applies, shows, tells = (block for block in blocks if block.language == "console")
     assert [each.text.split()[:3] for each in commands(starts)] == [["restow", "operator", "--conversions"]]
     (printed,) = (each.text.partition("|")[0].replace("\\\n", "").split() for each in commands(rights))
     assert "kind: ClusterRole" in restow(*printed[1:]).out
@@ -429,6 +632,9 @@ async def test_the_page(cluster: HttpCluster, kubeconfig: Path, tmp_path: Path, 
         assert refusal in str(refused.value)
         await jobs.condition("Rehearsed", "False", await jobs.change(jobs.rules(wrong)))
         await see(shows)
+        (command,) = commands(tells)
+        ran = await asyncio.to_thread(restow, *shlex.split(command.text)[1:], kubeconfig=kubeconfig)
+        assert ageless(ran.out) == ageless(command.printed or "")
     finally:
         await jobs.remove()
 

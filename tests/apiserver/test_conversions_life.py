@@ -19,7 +19,7 @@ from restow.conversion.certificates import Url
 from restow.conversion.certificates.ca import Certificates, Lifetimes
 from restow.conversion.certificates.ca.store import SecretStore
 from restow.conversion.server import Limits, ServerPhase, ServingCertificate, WebhookServer, bind
-from restow.kube import LeaseTiming, PatchType
+from restow.kube import LeaseTiming, PatchType, connect
 from restow.kube.client import HttpCluster
 from restow.kube.resources import CRDS
 from restow.operator import Settings
@@ -57,7 +57,7 @@ async def replica(kubeconfig: Path, balancer: Balancer) -> AsyncIterator[Webhook
     settings = Settings(
         identity=Url(f"https://127.0.0.1:{balancer.port}"),
         listen=listen,  # type: ignore[arg-type]
-        kubeconfig=str(kubeconfig),
+        connect=lambda: connect(kubeconfig),
         limits=Limits(drain_seconds=0.5),
         installs_crds=True,
         lifetimes=LIVES,

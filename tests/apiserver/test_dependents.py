@@ -18,9 +18,19 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound, TooManyRequests
 from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, NAMESPACES, Resource
-from restow.migrator import Migration, MigrationRefused, Options, Readiness, read_crd
+from restow.migrator import (
+    FoundReferences,
+    Migration,
+    MigrationRefused,
+    NotLookedAt,
+    Options,
+    Readiness,
+    ReferenceKind,
+    find_references,
+    read_crd,
+    sought,
+)
 from restow.migrator import ready as ask_ready
-from restow.migrator.planning.ownerreferences import NotLookedAt, OwnerVersion, VersionReferences, find_owner_references
 from tests.apiserver.access import Access, on_crd, on_objects
 from tests.apiserver.kind import Kind, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Seen, Truncate
@@ -80,10 +90,21 @@ async def ready(cluster: HttpCluster, kind: Kind, version: str = OLD) -> Readine
     return await ask_ready(cluster, (await read_crd(cluster, kind.name)).crd, version)
 
 
-async def search(cluster: HttpCluster, kind: Kind, version: str = OLD) -> VersionReferences:
-    """The search alone."""
-    owner = OwnerVersion(f"{kind.group}/{version}", "Widget")
-    return (await find_owner_references(cluster, [owner]))[owner]
+OWNERS = (ReferenceKind.OWNER_REFERENCES,)
+
+
+async def search(cluster: HttpCluster, kind: Kind, version: str = OLD) -> FoundReferences:
+    """The search for ownerReferences alone."""
+    of = sought((await read_crd(kind.cluster, kind.name)).crd, version)
+    return (await find_references(cluster, [of], kinds=OWNERS))[of]
+
+
+def dependents(found: FoundReferences) -> list[str]:
+    """The objects with ownerReferences, by resource."""
+    return [
+        f"{resource}: {objects}, {', '.join(each.key for each in kept)}"
+        for resource, objects, kept in found.of_kind(ReferenceKind.OWNER_REFERENCES)
+    ]
 
 
 async def test_objects_of_every_resource_are_found(
@@ -101,12 +122,14 @@ async def test_objects_of_every_resource_are_found(
     await dependent.made(EVENTS, f"a.{old.group}", **regarding, **told, **said)  # which is never collected
     await old.apply(old.manifest(NEW, "child", metadata={"ownerReferences": [dependent.reference()]}), "alice")
     found = await search(cluster, old)
-    assert {each.resource: (each.count, each.examples) for each in found.found} == {
-        "configmaps": (1, (f"default/a.{old.group}",)),
-        "namespaces": (1, (old.group.replace(".", "-"),)),
-        "horizontalpodautoscalers.autoscaling": (1, (f"default/a.{old.group}",)),
-        old.name: (1, ("default/child",)),
-    }
+    assert sorted(dependents(found)) == sorted(
+        [
+            f"configmaps: 1, default/a.{old.group}",
+            f"namespaces: 1, {old.group.replace('.', '-')}",
+            f"horizontalpodautoscalers.autoscaling: 1, default/a.{old.group}",
+            f"{old.name}: 1, default/child",
+        ]
+    )
     assert found.not_looked_at == ()
 
 
@@ -130,9 +153,7 @@ async def test_a_resource_at_another_version_of_its_group_is_found(
 
         await until(served, "gadgets are not served")
         await dependent.made(gadgets, "g", apiVersion=gadgets.api_version, kind="Gadget")
-        assert [str(each) for each in (await search(cluster, old)).found] == [
-            f"gadgets.{old.group}: 1, for example default/g"
-        ]
+        assert dependents(await search(cluster, old)) == [f"gadgets.{old.group}: 1, default/g"]
     finally:
         await cluster.delete(CRDS, f"gadgets.{old.group}")
 
@@ -160,8 +181,8 @@ async def test_references_at_a_version_that_has_gone_are_found(
         await ready(cluster, old)
     await dependent.made(CONFIG_MAPS, f"a.{old.group}")
     answer = await ready(cluster, old)
-    assert answer.dependents is not None
-    assert answer.dependents.count == 1
+    assert answer.references is not None
+    assert len(dependents(answer.references)) == 1
     assert not answer.ready
 
 
@@ -170,9 +191,10 @@ async def test_one_search_reads_each_resource_once_by_metadata(
 ) -> None:
     """The content of Secrets must not travel, and a large cluster must not be listed once for each question."""
     await dependent.made(SECRETS, f"a.{old.group}", stringData={"a": "hidden"})
-    owners = [OwnerVersion(f"{old.group}/{version}", "Widget") for version in (OLD, NEW)]
-    found = await find_owner_references(through_proxy, owners)
-    assert [found[owner].count for owner in owners] == [1, 0]
+    crd = (await read_crd(old.cluster, old.name)).crd
+    versions = [sought(crd, version) for version in (OLD, NEW)]
+    found = await find_references(through_proxy, versions, kinds=OWNERS)
+    assert [found[of].count for of in versions] == [1, 0]
     lists = [seen for seen in proxy.seen if seen.is_list and "continue" not in seen.query]  # the first page of each
     built_in = [
         seen.path for seen in lists if "example.com" not in seen.path
@@ -190,7 +212,7 @@ async def test_it_goes_on_page_by_page_through_faults(
     old: Kind, through_proxy: HttpCluster, proxy: Proxy, dependent: Dependent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An API server that is busy for a moment must not hide a page."""
-    monkeypatch.setattr("restow.migrator.planning.ownerreferences._PAGE", 2)
+    monkeypatch.setattr("restow.migrator.references.scan._PAGE", 2)
     for number in range(5):
         await dependent.made(CONFIG_MAPS, f"a{number}.{old.group}")
 
@@ -205,7 +227,7 @@ async def test_it_goes_on_page_by_page_through_faults(
     found = await search(through_proxy, old)
     assert spoilt == {"/apis", "/api/v1", "/api/v1/configmaps"}
     assert (found.count, found.not_looked_at) == (5, ())
-    assert len(found.found[0].examples) == 3
+    assert len(found.references) == 5
 
 
 async def test_what_may_not_be_listed_is_named(
@@ -217,11 +239,11 @@ async def test_what_may_not_be_listed_is_named(
     async with connect(user.kubeconfig) as narrow:
         answer = await ready(narrow, old)
     assert answer.ready
-    assert answer.dependents is not None
-    missed = answer.dependents.not_looked_at
+    assert answer.references is not None
+    missed = answer.references.not_looked_at
     assert NotLookedAt("configmaps", "not allowed to list it") in missed
     assert old.name not in {each.resource for each in missed}
-    (note,) = (note for note in answer.notes if "restow has not looked for ownerReferences" in note)
+    (note,) = (note for note in answer.notes if "restow has not looked for references" in note)
     assert "there may be more of them" in note
 
 

@@ -24,6 +24,11 @@ MANY: Final = 1100
 PARALLEL: Final = 8
 _DEADLINE: Final = 30.0
 
+#: What an attack may cost at most, as docs/security.md states it: bytes of memory, and of the log.
+MOST_FOR_CONNECTIONS: Final = 150 * MIB
+MOST_FOR_BODIES: Final = 3 * 32 * MIB
+MOST_OF_A_LOG: Final = 3000
+
 #: Of the same shape as the defaults, but cheaper to fill.
 FLAGS = ("--max-body-mib=16", "--max-in-flight-mib=32")
 
@@ -133,7 +138,7 @@ async def test_connections_that_wait_keep_nobody_out(cluster: HttpCluster, tmp_p
                 await attacked.is_served()
                 with _open(await asyncio.to_thread(attacked.connections, MANY, probes=True)):
                     await attacked.is_served()
-                    assert attacked.memory() - before < 150 * MIB
+                    assert attacked.memory() - before < MOST_FOR_CONNECTIONS
         assert ("too-many-connections", "127.0.0.1") in await attacked.refusals()
 
 
@@ -148,7 +153,7 @@ async def test_bodies_that_stall_keep_nobody_waiting(cluster: HttpCluster, tmp_p
                 await attacked.begin(small, head(content_length=str(3 * MIB)) + b"x" * (3 * MIB - 1))
                 for _ in range(3):
                     await attacked.is_served()
-        assert attacked.memory() - before < 32 * MIB * 3
+        assert attacked.memory() - before < MOST_FOR_BODIES
         assert {why for why, _ in await attacked.refusals()} & {"too-slow", "overload"}
 
 
@@ -163,7 +168,7 @@ async def test_a_lack_of_files_is_told_once(cluster: HttpCluster, tmp_path: Path
             await attacked.is_served()
         refusals = await attacked.refusals()
         assert [why for why, _ in refusals].count("no-file") == 1
-        assert sum(map(len, attacked.instance.log)) < 3000
+        assert sum(map(len, attacked.instance.log)) < MOST_OF_A_LOG
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from restow.cli.addresses import at, read_address
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import ApiError, Invalid
 from restow.kube.resources import EVENTS, LEASES
 from restow.operator.family import manifests
-from restow.webhook.authority import at, read_address
 from tests.apiserver.balancer import balancing
 from tests.apiserver.kind import Document, until
 from tests.apiserver.operators import LEASE, Operator, Starter, bundles, holder, operators

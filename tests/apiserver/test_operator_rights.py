@@ -17,6 +17,8 @@ from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import AlreadyExists
 from restow.kube.resources import CRDS, NAMESPACES, Resource
+from restow.migrator import read_crd
+from restow.migrator.operate.references import NO_REFERENCES
 from tests.apiserver.kind import Document, until
 from tests.apiserver.operators import CONFIGURATIONS, ROOT, bundles, operators
 from tests.apiserver.profile_controllers import World
@@ -79,7 +81,7 @@ async def test_the_documented_rights_are_enough(cluster: HttpCluster, account: P
     async with operators(cluster) as starter:
         starter.namespace = NAMESPACE
         flags = ("--install-crds", "--maintain-shoots", "--apply-management", f"--management={policy}")
-        operator = await starter.start(account, *flags, "--migrate=family")
+        operator = await starter.start(account, *flags, "--migrate=family", "--references-every=1")
         await until(lambda: bundles(cluster), "CRDs and configurations do not name the operator")
         await until(operator.leads, "it does not lead")
         world = World(cluster)
@@ -97,6 +99,7 @@ async def test_the_documented_rights_are_enough(cluster: HttpCluster, account: P
         body = b'{"status": {"storedVersions": ["v1beta1", "v1beta2"]}}'
         await cluster.patch(CRDS, PROFILES, body, patch_type=PatchType.MERGE, subresource="status")
         await until(lambda: pruned(cluster), "storedVersions is not pruned")
+        await until(lambda: looked_everywhere(cluster), "references are not looked for everywhere")
         await cluster.delete(CONFIGURATIONS[0], "restow-cloudprofile")
         await until(lambda: reinstalled(cluster), "the configuration does not come back")
         _, metrics = await operator.get("/metrics")
@@ -130,6 +133,12 @@ async def moved(world: World) -> bool:
 async def pruned(cluster: HttpCluster) -> bool:
     """Whether the migrator has done its work."""
     return (await cluster.get(CRDS, PROFILES)).json()["status"]["storedVersions"] == ["v1beta2"]
+
+
+async def looked_everywhere(cluster: HttpCluster) -> bool:
+    """Whether the condition says that nothing names the old version, and nothing was left out."""
+    found = (await read_crd(cluster, PROFILES)).crd.conditions.get(NO_REFERENCES)
+    return found is not None and found.reason == "NoneFound"
 
 
 async def reinstalled(cluster: HttpCluster) -> bool:

@@ -14,7 +14,7 @@ from restow.conversion.certificates import Bundle, NotAnswering, Url, probe_hook
 from restow.conversion.certificates.ca import Lifetimes
 from restow.conversion.certificates.ca.store import SECRETS
 from restow.conversion.server import Limits, bind
-from restow.kube.client import HttpCluster
+from restow.kube.client import HttpCluster, connect
 from restow.kube.cluster import PatchType
 from restow.operator import Settings, run
 from tests.apiserver.kind import Document, until
@@ -35,7 +35,7 @@ async def running(kubeconfig: Path, port: int) -> AsyncIterator[None]:
     settings = Settings(
         identity=Url(f"https://127.0.0.1:{port}"),
         listen=lambda _webhook, _certificate: (bind("127.0.0.1", port), bind("127.0.0.1", 0)),
-        kubeconfig=str(kubeconfig),
+        connect=lambda: connect(kubeconfig),
         limits=Limits(drain_seconds=0.0),
         installs_crds=True,
         lifetimes=LIVES,

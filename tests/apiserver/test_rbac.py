@@ -20,14 +20,17 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
-from restow.conversion.certificates import Url, stash_name
-from restow.conversion.operate.revisions import BREAK_GLASS, CONVERSION_RULES
+from restow.conversion.certificates import Url, refusal_name, stash_name
+from restow.conversion.certificates.wiring.fieldmanagers import MANAGED_BY
+from restow.conversion.operate.revisions import BREAK_GLASS
+from restow.crds.conversionrules import CONVERSION_RULES
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
-from restow.kube.resources import CRDS, ENDPOINT_SLICES, EVENTS, Resource
-from restow.migrator import Migrator, Options
+from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, Resource
+from restow.migrator import Migrator, Options, read_crd
+from restow.migrator.operate.references import NO_REFERENCES
 from restow.rbac import FAMILY, Asked, Command, Grant, grants
 from tests.apiserver.accounts import Account, Accounts, audited_plane, used
 from tests.apiserver.kind import Kind, until
@@ -35,9 +38,10 @@ from tests.apiserver.operators import bundles, free_port, operators
 from tests.apiserver.profile_controllers import World
 from tests.apiserver.provider import CACHES, GATEWAYS, Provider
 from tests.apiserver.proxy import Answer, Seen, proxy_before
-from tests.apiserver.serving import MANIFESTS, Instance
-from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas
+from tests.apiserver.serving import MANIFESTS, Instance, certified, serving
+from tests.apiserver.test_conversions_in_cluster import Jobs, Replicas, keeping
 from tests.apiserver.test_conversions_in_cluster import gone as no_rules
+from tests.apiserver.test_references import Others, a_release
 from tests.apiserver.test_serve_own_ca import former, gone
 from tests.restow.commandline import Ran, restow
 
@@ -116,14 +120,14 @@ async def run(account: Account, command: Command, kind: Kind, *more: str) -> Ran
 
 
 @asynccontextmanager
-async def interrupted(accounts: Accounts, account: Account) -> AsyncIterator[Path]:
-    """A kubeconfig as which somebody else's write comes before the first one of the account: it has to read again."""
+async def interrupted(accounts: Accounts, account: Account, resource: str = "") -> AsyncIterator[Path]:
+    """A kubeconfig as which another client's write comes before the first one of the account: it has to read again."""
     groups = ("system:serviceaccounts", "system:authenticated")
     identity = SimpleNamespace(admin=accounts.plane.user(account.user, groups), server=accounts.plane.server)
 
     async def conflict(seen: Seen) -> Answer | None:
         nonlocal spoilt
-        if spoilt or not seen.is_write:
+        if spoilt or not seen.is_write or resource not in seen.path:
             return None
         spoilt = True
         return Answer.of(409, "Conflict", "the object has been modified; apply your changes to the latest version")
@@ -164,6 +168,65 @@ async def test_ready_looks_at_everything_by_list_alone(
     assert {verb for verb, _ in did - own} == {"list"}
     assert ("list", "secrets") in did
     assert all(each["responseStatus"]["code"] < 300 for each in asked)
+
+
+async def test_references_are_found_by_lists_and_metrics_alone(
+    due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path]
+) -> None:
+    """With --dependents nothing is left out; each right that is missing is told, and makes the exit code 1."""
+    rights = needed(due, Command.REFERENCES, dependents=True)
+    account = await accounts.granted(rights, "references")
+    arguments = ("references", due.name, "--version", "v1alpha1", "-o", "json")
+    ran = await asyncio.to_thread(restow, *arguments, kubeconfig=account.kubeconfig)
+    assert ran.code == 3, ran.err
+    assert ran.json["versions"][0]["notLookedAt"] == []
+    assert {"managed-fields", "clients"} <= ran.json["versions"][0]["counts"].keys()
+    events = [json.loads(line) for line in audit[1].read_text().splitlines()]
+    asked = [each for each in events if each["user"]["username"] == account.user]
+    did = {(each["verb"], each.get("objectRef", {}).get("resource", "")) for each in asked}
+    assert {verb for verb, what in did if what and what != "selfsubjectaccessreviews"} == {"get", "list"}
+    assert {what for verb, what in did if verb == "get"} - {""} == {CRDS.plural}
+    assert "/metrics" in {each["requestURI"] for each in asked}
+    narrow = await accounts.granted([each for each in rights if each.verb == "get" and each.name], "narrow")
+    ran = await asyncio.to_thread(restow, *arguments, kubeconfig=narrow.kubeconfig)
+    assert ran.code == 1, ran.err
+    missed = {each["resource"] for each in ran.json["versions"][0]["notLookedAt"]}
+    assert {due.name, "secrets", "configmaps", "/metrics"} <= missed
+
+
+async def test_references_are_moved_and_releases_taken_back(
+    due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path], cluster: HttpCluster
+) -> None:
+    """A move that fails halfway for a right leaves references at two versions; one right more writes every Secret."""
+    others, group = Others(cluster), due.group
+    uid = (await due.get("v1beta1", "w"))["metadata"]["uid"]
+    owner = {"apiVersion": f"{group}/v1alpha1", "kind": "Widget", "name": "w", "uid": uid}
+    manifest = f"---\napiVersion: {group}/v1alpha1\nkind: Widget\nmetadata:\n  name: w\n  namespace: default\n"
+    release = a_release(manifest)
+    named = {"ref": {name: owner[name] for name in ("apiVersion", "kind", "name")}}
+    try:
+        claims = await others.kind(f"claims.c.{group}", "Claim", subresources={"status": {}})
+        await others.made(claims, "c", "Claim", spec=named)
+        body = json.dumps({"status": named}).encode()
+        await cluster.patch(claims, "c", body, "default", patch_type=PatchType.MERGE, subresource="status")
+        await others.made(CONFIG_MAPS, f"a.{group}", metadata={"ownerReferences": [owner]})
+        await others.made(SECRETS, f"r.{group}", **release)
+        rights = needed(due, Command.REFERENCES, moves=True, written=("configmaps", "secrets", claims.full_name))
+        account = await accounts.granted(rights, "mover")
+        arguments = ("references", due.name, "--version", "v1alpha1")
+        async with interrupted(accounts, account, CONFIG_MAPS.plural) as kubeconfig:
+            ran = await asyncio.to_thread(restow, *arguments, "--move", "v1beta1", "-o", "json", kubeconfig=kubeconfig)
+        (report,) = ran.json["moves"]
+        moved = {"owner-references": 1, "helm": 1, "typed": 2}
+        assert (ran.code, report["moved"], report["notMoved"]) == (0, moved, []), ran.err
+        ran = await asyncio.to_thread(restow, *arguments, "--undo", "-o", "json", kubeconfig=account.kubeconfig)
+        assert (ran.code, len(ran.json["undone"])) == (0, 1), ran.err
+        was_used, refused = used(audit[1], account, rights)
+        assert refused == []
+        unused = {(each.resource, each.verb) for each in set(rights) - was_used}
+        assert unused == {("*", "list"), ("/metrics", "get")}
+    finally:
+        await others.remove()
 
 
 @pytest.mark.parametrize(("command", "index"), EVERY, ids=[f"{command}-{index}" for command, index in EVERY])
@@ -224,7 +287,9 @@ async def test_all_crds_take_a_right_of_their_own(due: Kind, accounts: Accounts)
 
 
 CONFIGURATIONS = Resource("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False)
+REFUSALS = Resource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", namespaced=False)
 SECRETS = Resource("", "v1", "secrets", namespaced=True)
+REGISTRY = "docs.examples.provider.conversions:registry"
 EVER = "2999-01-01T00:00:00Z"
 
 
@@ -255,8 +320,11 @@ async def test_serve_with_a_ca_of_its_own(
     provider, port = Provider(cluster), free_port()
     url = f"https://127.0.0.1:{port}"
     own = ("default", "restow-webhook")
-    rights = grants([Command.SERVE], Asked(crds=(GATEWAYS, CACHES), own_ca=own, url=url, restores_stashes=True))
-    by_url = stash_name(Url(url))
+    rights = grants(
+        [Command.SERVE],
+        Asked(crds=(GATEWAYS, CACHES), own_ca=own, url=url, restores_stashes=True, refuses_unconvertible=True),
+    )
+    by_url, refusal = stash_name(Url(url)), refusal_name(Url(url))
     account = await accounts.granted(rights, "serving")
     await provider.create_crd(GATEWAYS)
     await provider.create_crd(CACHES)
@@ -265,6 +333,8 @@ async def test_serve_with_a_ca_of_its_own(
         f"--crd={MANIFESTS / 'caches.yaml'}",
         f"--own-ca={url}",
         "--restore-stashes",
+        "--on-error=keep",
+        "--refuse-unconvertible",
     ]
     flags += [f"--kubeconfig={account.kubeconfig}", f"--port={port}"]
     await former(cluster, f"https://127.0.0.1:{port}/mutate/conversion-stash")
@@ -272,28 +342,77 @@ async def test_serve_with_a_ca_of_its_own(
         for there in (True, False):
             await secrets(cluster, there=there)
             (tmp_path / f"certificates-{there}").mkdir()
-            instance = await Instance.start(tmp_path / f"certificates-{there}", flags=flags)
+            instance = await Instance.start(tmp_path / f"certificates-{there}", registry=REGISTRY, flags=flags)
             await until(lambda: keeps(cluster), "the Secrets are not kept")
             if there:
                 await until(lambda: converts(cluster), "the CRD is not wired")
                 await until(lambda: there_is(cluster, by_url), "the configuration is not installed")
+                await until(lambda: there_is(cluster, refusal, REFUSALS), "that of refusals is not installed")
                 await until(lambda: gone(cluster, "conversion-stash"), "that of an earlier release is still there")
             await instance.stop()
         was_used, refused = used(audit[1], account, rights)
         assert refused == []
-        # An apply that creates is told as a patch.
-        assert {(each.resource, each.verb) for each in set(rights) - was_used} == {(CONFIGURATIONS.plural, "create")}
+        # An apply that creates is told as a patch; an Event tells of a value that was kept, of which there is none.
+        unused = {(each.resource, each.verb) for each in set(rights) - was_used}
+        assert unused == {(CONFIGURATIONS.plural, "create"), (REFUSALS.plural, "create"), ("events", "create")}
     finally:
-        with suppress(NotFound):
-            await cluster.delete(CONFIGURATIONS, by_url)
+        for resource, name in ((CONFIGURATIONS, by_url), (REFUSALS, refusal)):
+            with suppress(NotFound):
+                await cluster.delete(resource, name)
         await provider.remove()
         await secrets(cluster, there=False)
 
 
-async def there_is(cluster: HttpCluster, name: str) -> bool:
+async def test_a_webhook_is_looked_at_and_taken_away(
+    accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path], tmp_path: Path
+) -> None:
+    """Whoever uninstalls needs no more than the CRD, its objects, and by name what the server keeps."""
+    provider, own = Provider(cluster), ("default", "restow-webhook")
+    bundle = certified(tmp_path / "tls")
+    try:
+        async with serving(tmp_path / "tls") as instance:
+            url = f"https://127.0.0.1:{instance.port}"
+            await provider.install(GATEWAYS, instance.port, bundle)
+            await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a"]})
+            rights = grants([Command.DOCTOR], Asked(crds=(GATEWAYS,)))
+            account = await accounts.granted(rights, "doctor")
+            ran = await asyncio.to_thread(restow, "doctor", GATEWAYS, kubeconfig=account.kubeconfig)
+            assert (ran.code, "not looked at" in ran.err) == (0, False), ran.err
+            assert (set(rights) - used(audit[1], account, rights)[0], used(audit[1], account, rights)[1]) == (set(), [])
+
+            await provider.delete(GATEWAYS, "v1", "a")
+            await secrets(cluster, there=True)
+            await labelled(cluster)
+            rights = grants([Command.UNWIRE], Asked(crds=(GATEWAYS,), own_ca=own, url=url))
+            account = await accounts.granted(rights, "unwirer")
+            ran = await asyncio.to_thread(restow, "unwire", "--server", url, kubeconfig=account.kubeconfig)
+            assert ran.code == 0, ran.err
+            assert [row[-1] for row in ran.rows[1:]] == ["unwired", "removed", "removed"]
+            was_used, refused = used(audit[1], account, rights)
+            assert refused == []
+            # This server keeps no configuration, and no process of it holds a Lease.
+            unused = {(each.resource, each.verb) for each in set(rights) - was_used}
+            assert unused == {
+                (CONFIGURATIONS.plural, "delete"),
+                (REFUSALS.plural, "delete"),
+                ("leases", "delete"),
+            }
+    finally:
+        await provider.remove()
+        await secrets(cluster, there=False)
+
+
+async def labelled(cluster: HttpCluster) -> None:
+    """Mark both Secrets as ones that restow fills."""
+    body = json.dumps({"metadata": {"labels": dict([MANAGED_BY])}}).encode()
+    for name in ("restow-webhook", "restow-webhook-ca"):
+        await cluster.patch(SECRETS, name, body, "default", patch_type=PatchType.MERGE)
+
+
+async def there_is(cluster: HttpCluster, name: str, resource: Resource = CONFIGURATIONS) -> bool:
     """Whether there is such a webhook configuration."""
     try:
-        await cluster.get(CONFIGURATIONS, name)
+        await cluster.get(resource, name)
     except NotFound:
         return False
     return True
@@ -305,37 +424,50 @@ async def converts(cluster: HttpCluster) -> bool:
     return all(each["spec"]["conversion"]["strategy"] == "Webhook" for each in crds)
 
 
+@pytest.mark.parametrize("everywhere", [False, True], ids=["objects", "everything"])
 async def test_an_embedded_migrator(
-    due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path], cluster: HttpCluster
+    everywhere: bool, due: Kind, accounts: Accounts, audit: tuple[ControlPlane, Path], cluster: HttpCluster
 ) -> None:
-    """An operator that embeds it is given these rights beside its own: without one it migrates nothing, at night."""
-    rights = needed(due, Command.EMBEDDING, lease="widgets-migrator")
-    account = await accounts.granted(rights, "embedder")
+    """An operator that embeds the migrator needs these rights in addition to its own; without one it migrates nothing.
+
+    What it may not look at for references is in the condition of the CRD, and it goes on.
+    """
+    name = f"embedder-{everywhere}".lower()
+    rights = needed(due, Command.EMBEDDING, lease=name, dependents=everywhere)
+    account = await accounts.granted(rights, name)
 
     async def told() -> bool:
         events = (await cluster.list_page(EVENTS, "default")).json()["items"]
         return any(each["reason"] == "MigrationFinished" and each["regarding"]["name"] == due.name for each in events)
 
+    async def looked() -> bool:
+        found = (await read_crd(cluster, due.name)).crd.conditions.get(NO_REFERENCES)
+        return found is not None and (found.reason == "NotLookedAtEverywhere") is not everywhere
+
+    options = Options(settle_s=0.0, resume=True)
     async with interrupted(accounts, account) as kubeconfig, connect(kubeconfig) as session:
-        migrator = Migrator(session, [due.name], Options(settle_s=0.0, resume=True), lease="widgets-migrator")
+        migrator = Migrator(session, [due.name], options, lease=name, references_s=1.0)
         migrating = asyncio.create_task(migrator.run_forever())
         await until(told, "nothing is migrated, or nobody says so")
+        await until(looked, "no condition says what was looked at")
         migrating.cancel()
         await asyncio.wait([migrating])
     was_used, refused = used(audit[1], account, rights)
     assert refused == []
-    assert set(rights) - was_used == set()
+    assert {each.resource for each in set(rights) - was_used} == ({"*"} if everywhere else set())
     assert await due.stored_versions() == ["v1beta1"]
 
 
-OPERATOR = Asked(own_ca=("default", "restow-webhook"), installs_crds=True, maintains=True, keeps=FAMILY)
+OPERATOR = Asked(
+    own_ca=("default", "restow-webhook"), installs_crds=True, maintains=True, keeps=FAMILY, dependents=True
+)
 
 
 async def test_the_operator(accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path]) -> None:
-    """All that it can be asked for: certificates, CRDs, admission, controllers, maintenance, migration."""
+    """All that it can be asked for: certificates, CRDs, admission, controllers, maintenance, migration, references."""
     rights = grants([Command.OPERATOR], OPERATOR)
     account = await accounts.granted(rights, "operator")
-    flags = ("--install-crds", "--maintain-shoots", "--migrate=family")
+    flags = ("--install-crds", "--maintain-shoots", "--migrate=family", "--references-every=1")
     async with operators(cluster) as starter:
         await secrets(cluster, there=True)
         operator = await starter.start(account.kubeconfig, *flags)
@@ -353,20 +485,21 @@ async def test_the_operator(accounts: Accounts, cluster: HttpCluster, audit: tup
     # An apply that creates is told as a patch; the migrator reads an object again only if somebody writes it meanwhile.
     told = {grant for grant in idle if grant.verb == "create" and grant.name}
     again = {grant for grant in idle if (grant.resource, grant.verb) == ("shoots", "get")}
-    assert idle - told - again == set()
+    everywhere = {grant for grant in idle if grant.resource == "*"}
+    assert idle - told - again - everywhere == set()
 
 
 async def lives(world: World) -> None:
     """Everything happens that the operator has a right for."""
     versions = [
         {"version": "1.31.2", "lifecycle": [{"classification": "supported"}]},
-        {"version": "1.31.1", "lifecycle": [{"classification": "supported"}]},
+        {"version": "1.31.1", "lifecycle": [{"classification": "deprecated"}]},
     ]
     profile = await world.profile("a", *versions)
-    await world.says("CloudProfile", "a", v1_31_2="supported", v1_31_1="supported")
+    await world.says("CloudProfile", "a", v1_31_2="supported", v1_31_1="deprecated")
     later = {"version": "1.31.1", "lifecycle": [{"classification": "expired", "startTime": EVER}]}
     await world.child("n", "a", kubernetes={"versions": [later]})
-    await world.says("NamespacedCloudProfile", "n", v1_31_2="supported", v1_31_1="supported")
+    await world.says("NamespacedCloudProfile", "n", v1_31_2="supported", v1_31_1="deprecated")
     window = {"begin": "220000+0100", "end": "230000+0100"}
     maintenance = {"autoUpdate": {"kubernetesVersion": True, "machineImageVersion": False}, "timeWindow": window}
     shoot = await world.shoot(
@@ -381,6 +514,7 @@ async def lives(world: World) -> None:
         body = json.dumps(stored).encode()
         await world.cluster.patch(CRDS, name, body, patch_type=merge, subresource="status")
     await until(lambda: pruned(world), "the CRDs are not migrated")
+    await until(lambda: looked_everywhere(world), "references are not looked for everywhere")
     await api.delete(profile)
     await until(lambda: told_of(world, "a"), "nobody says why the profile stays")
     await api.delete(shoot | {"kind": "Shoot"})
@@ -396,6 +530,12 @@ async def pruned(world: World) -> bool:
     crds = [(await world.cluster.get(CRDS, name)).json() for name in FAMILY]
     marked = all("restow.dev/migrated" in each["metadata"].get("annotations", {}) for each in crds)
     return marked and all(each["status"]["storedVersions"] == ["v1beta2"] for each in crds)
+
+
+async def looked_everywhere(world: World) -> bool:
+    """Whether the condition of every CRD of the family says what was found, and nothing was left out."""
+    found = [(await read_crd(world.cluster, name)).crd.conditions.get(NO_REFERENCES) for name in FAMILY]
+    return all(each is not None and each.reason in ("NoneFound", "ReferencesFound") for each in found)
 
 
 async def told_of(world: World, name: str) -> bool:
@@ -418,16 +558,19 @@ async def test_the_operator_of_rules(
 ) -> None:
     """From an empty cluster to objects that read at both versions, and back, each right used and none refused."""
     jobs = Jobs(cluster, group)
-    asked = Asked(crds=(jobs.name,), own_ca=("default", "restow-webhook"), installs_crds=True)
+    own_ca = ("default", "restow-webhook")
+    asked = Asked(
+        crds=(jobs.name,), own_ca=own_ca, installs_crds=True, restores_stashes=True, refuses_unconvertible=True
+    )
     rights = grants([Command.CONVERSIONS], asked)
     account = await accounts.granted(rights, "conversions")
     await cluster.create(CRDS, json.dumps(jobs.crd()).encode())
     await jobs.served()
     replicas = Replicas(account.kubeconfig)
     try:
-        await replicas.start()
+        await replicas.start("--restore-stashes", "--refuse-unconvertible")
         await jobs.create("v1", "a", timeout="30s")
-        await jobs.declare(jobs.rules())
+        await jobs.declare(keeping(jobs))
         await jobs.condition("Ready", "True")
         assert await jobs.spec("v1beta1", "a") == {"timeoutSeconds": 30}
         await cluster.delete(jobs.at("v1"), "a", "default")

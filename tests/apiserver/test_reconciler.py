@@ -6,7 +6,7 @@ import asyncio
 import json
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,12 @@ from restow.controlplane.etcd import Etcd
 from restow.kube import ReconcileResult
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
-from restow.kube.errors import Conflict
+from restow.kube.errors import Conflict, NotFound
 from restow.kube.leaderelection import LeaseTiming
-from restow.kube.resources import CRDS, EVENTS, LEASES
+from restow.kube.resources import CONFIG_MAPS, CRDS, EVENTS, LEASES
 from restow.kube.retry import Backoff
-from restow.migrator import Events, MigrationDetails, MigrationEvent, Migrator, Options, Phase, in_group
+from restow.migrator import Events, MigrationDetails, MigrationEvent, Migrator, Options, Phase, in_group, read_crd
+from restow.migrator.operate.references import NO_REFERENCES
 from tests.apiserver.kind import Document, Kind, entry_versions, owners, until
 from tests.apiserver.proxy import Answer, Fault, Proxy, Reset, Seen
 from tests.apiserver.webhook import ConvertedKind, conversion_webhook
@@ -94,6 +95,38 @@ async def converted(cluster: HttpCluster, etcd: Etcd, group: str, tmp_path: Path
         await made.apply(made.manifest("v1", "w", spec={"host": "a"}), "alice")
         yield made
         await made.remove()
+
+
+async def test_references_become_a_condition(settled: Kind, story: Story, cluster: HttpCluster) -> None:
+    """What keeps an old version alive has to be seen where the CRD is, before someone removes the version."""
+    reference = {"apiVersion": f"{settled.group}/v1alpha1", "kind": "Widget", "name": "w", "uid": "1-2"}
+    name = f"a.{settled.group}"
+    body = json.dumps({"metadata": {"name": name, "ownerReferences": [reference]}}).encode()
+    await settled.change(settled.document(storage="v1beta1"))
+    await cluster.create(CONFIG_MAPS, body, "default")
+    try:
+        migrator = Migrator(cluster, [settled.name], AT_ONCE, hooks=[story], lease=None, references_s=1.0)
+        async with running(migrator):
+            told = await story.comes_to(lambda each: each.event is MigrationEvent.REFERENCES)
+            (found,) = told.references
+            assert (found.of.version, found.count) == ("v1alpha1", 1)
+            crd = (await read_crd(cluster, settled.name)).crd
+            assert (crd.conditions[NO_REFERENCES].status, crd.conditions[NO_REFERENCES].reason) == (
+                False,
+                "ReferencesFound",
+            )
+            assert crd.established, "a condition of restow's must not take those of the API server"
+            assert f"restow references {settled.name} --version v1alpha1" in crd.conditions[NO_REFERENCES].message
+            await cluster.delete(CONFIG_MAPS, name, "default")
+            await story.comes_to(
+                lambda each: each.event is MigrationEvent.REFERENCES and not each.references[0].against_removal
+            )
+        crd = (await read_crd(cluster, settled.name)).crd
+        assert (crd.conditions[NO_REFERENCES].status, crd.stored_versions) == (True, ("v1beta1",))
+        assert story.of.count("started") == 1, "the condition must not make anything due"
+    finally:
+        with suppress(NotFound):
+            await cluster.delete(CONFIG_MAPS, name, "default")
 
 
 def requests_about_objects(proxy: Proxy, kind: Kind) -> list[Seen]:

@@ -6,10 +6,20 @@ import pytest
 
 from benchmarks.claims import at_least, at_most, exactly
 from benchmarks.migration.results import Run, busiest, fastest, summary
-from benchmarks.tables import Table, markdown
+from benchmarks.migration.tables import rates_table
+from benchmarks.records import Figure, recorded_tables
+from benchmarks.tables import Result, Table, markdown
 
 
-def run(contender="c", *, seconds=1.0, engine_cpu: float | None = 0.5, in_control_plane=False, server_cpu=2.0):
+def run(
+    contender="c",
+    *,
+    seconds=1.0,
+    engine_cpu: float | None = 0.5,
+    in_control_plane=False,
+    server_cpu=2.0,
+    webhook_cpu=0.0,
+):
     return Run(
         contender=contender,
         objects=100,
@@ -26,6 +36,7 @@ def run(contender="c", *, seconds=1.0, engine_cpu: float | None = 0.5, in_contro
         lists=1,
         reads=4,
         in_control_plane=in_control_plane,
+        webhook_cpu=webhook_cpu,
     )
 
 
@@ -51,6 +62,12 @@ def test_cpu_is_in_milliseconds_per_object():
 def test_cpu_of_all(engine_cpu, in_control_plane, expected):
     """A client in the control plane would be counted twice, and an unknown client as one that costs nothing."""
     assert summary([run(engine_cpu=engine_cpu, in_control_plane=in_control_plane)]).all_ms == expected
+
+
+def test_the_webhook_counts_to_the_cpu_of_all():
+    """A contender that has the webhook do its work would look as if the work cost nothing."""
+    found = summary([run(webhook_cpu=0.5)])
+    assert (found.webhook_ms, found.all_ms) == (5.0, 35.0)
 
 
 def test_fastest_is_by_median_rate():
@@ -94,3 +111,15 @@ def test_markdown_aligns_columns():
         "| restow        |       460 |",
         "| one at a time |        97 |",
     ]
+
+
+def test_rates_are_compared_at_equal_speed_where_the_work_is_the_same():
+    """A contender that makes the API server do other work would seem faster or slower than it is."""
+    found = [summary([run("ours", seconds=1.0), run("ours", seconds=2.0)]), summary([run("native", seconds=4.0)])]
+    table = rates_table("Rates", found, "of one", found[0].rate, 2.0, others=("native",))
+    (recorded,) = recorded_tables(Result("", [table]))
+    figures = {each.name: each for row in recorded.rows for each in row if isinstance(each, Figure)}
+    rate = figures["Rates > ours > objects/s"]
+    assert (rate.value, rate.unit, rate.low, rate.high) == (75, "objects/s", 50, 100)
+    assert figures["Rates > ours > at equal speed"].value == 0.75
+    assert "Rates > native > at equal speed" not in figures

@@ -7,9 +7,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from benchmarks.figures import pages, renew
+from benchmarks.records import load
+
 _ROOT = Path(__file__).parent.parent.parent
+
+
+def check_quotes(folder, names):
+    """Have the pages quote what was just measured; ``names``: of the records, and what the pages call them."""
+    written = load(folder)
+    assert set(written) == set(names)
+    found = {shown: msgspec.structs.replace(written[name], name=shown) for name, shown in names.items()}
+    for page in pages():
+        renewed = renew(page.name, page.read_text(), load() | found)
+        assert renewed.problems == [], "a table or a figure that a page quotes has another name by now"
 
 
 @pytest.mark.apiserver
@@ -20,7 +34,7 @@ def test_quick_run(tmp_path):
     file = tmp_path / "results.json"
     sections = ["startup", "writes", "memory", "throughput", "neighbour", "webhook", "shards", "scale", "proof"]
     command = [sys.executable, "-m", "benchmarks.migration", "--quick", "--json", str(file)]
-    command += ["--sections", ",".join(sections)]
+    command += ["--sections", ",".join(sections), "--record", str(tmp_path / "records")]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -48,6 +62,7 @@ def test_quick_run(tmp_path):
     assert all(run["seconds"] > 0 and run["server_cpu"] > 0 for run in found["runs"])
     for claim in claims:
         assert claim["claim"] in done.stdout
+    check_quotes(tmp_path / "records", {f"migration.{name}": f"migration.{name}" for name in sections})
 
 
 @pytest.mark.timeout(300)
@@ -56,7 +71,7 @@ def test_quick_run_of_conversions(tmp_path):
     file = tmp_path / "results.json"
     sections = ["sparse", "dense", "levels", "memory"]
     command = [sys.executable, "-m", "benchmarks.conversion", "--quick", "--json", str(file)]
-    command += ["--sections", ",".join(sections)]
+    command += ["--sections", ",".join(sections), "--record", str(tmp_path / "records")]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -66,6 +81,7 @@ def test_quick_run_of_conversions(tmp_path):
     assert len(claims) == 6
     assert all(claim["claim"] in done.stdout for claim in claims)
     assert all(claim["figure"] > 0 for claim in claims[:5])
+    check_quotes(tmp_path / "records", {f"conversion.{name}": f"conversion.{name}" for name in sections})
 
 
 @pytest.mark.timeout(1200)  # the first run builds a Go program
@@ -83,3 +99,41 @@ def test_quick_run_next_to_controller_runtime(tmp_path):
         "100 objects, 1 connection",
     ]
     assert all(claim["figure"] > 0 and claim["claim"] in done.stdout for claim in claims)
+
+
+@pytest.mark.apiserver
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("control_plane")
+def test_quick_run_of_references(tmp_path):
+    """A contender that misses a reference, or a cluster that is not filled, would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.references", "--quick", "--without-helm", "--json", str(file)]
+    command += ["--record", str(tmp_path / "records")]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_bytes())
+    assert {run["contender"]: run["found"] for run in found["runs"]} == {
+        "restow references": 16,
+        "restow references, objects alone": 4,
+        "kubectl get | jq, custom resources alone": 4,
+        "restow references, Helm alone": 12,
+    }
+    (claim,) = found["claims"]
+    assert claim["holds"], claim
+    check_quotes(tmp_path / "records", {"references.quick": "references.full"})
+
+
+@pytest.mark.apiserver
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("control_plane")
+def test_quick_run_of_cloudprofile(tmp_path):
+    """An operator that writes a status twice, or reads Shoots one by one, would show here."""
+    file = tmp_path / "results.json"
+    command = [sys.executable, "-m", "benchmarks.cloudprofile", "--quick", "--requests", "2", "--json", str(file)]
+    command += ["--record", str(tmp_path / "records")]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_bytes())
+    assert all(claim["holds"] for claim in found["claims"]), found["claims"]
+    assert all(rate["webhook"] > 0 and rate["rules"] > 0 for rate in found["found"]["rates"])
+    check_quotes(tmp_path / "records", {"cloudprofile.quick": "cloudprofile.usual"})

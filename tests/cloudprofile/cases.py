@@ -1,13 +1,14 @@
-"""Tables of cases: what Gardener does with profiles and Shoots, and where restow decides otherwise.
+"""Tables of cases: Gardener's behaviour with profiles and Shoots, and the differences of restow.
 
-``tables/`` holds a YAML file a topic, in it lists of cases by what is tried: ``{case, given, expect}``, with
-``differs`` and the rule where restow's answer is not Gardener's. Their words:
+``tables/`` holds a YAML file for each topic, with lists of cases by group: ``{case, given, expect}``, with ``differs``
+and the rule if restow's answer is not Gardener's. The notation:
 
 - a version is a text: ``1.2.3``, ``1.2.3 deprecated until +30d`` (classification and expiration), ``1.2.3: preview,
   supported -1d`` (the stages of a lifecycle); a mapping with further fields has the text as its ``version``;
 - ``+1d``, ``-1h``, ``+10m``, ``-1000s`` count from noon, 2025-01-15;
-- an error is ``Type field | detail``, the detail part of a longer sentence;
-- ``now``, where it is not said, is one second past noon: Gardener compares times strictly.
+- an error is ``Type field | detail``, the whole detail, or its beginning if ``...`` ends it;
+- ``statusReason`` is Kubernetes' word for the HTTP status; ``warnings`` are fields that a warning is about;
+- ``now`` defaults to one second past noon, because Gardener compares times strictly.
 """
 
 from __future__ import annotations
@@ -17,28 +18,31 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from restow.cloudprofile.findings import Remark, ValidationFinding
+from restow.cloudprofile.findings import ValidationFinding
 from restow.cloudprofile.versions.lifecycle import parse_time
+from tests.cloudprofile.served import Answer
 
-__all__ = ["Case", "assert_errors", "assert_outcome", "findings", "load", "now_of", "params"]
+__all__ = ["Case", "assert_answer", "assert_errors", "load", "now_of", "params"]
 
 Case = dict[str, Any]
-"""A case as a test reads it: ``{name, input, expected}``, and ``differs`` where restow's answer is not Gardener's."""
+"""A case as a test reads it: ``{name, input, expected}``, with ``differs`` if restow's answer is not Gardener's."""
 
 _TABLES = Path(__file__).parent / "tables"
 _NOON = datetime(2025, 1, 15, 12, tzinfo=UTC)
 _NOW = "2025-01-15T12:00:01Z"
+_REST = "..."
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 
 def load(file: str, *groups: str) -> list[Case]:
-    """Return the cases of a table, of some groups only if any are named; ``input.group`` is the group."""
+    """Return the cases of a table, or only those of the named groups; ``input.group`` is the group."""
     table = _table(file)
     return [
         {
@@ -53,7 +57,7 @@ def load(file: str, *groups: str) -> list[Case]:
 
 
 def params(listed: Iterable[Case]) -> list[Any]:
-    """Return the cases as pytest parameters; an id says the rule by which a case differs from Gardener."""
+    """Return the cases as pytest parameters; an id gives the rule by which a case differs from Gardener."""
     return [
         pytest.param(case, id=f"{case['name']} [but: {case['differs']}]" if "differs" in case else case["name"])
         for case in listed
@@ -67,7 +71,7 @@ def _table(file: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def _expanded(value: Any) -> Any:
-    """Write out the versions in a part of a case; the result shares nothing with the table."""
+    """Return a part of a case with its versions expanded; the result shares no objects with the table."""
     if isinstance(value, list):
         return [_expanded(item) for item in value]
     if not isinstance(value, dict):
@@ -83,7 +87,7 @@ def _expanded(value: Any) -> Any:
 
 
 def _version(text: str) -> dict[str, Any]:
-    """Read ``1.2.3 deprecated until +30d`` and ``1.2.3: preview, supported -1d``, and both in one."""
+    """Parse ``1.2.3 deprecated until +30d`` and ``1.2.3: preview, supported -1d``, and a combination of both."""
     fields, colon, stages = text.partition(": ")
     words, _, expires = fields.partition(" until ")
     version, _, classification = words.partition(" ")
@@ -127,13 +131,8 @@ def now_of(case: Case) -> datetime:
     return parse_time(case["input"]["now"])
 
 
-def findings(remarks: Iterable[Remark]) -> list[ValidationFinding]:
-    """Return the reasons to refuse among remarks."""
-    return [remark for remark in remarks if isinstance(remark, ValidationFinding)]
-
-
 def assert_errors(found: Iterable[ValidationFinding], expected: Mapping[str, Any]) -> None:
-    """Compare findings with the `errors` of a case: all of them, or at least those where it says `match: contains`."""
+    """Compare findings with the `errors` of a case: all of them, or at least those of a case with `match: contains`."""
     found = list(found)
     wanted = Counter((error["type"], error.get("field")) for error in expected["errors"])
     got = Counter((finding.type.value, finding.field) for finding in found)
@@ -146,14 +145,26 @@ def assert_errors(found: Iterable[ValidationFinding], expected: Mapping[str, Any
             finding.detail for finding in found if (finding.type, finding.field) == (error["type"], error["field"])
         ]
         if detail := error.get("detail"):
-            assert any(detail in text for text in details), details
+            assert any(_says(text, detail) for text in details), details
 
 
-def assert_outcome(found: Iterable[ValidationFinding], expected: Mapping[str, Any]) -> None:
-    """Compare findings with a case that says whether a request is allowed, and what the refusal contains."""
-    found = list(found)
-    assert (not found) is expected["allowed"], found
-    said = "; ".join(map(str, found))
-    assert [text for text in expected.get("errorContains", ()) if text not in said] == [], said
+def _says(text: str, detail: str) -> bool:
+    part = detail.removesuffix(_REST)
+    return text == detail if part == detail else text.startswith(part)
+
+
+_REASONS = {"Forbidden": HTTPStatus.FORBIDDEN, "Invalid": HTTPStatus.UNPROCESSABLE_ENTITY}
+
+
+def assert_answer(answer: Answer, expected: Mapping[str, Any]) -> None:
+    """Compare the answer to a request with all expectations of a case."""
     if "errors" in expected:
-        assert_errors(found, expected)
+        assert_errors(answer.findings, expected)
+    allowed = expected["allowed"] if "allowed" in expected else not expected["errors"]
+    assert answer.allowed is allowed, answer.refusal
+    assert [text for text in expected.get("errorContains", ()) if text not in answer.refusal] == [], answer.refusal
+    assert [text for text in expected.get("errorNotContains", ()) if text in answer.refusal] == [], answer.refusal
+    if reason := expected.get("statusReason"):
+        assert answer.code == _REASONS[reason], answer.refusal
+    for field in expected.get("warnings", ()):
+        assert any(warning.startswith(f"{field}: ") for warning in answer.warnings), (field, answer.warnings)

@@ -1,4 +1,4 @@
-"""Manifests as the rules see them: JSON, times as written."""
+"""Manifests in the form that the rules read: JSON, times as written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API server in memory, as steps and reconcilers of CloudProfile ask it: what it holds, was asked, and refuses."""
+"""The API server in memory for steps and reconcilers of CloudProfile: its objects, its requests, and its refusals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Memory(MemoryCluster):
     """An API server that holds objects of kinds without a CRD.
 
     Attributes:
-        verbs: what users may do, by their names.
-        refusals: status and message by what is asked, e.g. ``get shoots`` or ``patch status of shoots``.
+        verbs: the custom verbs of users, by their names.
+        refusals: status and message by request, e.g. ``get shoots`` or ``patch status of shoots``.
     """
 
     def __init__(self, **held: list[Document]) -> None:
@@ -36,12 +36,12 @@ class Memory(MemoryCluster):
 
     @property
     def asked(self) -> list[str]:
-        """What was asked, in its order."""
+        """The requests in their order."""
         return [_asked(request) for request in self.requests]
 
     @property
     def patches(self) -> list[tuple[str, Document]]:
-        """The patches that were let through: dry, of the status, or of the object."""
+        """The patches that were not refused, as (``dry``, ``status`` or ``object``, body)."""
         return [(_part(each), each.body) for each in self.requests if each.verb == "patch"]
 
     @property
@@ -54,7 +54,7 @@ class Memory(MemoryCluster):
         return spec["resourceAttributes"]["verb"] in self.verbs.get(spec["user"], set())
 
     def without_crd(self, request: Request) -> None:
-        """Take every kind for a built-in one."""
+        """Treat every kind as a built-in one."""
 
     async def _refuse(self, request: Request) -> None:
         if (asked := _asked(request)) in self.refusals:
@@ -63,7 +63,7 @@ class Memory(MemoryCluster):
             raise self.error(request, status, "Refused", message)
 
     def note(self, verb: str, resource: Resource) -> None:
-        """Note a request that a test answers itself."""
+        """Record a request that a test answers itself."""
         self.requests.append(Request(verb, resource))
 
 

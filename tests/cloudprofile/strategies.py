@@ -1,4 +1,4 @@
-"""Profiles to try the rules on: few names and days, so that things meet."""
+"""Strategies for profiles, with few names and days so that generated parts often interact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 _DAY_ONE = datetime(2025, 1, 1, tzinfo=UTC)
-_WRITTEN = [classification.value for classification in Classification][1:]
+_WRITTEN = [classification.value for classification in Classification]
 _days = st.integers(0, 6)
 
 moments = st.integers(-1, 14).map(lambda half_days: _DAY_ONE + timedelta(hours=12 * half_days))
@@ -35,7 +35,7 @@ def _stage(classification: str, day: int | None) -> dict[str, str]:
 
 @st.composite
 def lifecycles(draw: st.DrawFn) -> list[dict[str, str]]:
-    """Lifecycles that validation accepts: in order, leading starts optional."""
+    """Draw a lifecycle that validation accepts: in order, leading starts optional."""
     names = sorted(draw(st.sets(st.sampled_from(_WRITTEN), min_size=1)), key=_WRITTEN.index)
     leading = draw(st.integers(0, len(names)))
     days = sorted(draw(st.lists(_days, min_size=len(names) - leading, max_size=len(names) - leading)))
@@ -45,7 +45,7 @@ def lifecycles(draw: st.DrawFn) -> list[dict[str, str]]:
 
 @st.composite
 def pulled_down(draw: st.DrawFn) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """A parent's late stages, and an override of two or more of them that starts early: those in between move along."""
+    """Draw a parent's late stages, and an override of at least two of them that starts early."""
     late = sorted(draw(st.lists(st.integers(4, 6), min_size=len(_WRITTEN), max_size=len(_WRITTEN))))
     moved = sorted(draw(st.sets(st.sampled_from(range(1, len(_WRITTEN))), min_size=2)))
     early = sorted(draw(st.lists(st.integers(0, 5), min_size=len(moved), max_size=len(moved))))
@@ -54,7 +54,7 @@ def pulled_down(draw: st.DrawFn) -> tuple[list[dict[str, str]], list[dict[str, s
 
 
 any_lifecycles = st.lists(st.builds(_stage, st.sampled_from(_WRITTEN), st.none() | _days), min_size=1, max_size=5)
-"""Lifecycles in any order, with stages that are there twice."""
+"""Lifecycles in any order, with repeated stages."""
 
 
 def _with(version: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def _with(version: str, fields: dict[str, Any]) -> dict[str, Any]:
 _legacy = st.fixed_dictionaries(
     {},
     optional={
-        "classification": st.sampled_from(_WRITTEN[:-1]),
+        "classification": st.sampled_from(_WRITTEN[1:-1]),
         "expirationDate": _days.map(lambda day: f"2025-01-{day + 1:02}T00:00:00Z"),
     },
 )
@@ -73,10 +73,10 @@ _any_fields = _legacy | any_lifecycles.map(lambda stages: {"lifecycle": stages})
 _numbers = st.sampled_from(["1.30.1", "1.30.2", "1.31.0", "1.31.1", "1.32.0"])
 
 versions = st.builds(_with, _numbers, _fields)
-"""Versions, with lifecycles in order or plain fields or nothing."""
+"""Versions, with lifecycles in order, with plain fields, or with neither."""
 
 overrides = st.builds(_with, _numbers, _any_fields)
-"""What a project may have written over a version, valid or not."""
+"""Overrides that a project may have written for a version, valid or not."""
 
 
 def _lists(items: st.SearchStrategy[dict[str, Any]], key: str) -> st.SearchStrategy[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""The examples of the documents, by section. None may be refused; what they say comes true."""
+"""The examples of the documents, by section: none may be refused, and all have the documented effect."""
 
 from __future__ import annotations
 
@@ -215,18 +215,20 @@ def _created(profile: Any, now: Any, parent: Any = None) -> ValidationVerdict:
     ],
 )
 def test_no_example_is_refused(profile: Any, day: Any, parent: Any) -> None:
-    """Whoever tries what the documents show would be turned away."""
+    """A user who tries an example of the documents would be refused."""
     assert _created(profile, day, parent).findings == ()
 
 
 def test_gep_32_with_its_parent_named() -> None:
-    """GEP-32 "NamespacedCloudProfile": the example leaves its parent out; with it, it would have to be allowed too."""
+    """GEP-32 "NamespacedCloudProfile": the example, which omits its parent, would be refused with its parent."""
     spec = {**GEP_32_NAMESPACED["spec"], "parent": {"kind": "CloudProfile", "name": "local"}}
-    assert _created({**GEP_32_NAMESPACED, "spec": spec}, GEP_32_DAY, GEP_32_STAGES) == ValidationVerdict()
+    verdict = _created({**GEP_32_NAMESPACED, "spec": spec}, GEP_32_DAY, GEP_32_STAGES)
+    assert verdict.allowed
+    assert ["1.19 the profile offers nothing" in warning.detail for warning in verdict.warnings] == [True]
 
 
 def test_gep_32_motivation() -> None:
-    """GEP-32 "Motivation": a passed expirationDate counts, whatever the classification pretends."""
+    """GEP-32 "Motivation": a classification would win over a past expirationDate."""
     assert status_of(GEP_32_LEGACY["spec"], GEP_32_DAY)["kubernetes"]["versions"] == [
         {"version": "1.26.0", "classification": "expired"},
         {"version": "1.27.0", "classification": "deprecated"},
@@ -245,7 +247,7 @@ def test_gep_32_motivation() -> None:
     ],
 )
 def test_gep_32_proposal(at: str, classification: str, next_at: str | None) -> None:
-    """GEP-32 "Proposal": a version would be in another stage than its lifecycle says, or stay in one too long."""
+    """GEP-32 "Proposal": a version would be in another stage than its lifecycle defines, or stay in one too long."""
     (version,) = GEP_32_LIFECYCLE["spec"]["kubernetes"]["versions"]
     assert classification_at(version, parse_time(at)) == classification
     assert next_transition(version, parse_time(at)) == (parse_time(next_at) if next_at else None)
@@ -257,7 +259,7 @@ def test_gep_32_controller() -> None:
 
 
 def test_gep_32_namespacedcloudprofile() -> None:
-    """GEP-32, the example of overrides: what is rendered would differ from the document's."""
+    """GEP-32, the example of overrides: the rendered profile would differ from the document's."""
     rendered = render(GEP_32_STAGES["spec"], GEP_32_NAMESPACED["spec"])
     assert rendered == GEP_32_NAMESPACED["status"]["cloudProfileSpec"]
 
@@ -283,7 +285,7 @@ def test_gep_32_namespacedcloudprofile() -> None:
     ],
 )
 def test_gep_32_conflicts(base: list[tuple[str, str]], after: list[tuple[str, str]]) -> None:
-    """GEP-32, the conflicts that a parent may cause: the stages next to an overridden one would not give way."""
+    """GEP-32, the conflicts that a parent may cause: the stages next to an overridden one would not move."""
     version = {"version": "1.30.0", "lifecycle": _lifecycle(base)}
     override = {"version": "1.30.0", "lifecycle": _lifecycle([("deprecated", "2025-02-15")])}
     assert overridden(version, override) == {"version": "1.30.0", "lifecycle": _lifecycle(after)}
@@ -294,7 +296,7 @@ def _lifecycle(stages: list[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def test_gep_25_rendering() -> None:
-    """GEP-25 "Rendering": entries would be lost, or not follow the parent's (the order that the contract settles)."""
+    """GEP-25 "Rendering": entries would be lost, or not come after the parent's."""
     rendered = render(GEP_25_PARENT["spec"], GEP_25_NAMESPACED["spec"])
     assert rendered["type"] == "aws"
     assert [(item["version"], item.get("expirationDate")) for item in rendered["kubernetes"]["versions"]] == [
@@ -321,7 +323,7 @@ def test_gep_25_custom_verbs() -> None:
 
 
 def test_gep_25_shoot_reference() -> None:
-    """GEP-25 "Adjusting Shoots cloudProfileName field": the Shoot would be taken to use another profile."""
+    """GEP-25 "Adjusting Shoots cloudProfileName field": the Shoot would count as a user of another profile."""
     shoot = manifest("""
     apiVersion: core.gardener.cloud/v1beta1
     kind: Shoot
@@ -343,7 +345,7 @@ def test_gardeners_example_cloudprofile() -> None:
 
 
 def test_gardeners_example_namespacedcloudprofile() -> None:
-    """Gardener's own example would be refused beside a parent that has what it overrides."""
+    """Gardener's own example would be refused although its parent has the overridden versions."""
     profile = manifest((gardener() / "35-namespacedcloudprofile.yaml").read_text())
     parent = manifest("""
     metadata: {name: local}

@@ -1,14 +1,16 @@
-"""Findings as an API server says them."""
+"""Findings in the form of an API server's errors."""
 
 from __future__ import annotations
 
 from restow.cloudprofile.findings import (
     FindingType,
+    ProfileUser,
     ValidationVerdict,
     ValidationWarning,
     duplicate,
     forbidden,
     invalid,
+    is_denied,
     not_supported,
     refusal,
     required,
@@ -17,14 +19,15 @@ from restow.cloudprofile.findings import (
 
 
 def test_findings_read_like_those_of_kubernetes() -> None:
-    """An operator would not recognise the errors that he knows."""
+    """An operator would not recognise the errors that they know from Kubernetes."""
     assert str(required("spec.type", "must provide a provider type")) == (
         "spec.type: Required value: must provide a provider type"
     )
     assert str(invalid("a", "is odd")) == "a: Invalid value: is odd"
     assert str(forbidden("a", "must stay")) == "a: Forbidden: must stay"
     assert str(duplicate("a[1]", "x")) == 'a[1]: Duplicate value: "x"'
-    assert str(not_supported("a", ["x", "y"])) == 'a: Unsupported value: supported values: "x", "y"'
+    assert str(invalid("a", "is odd", "v")) == 'a: Invalid value: "v": is odd'
+    assert str(not_supported("a", "z", ["x", "y"])) == 'a: Unsupported value: "z": supported values: "x", "y"'
     assert [kind.cause for kind in FindingType] == [
         "FieldValueRequired",
         "FieldValueInvalid",
@@ -35,7 +38,7 @@ def test_findings_read_like_those_of_kubernetes() -> None:
 
 
 def test_a_refusal_names_the_object_and_every_field() -> None:
-    """A message would not say which of many manifests is meant, or only the first fault."""
+    """A message would not name the one object that is wrong, or only its first mistake."""
     assert refusal("CloudProfile", "aws", [invalid("a", "is odd")]) == (
         'CloudProfile "aws" is invalid: a: Invalid value: is odd'
     )
@@ -44,8 +47,21 @@ def test_a_refusal_names_the_object_and_every_field() -> None:
     )
 
 
+def test_a_refusal_says_whose_rule_it_is() -> None:
+    """A client could not distinguish an object that is wrong by itself from one that another object forbids."""
+    in_use = [forbidden("a", "is in use", ProfileUser("shoot", "ns/s", "shoot 'ns/s'"))]
+    assert is_denied(in_use)
+    assert refusal("CloudProfile", "aws", in_use) == 'CloudProfile "aws" is forbidden: a: Forbidden: is in use'
+    assert not is_denied([*in_use, invalid("b", "is odd")])
+
+
+def test_a_long_value_is_cut() -> None:
+    """An error would quote a whole certificate."""
+    assert len(invalid("a", "is odd", "x" * 10_000).value) < 250
+
+
 def test_a_verdict_parts_what_refuses_from_what_warns() -> None:
-    """A warning would refuse a request, or a fault only warn."""
+    """A warning would refuse a request, or a fault would only cause a warning."""
     wrong, warning = invalid("a", "is odd"), ValidationWarning("b", "will end")
     assert verdict([warning, wrong]) == ValidationVerdict((wrong,), (warning,))
     assert not verdict([wrong]).allowed

@@ -1,4 +1,4 @@
-"""Merge patches: what is sent turns what is there into what is meant."""
+"""Merge patches: the change from one object to another."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ objects = st.dictionaries(st.sampled_from("xyz"), values, max_size=3)
 
 @given(before=objects, after=objects)
 def test_a_patch_leads_to_what_was_meant(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """A field that a patch forgets to remove, or to set, would stay wrong in a status for ever."""
+    """A field that a patch does not remove or set would stay wrong in a status for ever."""
     assert apply_merge_patch(before, merge_patch(before, after)) == after
 
 
 @given(value=objects)
 def test_what_is_equal_needs_no_patch(value: dict[str, Any]) -> None:
-    """An empty patch is how a controller knows that there is nothing to write."""
+    """A controller would write although there is nothing to write, which it learns from an empty patch."""
     assert merge_patch(value, value) == {}

@@ -1,4 +1,4 @@
-"""What the policy documents say about Shoots and about managing versions, with their own examples."""
+"""The policy documents on Shoots and on managing versions, with their own examples."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from restow.cloudprofile.maintenance.plan import maintain
-from restow.cloudprofile.maintenance.updates import auto_target, forced_chain, forced_target, image_target
+from restow.cloudprofile.maintenance.updates import image_target
 from restow.cloudprofile.management.config import KubernetesVersionManagement, VersionManagement
 from restow.cloudprofile.management.rules import manage
 from restow.cloudprofile.shoots.admission import shoot_findings
 from restow.cloudprofile.shoots.defaulting import default_kubernetes_version
 from restow.cloudprofile.shoots.profile import ShootProfiles, transition_findings
+from restow.cloudprofile.versions.kubernetesupdates import auto_target, forced_chain, forced_target
 from restow.cloudprofile.versions.lifecycle import classification_at
 
 NOW = datetime(2024, 12, 3, tzinfo=UTC)
@@ -38,17 +39,17 @@ GEP_5_VERSIONS = [{"version": version, "classification": name} for version, name
 
 
 def expired(*names: str) -> list[dict[str, Any]]:
-    """Return GEP-5's versions with these expired."""
+    """Return GEP-5's versions, the named ones expired."""
     return [item | ({"expirationDate": PAST} if item["version"] in names else {}) for item in GEP_5_VERSIONS]
 
 
 def test_gep_5_the_latest_supported_version_is_the_default() -> None:
-    """GEP-5, supported: "The latest of these becomes the default in the Gardener Dashboard (e.g. v1.16.1)"."""
+    """GEP-5, supported: the latest supported version would not be the default ("e.g. v1.16.1")."""
     assert default_kubernetes_version(GEP_5_VERSIONS, "", "spec.kubernetes.version", NOW) == "1.16.1"
 
 
 def test_gep_5_a_preview_becomes_the_default_once_it_is_supported() -> None:
-    """GEP-5, preview: "It will not become the default … until he promotes that minor version to supported"."""
+    """GEP-5, preview: a preview would not become the default once "he promotes that minor version to supported"."""
     promoted = [{"version": "1.17.1", "classification": "supported"}, *GEP_5_VERSIONS]
     assert default_kubernetes_version(promoted, "", "spec.kubernetes.version", NOW) == "1.17.1"
 
@@ -57,25 +58,25 @@ def test_gep_5_a_preview_becomes_the_default_once_it_is_supported() -> None:
     ("current", "target"), [("1.16.0", "1.16.1"), ("1.15.3", "1.15.4"), ("1.16.1", None), ("1.12.10", None)]
 )
 def test_policy_existing_versions_update_to_the_supported_one(current: str, target: str | None) -> None:
-    """Policy, supported: "existing versions should update to this version"; previews never."""
+    """Policy, supported: "existing versions should update to this version" would not hold, or lead to a preview."""
     assert auto_target(GEP_5_VERSIONS, current, NOW) == target
 
 
 def test_gep_5_expired_versions_of_an_unmaintained_minor() -> None:
-    """GEP-5, expired: "it will continue with latest patch version of the next minor Kubernetes version"."""
+    """GEP-5, expired: the update would not lead to the "latest patch version of the next minor Kubernetes version"."""
     versions = expired("1.12.10", "1.12.9")
     assert forced_target(versions, "1.12.10", NOW) == "1.13.12"
     assert forced_chain(versions, "1.12.9", NOW).steps == ("1.13.12",)
 
 
 def test_gep_5_several_minor_versions_one_after_another() -> None:
-    """GEP-5, expired: "multiple consecutive minor Kubernetes version updates", one a maintenance."""
+    """GEP-5, expired: the "multiple consecutive minor Kubernetes version updates" would not be one per maintenance."""
     versions = expired("1.12.10", "1.13.11", "1.13.12", "1.14.8", "1.14.9")
     assert forced_chain(versions, "1.12.10", NOW).steps == ("1.13.12", "1.14.9", "1.15.4")
 
 
 def test_gep_5_comes_out_of_version_management() -> None:
-    """Policy, Automatic Version Management: told to maintain the preview and four more, it does as GEP-5's operator."""
+    """Policy, Automatic Version Management: for five maintained minors the result would differ from GEP-5's example."""
     bare = [{"version": version} for version in GEP_5]
     bare[0]["classification"] = "preview"
     config = VersionManagement(
@@ -86,7 +87,7 @@ def test_gep_5_comes_out_of_version_management() -> None:
 
 
 def test_policy_machine_images() -> None:
-    """Policy, preview: a freshly released "coreos-2023.5" is no target until it is promoted."""
+    """Policy, preview: a freshly released "coreos-2023.5" would be a target before it is promoted."""
     listed = {
         "name": "coreos",
         "versions": [
@@ -135,14 +136,14 @@ GEP_32 = {
     ("version", "refused"), [("1.27.0", False), ("1.28.0", False), ("1.18.0", True), ("2.0.0", True)]
 )
 def test_gep_32_which_versions_new_shoots_may_have(version: str, refused: bool) -> None:
-    """GEP-32: an expired version is over; "It is not possible to reference this version" while it is unavailable."""
+    """GEP-32: a new Shoot could use an expired version, or one that is unavailable."""
     profiles = ShootProfiles.of([{"metadata": {"name": "local"}, "spec": GEP_32}])
     found = shoot_findings(shoot(version), None, profiles, NOW)
     assert [finding.field for finding in found] == (["spec.kubernetes.version"] if refused else [])
 
 
 def test_gep_32_maintenance_follows_the_lifecycle() -> None:
-    """GEP-32's stages decide about updates as classification and expiration date did."""
+    """GEP-32's stages would not cause the updates that classification and expiration date cause."""
     left = {"version": "1.27.1", "lifecycle": [{"classification": "expired", "startTime": PAST}]}
     offer = {"kubernetes": {"versions": [left, *GEP_32["kubernetes"]["versions"]]}}
     assert maintain(shoot("1.27.1"), offer, NOW).spec["kubernetes"] == {"version": "1.28.0"}
@@ -151,7 +152,7 @@ def test_gep_32_maintenance_follows_the_lifecycle() -> None:
 
 
 def profiles_of_gep_25() -> ShootProfiles:
-    """GEP-25, "Rendering": the parent, and the NamespacedCloudProfile that extends 1.28.6 for one project."""
+    """Return GEP-25's "Rendering": the parent, and the NamespacedCloudProfile that extends 1.28.6 for one project."""
 
     def spec(expiration: str) -> dict[str, Any]:
         versions = [{"version": "1.27.1"}, {"version": "1.28.6", "expirationDate": expiration}]
@@ -167,7 +168,7 @@ def profiles_of_gep_25() -> ShootProfiles:
 
 
 def test_gep_25_an_extended_version_may_be_used_in_its_project() -> None:
-    """GEP-25, Motivation: "Extending the expiration date of Kubernetes versions" for one project only."""
+    """GEP-25, Motivation: an extended Kubernetes version could be used in no project, or in all of them."""
     profiles, now = profiles_of_gep_25(), datetime(2024, 1, 1, tzinfo=UTC)
     extended = shoot("1.28.6", "aws-profile-xyz", "NamespacedCloudProfile")
     central = shoot("1.28.6", "aws-central-cloud-profile")
@@ -178,7 +179,7 @@ def test_gep_25_an_extended_version_may_be_used_in_its_project() -> None:
 
 
 def test_gep_25_the_move_is_reversible() -> None:
-    """GEP-25, Approach: to a NamespacedCloudProfile of the same parent, and "The change will also be reversible"."""
+    """GEP-25, Approach: a Shoot could not move to a NamespacedCloudProfile of the same parent, or not back."""
     profiles = profiles_of_gep_25()
     central = shoot("1.28.6", "aws-central-cloud-profile")
     own = shoot("1.28.6", "aws-profile-xyz", "NamespacedCloudProfile")

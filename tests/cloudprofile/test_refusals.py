@@ -1,6 +1,6 @@
-"""What a person reads who is refused: which object, which field, and the rule that it breaks. One row per rule.
+"""The whole sentence of each refusal: the object, the field, and the broken rule. One row per rule.
 
-Tests of the single rules ask whether they refuse; here it is asked what is said, in the whole sentence.
+Tests of the single rules check whether they refuse; this module checks the text of the refusal.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from restow.cloudprofile.findings import refusal
+from restow.cloudprofile.findings import is_denied, refusal
 from restow.cloudprofile.profiles.admission import judge, judge_namespaced
 from restow.cloudprofile.shoots.admission import shoot_findings
 from restow.cloudprofile.shoots.profile import ShootProfiles
@@ -54,7 +54,7 @@ def shoot_with(version: str = "1.31.0", name: str = "aws", image: Json = IMAGE, 
 
 @dataclass(frozen=True)
 class Refused:
-    """A request that is refused: what is sent, in place of what, beside whom; at which field, by which rule."""
+    """A refused request: the objects sent, replaced and existing, and the expected field and rule."""
 
     where: str
     rule: str
@@ -64,7 +64,7 @@ class Refused:
     shoots: list[Json] = field(default_factory=list)
 
     def findings(self) -> Any:
-        """Return what the rules say of it."""
+        """Return the findings of the rules."""
         new, old = (None if each is None else copy.deepcopy(each) for each in (self.new, self.old))
         assert new is not None
         if new["kind"] == "CloudProfile":
@@ -75,12 +75,12 @@ class Refused:
 
 
 def other(name: str) -> Json:
-    """Return a CloudProfile of another name."""
+    """Return a CloudProfile with another name."""
     return {**PARENT, "metadata": {"name": name}}
 
 
 def profile(**spec: Any) -> Json:
-    """Return the CloudProfile with other parts; None leaves one out."""
+    """Return the CloudProfile with other parts; None omits one."""
     return {**PARENT, "spec": {name: part for name, part in {**WHOLE, **spec}.items() if part is not None}}
 
 
@@ -95,12 +95,12 @@ def versions(*listed: Json) -> Json:
 
 
 def images(**fields: Any) -> Json:
-    """Return a section of one machine image of one version."""
+    """Return a section with one version of one machine image."""
     return {"machineImages": [{"name": "ubuntu", "versions": [{"version": "1.0.0", **fields}]}]}
 
 
 def stages(*names: str, starts: str | None = None) -> list[Json]:
-    """Return stages; all but the first start at one time."""
+    """Return stages; all but the first start at the given time."""
     return [
         {"classification": name, **({"startTime": starts} if place and starts else {})}
         for place, name in enumerate(names)
@@ -119,8 +119,8 @@ TABLE = {
     ),
     "unknown stage": Refused(
         f"{VERSIONS}[0].lifecycle[0].classification",
-        'supported values: "preview", "supported", "deprecated", "expired"',
-        profile(**versions({"version": "1.31.0", "lifecycle": stages("unavailable")})),
+        'supported values: "unavailable", "preview", "supported", "deprecated", "expired"',
+        profile(**versions({"version": "1.31.0", "lifecycle": stages("ancient")})),
     ),
     "stage twice": Refused(
         f"{VERSIONS}[0].lifecycle[1].classification",
@@ -177,8 +177,8 @@ TABLE = {
         'must not overlap per minor version, and "1.31.1" has one',
         profile(
             **versions(
-                {"version": "1.31.0", "classification": "supported"},
-                {"version": "1.31.1", "classification": "supported"},
+                {"version": "1.31.0", "lifecycle": stages("supported")},
+                {"version": "1.31.1", "lifecycle": stages("supported")},
             )
         ),
     ),
@@ -335,7 +335,7 @@ TABLE = {
 
 @pytest.mark.parametrize("refused", TABLE.values(), ids=TABLE)
 def test_a_refusal_names_object_field_and_rule(refused: Refused) -> None:
-    """Somebody would be turned away without knowing what to change, or where."""
+    """A refused user would not know what to change, or where."""
     findings = refused.findings()
     assert any(finding.field == refused.where and refused.rule in str(finding) for finding in findings), list(
         map(str, findings)
@@ -343,7 +343,8 @@ def test_a_refusal_names_object_field_and_rule(refused: Refused) -> None:
     metadata = refused.new["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}" if "namespace" in metadata else metadata["name"]
     sentence = refusal(refused.new["kind"], name, findings)
-    assert sentence.startswith(f'{refused.new["kind"]} "{name}" is invalid: ')
+    said = "forbidden" if is_denied(findings) else "invalid"
+    assert sentence.startswith(f'{refused.new["kind"]} "{name}" is {said}: ')
     for finding in findings:
         assert FIELD.fullmatch(finding.field), finding.field
         assert str(finding) in sentence

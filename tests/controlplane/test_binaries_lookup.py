@@ -1,4 +1,4 @@
-"""Where binaries are looked for, in which order, and what is said when they are nowhere."""
+"""The places where binaries are searched for, their order, and the message if they are in none."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _search(folder: Path, **environment: str) -> BinarySearch:
     ],
 )
 async def test_the_first_place_wins(tmp_path: Path, name: str, places: set[str], expected: str) -> None:
-    """A binary that the user named would be passed over for another one."""
+    """A binary that the user named would be ignored in favour of another one."""
     environment = {"KUBEBUILDER_ASSETS": str(tmp_path / ASSETS)}
     search = _search(tmp_path, **environment)
     path_of = {NAMED: tmp_path / "elsewhere", ASSETS: tmp_path / ASSETS / name, CACHE: search.folder / name}
@@ -56,7 +56,7 @@ async def test_the_first_place_wins(tmp_path: Path, name: str, places: set[str],
 
 
 async def test_each_binary_is_looked_for_by_itself(tmp_path: Path) -> None:
-    """KUBEBUILDER_ASSETS without a controller manager (as envtest's) would hide the cached one."""
+    """A folder KUBEBUILDER_ASSETS without a controller manager (like envtest's) would hide the cached one."""
     search = _search(tmp_path, KUBEBUILDER_ASSETS=str(tmp_path / ASSETS))
     etcd = _put(tmp_path / ASSETS / "etcd")
     manager = _put(search.folder / "kube-controller-manager")
@@ -66,7 +66,7 @@ async def test_each_binary_is_looked_for_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [None, 0o644])
 async def test_a_named_file_that_cannot_run_is_an_error(tmp_path: Path, mode: int | None) -> None:
-    """A mistyped TEST_ASSET_ETCD would silently test with another etcd."""
+    """A mistyped TEST_ASSET_ETCD would silently run the tests with another etcd."""
     path = tmp_path / "etcd"
     if mode is not None:
         _put(path, mode)
@@ -83,7 +83,7 @@ async def test_a_file_in_the_cache_that_cannot_run_does_not_count(tmp_path: Path
 
 
 async def test_nowhere_is_explained_way_by_way(tmp_path: Path) -> None:
-    """A user would see only that it failed, not what was tried and what to do."""
+    """A user would see only the failure, without the attempts and the next step."""
     sentences: list[str] = []
     search = BinarySearch(
         cache=tmp_path, version="1.2.3", offline=True, sources=(BinarySource.ARCHIVE, BinarySource.BUILD)
@@ -145,7 +145,7 @@ def test_a_wrong_value_is_refused(environment: dict[str, str]) -> None:
 
 
 def test_the_version_is_the_pinned_one() -> None:
-    """The cache folder and the linked-in version would not be what go.mod builds."""
+    """The cache folder and the linked-in version would differ from the release that go.mod builds."""
     for minor in minors():
         assert f"\tk8s.io/kubernetes v{pinned_version(minor)} " in go_module(minor).read_text()
         assert pinned_version(minor).startswith(f"{minor}.")
@@ -153,14 +153,14 @@ def test_the_version_is_the_pinned_one() -> None:
 
 
 def test_the_minors_are_in_order_and_the_default_is_one_of_them() -> None:
-    """``make test-matrix`` would leave one out, or begin with the newest; 1.9 is older than 1.10."""
+    """``make test-matrix`` would omit a minor, or begin with the newest (1.9 is older than 1.10)."""
     assert list(minors()) == sorted(minors(), key=lambda minor: [int(part) for part in minor.split(".")])
     assert len(minors()) >= 3
     assert DEFAULT_MINOR in minors()
 
 
 def test_a_flag_counts_more_than_the_environment() -> None:
-    """``--kubernetes 1.34`` would start another one, because a variable was left set."""
+    """``--kubernetes 1.34`` would start another version because of a variable in the environment."""
     search = BinarySearch.from_environment({"RESTOW_KUBERNETES": "1.35"}, kubernetes="1.34")
     assert search.version == pinned_version("1.34")
 
@@ -170,6 +170,6 @@ def test_a_flag_counts_more_than_the_environment() -> None:
     [("1.2", "Kubernetes 1.2 is not pinned here; there are 1.34, 1.35,"), ("newest", "is no Kubernetes version")],
 )
 def test_a_kubernetes_that_cannot_be_had_is_refused(text: str, said: str) -> None:
-    """A mistyped minor would be looked for on the network, or taken as the default."""
+    """A mistyped minor would be searched for on the network, or replaced by the default."""
     with pytest.raises(ControlPlaneError, match=said):
         kubernetes_version(text)

@@ -1,4 +1,4 @@
-"""The authority and its certificates, judged by cryptography's own verifier and by a TLS handshake."""
+"""The authority and its certificates, checked by cryptography's own verifier and by a TLS handshake."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _leaf(pair: SignedKeyPair) -> x509.Certificate:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"])
 def test_a_serving_certificate_is_good_for_each_of_its_hosts(host: str) -> None:
-    """A client that uses one of the server's other names would refuse it."""
+    """A client that uses one of the server's other names would refuse its certificate."""
     authority = ControlPlaneAuthority("ca", now=NOW)
     pair = authority.issue_server(["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"], not_after=TOMORROW)
     subject = x509.DNSName(host) if host[0].isalpha() else x509.IPAddress(ipaddress.ip_address(host))
@@ -46,7 +46,7 @@ def test_a_serving_certificate_is_good_for_each_of_its_hosts(host: str) -> None:
 
 
 def test_a_client_certificate_names_user_and_groups() -> None:
-    """Kubernetes reads the user from CN and the groups from O: RBAC would see somebody else."""
+    """RBAC would see another user or other groups, because Kubernetes reads the user from CN and the groups from O."""
     authority = ControlPlaneAuthority("ca", now=NOW)
     leaf = _leaf(authority.issue_client("alice", ["dev", "ops"], not_after=TOMORROW))
     assert [name.value for name in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == ["alice"]
@@ -60,13 +60,13 @@ def test_a_client_certificate_names_user_and_groups() -> None:
 
 @pytest.mark.parametrize("expired_for", [timedelta(seconds=1), timedelta(days=30)])
 def test_an_expired_certificate_can_be_made(expired_for: timedelta) -> None:
-    """Expired credentials could not be tested: the certificate would be valid, or impossible to make."""
+    """Expired credentials could not be tested: the certificate would be valid, or could not be created."""
     leaf = _leaf(ControlPlaneAuthority("ca", now=NOW).issue_client("late", not_after=NOW - expired_for))
     assert leaf.not_valid_before_utc < leaf.not_valid_after_utc == NOW - expired_for
 
 
 def test_another_authority_is_not_trusted() -> None:
-    """Two planes side by side would accept each other's users and servers."""
+    """Two planes on one machine would accept each other's users and servers."""
     pair = ControlPlaneAuthority("ca", now=NOW).issue_server(["localhost"], not_after=TOMORROW)
     stranger = _policy(ControlPlaneAuthority("ca", now=NOW), NOW)
     with pytest.raises(verification.VerificationError):
@@ -83,7 +83,7 @@ def test_the_public_half_belongs_to_the_service_account_key() -> None:
 
 
 def test_a_strict_tls_handshake_succeeds_both_ways(tmp_path: Path) -> None:
-    """Python 3.13 checks X.509 strictly by default: a missing key identifier would break every client there."""
+    """Every client on Python 3.13, which checks X.509 strictly by default, would refuse the certificates."""
     authority = ControlPlaneAuthority.create()
     later = datetime.now(UTC) + timedelta(hours=1)
     write_private(tmp_path / "ca", authority.certificate)

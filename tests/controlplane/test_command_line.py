@@ -1,4 +1,4 @@
-"""``python -m restow.controlplane``: one line when ready, an orderly end, and nothing left, however it ends."""
+"""``python -m restow.controlplane``: one line when ready, an orderly end, and no remains, however it ends."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MODULE = [sys.executable, "-m", "restow.controlplane"]
 
 @asynccontextmanager
 async def _up(*arguments):
-    """Run ``up`` and wait for its line; the process is killed if the test fails."""
+    """Run ``up`` and wait for its line; kill the process if the test fails."""
     process = await asyncio.create_subprocess_exec(
         *MODULE, "up", *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -35,7 +35,7 @@ async def _up(*arguments):
 
 @pytest.mark.apiserver
 async def test_up_says_one_line_and_sigterm_ends_everything(remains, api, tmp_path):
-    """A script could not wait for the server, use it, and end it without remains."""
+    """A script could not wait for the server, use it, or end it without remains."""
     kubeconfig = tmp_path / "kubeconfig"
     arguments = ["--kubeconfig", str(kubeconfig), "--apiserver-arg", "max-requests-inflight=77"]
     async with _up(*arguments) as (process, ready):
@@ -53,7 +53,7 @@ async def test_up_says_one_line_and_sigterm_ends_everything(remains, api, tmp_pa
 
 @pytest.mark.apiserver
 async def test_a_dead_server_ends_up_with_its_log(remains):
-    """``up`` would go on as if all were well after a server died."""
+    """``up`` would keep running after a server died."""
     async with _up() as (process, _):
         etcd = next(command for command in remains.processes() if "--unsafe-no-fsync" in command)
         os.kill(_pid_of(etcd), signal.SIGKILL)
@@ -66,7 +66,7 @@ async def test_a_dead_server_ends_up_with_its_log(remains):
 
 @pytest.mark.apiserver
 async def test_a_killed_up_leaves_nothing(remains):
-    """After kill -9 real servers and a folder with keys would stay for ever."""
+    """After kill -9 servers and a folder with keys would stay for ever."""
     async with _up() as (process, _):
         assert len(remains.processes()) >= 3
         process.kill()
@@ -75,7 +75,7 @@ async def test_a_killed_up_leaves_nothing(remains):
 
 @pytest.mark.apiserver
 async def test_a_signal_before_ready_is_no_success(remains):
-    """A script that waits for the line would take an interrupted start for a finished one."""
+    """A script that waits for the line would take an interrupted start for a completed one."""
     process = await asyncio.create_subprocess_exec(*MODULE, "up", stdout=asyncio.subprocess.PIPE)
     await remains.wait_for_a_process("etcd")
     process.send_signal(signal.SIGTERM)
@@ -98,7 +98,7 @@ def _pid_of(command):
 
 @pytest.fixture
 def named_binaries(tmp_path, monkeypatch):
-    """Name a file for each binary."""
+    """Create a file for each binary, and name the files in the environment."""
     paths = {}
     for name in ("etcd", "kube-apiserver", "kubectl"):
         paths[name] = tmp_path / "named" / name
@@ -109,13 +109,13 @@ def named_binaries(tmp_path, monkeypatch):
 
 
 def test_binaries_prints_where_they_are(named_binaries, capsys):
-    """A Makefile could not prepare the binaries, or not learn where they are."""
+    """A Makefile could not prepare the binaries, or find out where they are."""
     assert main(["binaries", "--with", "kubectl"]) == 0
     assert json.loads(capsys.readouterr().out) == {name: str(path) for name, path in named_binaries.items()}
 
 
 def test_missing_binaries_are_exit_1_with_a_sentence(tmp_path, monkeypatch, capsys):
-    """A Makefile would go on to the tests without binaries, or show a traceback."""
+    """A Makefile would run the tests without binaries, or show a traceback."""
     for name in ("KUBEBUILDER_ASSETS", "TEST_ASSET_ETCD", "TEST_ASSET_KUBE_APISERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RESTOW_CONTROLPLANE_CACHE", str(tmp_path))
@@ -128,7 +128,7 @@ def test_missing_binaries_are_exit_1_with_a_sentence(tmp_path, monkeypatch, caps
 
 
 def test_minors_prints_what_can_be_built(capsys):
-    """``make test-matrix`` would test no minor at all, and be green."""
+    """``make test-matrix`` would test no minor at all, and succeed."""
     assert main(["minors"]) == 0
     assert capsys.readouterr().out.split() == list(minors())
 
@@ -143,7 +143,7 @@ def test_a_kubernetes_that_is_not_there_is_exit_1_with_a_sentence(command, capsy
 
 
 def test_binaries_are_those_of_the_kubernetes_that_is_asked_for(tmp_path, monkeypatch, capsys):
-    """As docs/controlplane.md says it; else the tests on an older minor would run on the default one."""
+    """Tests on an older minor would run on the default one, against docs/controlplane.md."""
     for name in ("KUBEBUILDER_ASSETS", "TEST_ASSET_ETCD", "TEST_ASSET_KUBE_APISERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RESTOW_CONTROLPLANE_CACHE", str(tmp_path))
@@ -170,7 +170,7 @@ def test_binaries_are_those_of_the_kubernetes_that_is_asked_for(tmp_path, monkey
     ],
 )
 def test_wrong_usage_is_exit_2(arguments, sentence, tmp_path, capsys):
-    """A mistake would start something, or overwrite and then remove the user's own kubeconfig."""
+    """A mistake would start a control plane, or overwrite and then remove the user's own kubeconfig."""
     mine = tmp_path / "config"
     mine.write_text("apiVersion: v1\nkind: Config\n")
     with pytest.raises(SystemExit) as caught:

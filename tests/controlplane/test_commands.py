@@ -1,4 +1,4 @@
-"""The command lines: defaults, and what a caller can change of them."""
+"""The command lines: their defaults, and the changes that a caller can make."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _apiserver(extra: Arguments, gates: dict[str, bool] | None = None) -> list[s
     ],
 )
 def test_key_values(settings: dict[str, bool], text: str | None) -> None:
-    """Gates written in Python's words (``True``) or in an unstable order would be refused or hard to compare."""
+    """Gates in Python's notation (``True``) would be refused, or an unstable order would hinder comparisons."""
     assert key_values(settings) == text
 
 
@@ -69,7 +69,7 @@ def test_callers_arguments_win(extra: Arguments, there: list[str], absent: list[
 
 
 def test_feature_gates_are_passed() -> None:
-    """Gates asked for would silently not be set."""
+    """Requested feature gates would silently not be set."""
     assert "--feature-gates=StorageVersionMigrator=true" in _apiserver({}, {"StorageVersionMigrator": True})
 
 

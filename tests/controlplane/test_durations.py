@@ -15,13 +15,13 @@ from restow.controlplane.readiness import go_duration_seconds, seconds_from_envi
     [("20s", 20.0), ("1m30s", 90.0), ("1.5s", 1.5), ("250ms", 0.25), ("2h", 7200.0), (".5s", 0.5)],
 )
 def test_durations(text: str, seconds: float) -> None:
-    """A user's envtest setting would be read as another time."""
+    """A user's envtest setting would be read as another duration."""
     assert go_duration_seconds(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "20", "s", "-3s", "1s ", "1x"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    """A mistyped timeout would be taken as zero or as something else."""
+    """A mistyped timeout would count as zero or as another duration."""
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         go_duration_seconds(text)
 

@@ -1,4 +1,4 @@
-"""An existing cluster in place of a control plane: which one, and what cannot be had there."""
+"""An existing cluster instead of a control plane: its choice, and its missing features."""
 
 import pytest
 import yaml
@@ -29,12 +29,12 @@ KUBECONFIG = {
     ],
 )
 def test_it_is_used_only_when_asked_for(value, expected):
-    """Tests would write into somebody's cluster unasked, or not into the one that was asked for."""
+    """Tests would write into a cluster that the user did not choose, or not use the chosen one."""
     assert use_existing_cluster({} if value is None else {"USE_EXISTING_CLUSTER": value}) is expected
 
 
 def test_our_own_variable_names_the_cluster_at_once(tmp_path):
-    """The tests would take the cluster of KUBECONFIG, which may be anybody's, or start a control plane."""
+    """Tests would use the cluster of KUBECONFIG, which may be another user's, or start a control plane."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.write_text(yaml.safe_dump(KUBECONFIG))
     theirs.write_text(yaml.safe_dump(KUBECONFIG | {"current-context": "a"}))
@@ -46,7 +46,7 @@ def test_our_own_variable_names_the_cluster_at_once(tmp_path):
 
 
 def test_the_current_context_is_used(tmp_path):
-    """Tests would run against another cluster than kubectl does."""
+    """Tests would run against another cluster than kubectl uses."""
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(KUBECONFIG))
     cluster = ExistingCluster.from_environment({"KUBECONFIG": str(path)})
@@ -55,7 +55,7 @@ def test_the_current_context_is_used(tmp_path):
 
 @pytest.mark.parametrize("use", ["etcd", "pids", "cpu_seconds", "user", "another_apiserver"])
 def test_what_it_cannot_do_is_said(tmp_path, use):
-    """A test would pass by looking at nothing."""
+    """A test would pass without a check, because the cluster lacks the feature."""
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(KUBECONFIG))
     cluster = ExistingCluster(path)
@@ -72,7 +72,7 @@ def test_what_it_cannot_do_is_said(tmp_path, use):
 
 
 def test_a_mistyped_name_is_no_property_of_a_cluster(tmp_path):
-    """A mistake in a test would be skipped as if the cluster were the reason."""
+    """A mistake in a test would be skipped as if the cluster lacked a feature."""
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(KUBECONFIG))
     with pytest.raises(AttributeError, match="kubeconfg"):
@@ -92,7 +92,7 @@ def test_a_mistyped_name_is_no_property_of_a_cluster(tmp_path):
     ],
 )
 def test_an_unusable_kubeconfig_is_one_sentence(tmp_path, content):
-    """A damaged kubeconfig would end in a traceback of the YAML reader."""
+    """A damaged kubeconfig would end in a traceback of the YAML parser."""
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(ControlPlaneError, match="has no usable current context"):

@@ -1,4 +1,4 @@
-"""A running control plane: what it stores, who may do what, and that it can be restarted and joined by others."""
+"""A running control plane: its stored objects, its users and their rights, its restarts and further API servers."""
 
 import ssl
 from datetime import timedelta
@@ -18,7 +18,7 @@ WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
 
 async def test_etcd_shows_what_is_stored(plane, api):
-    """A test of a migration would look at converted objects, and prove nothing."""
+    """A test of a migration would check converted objects instead of stored ones, and prove nothing."""
     admin = api(plane.admin)
     await admin.create_crd("widgets", "Widget")
     for index in range(5):
@@ -45,7 +45,7 @@ async def test_etcd_shows_what_is_stored(plane, api):
 
 
 async def test_built_in_kinds_are_readable_as_bytes(plane):
-    """Reading a namespace as JSON would give rubbish instead of a sentence."""
+    """Reading a built-in kind such as a namespace as JSON would give garbage instead of an error."""
     value = await plane.etcd.get("/registry/namespaces/default")
     assert value is not None
     assert value.startswith(b"k8s\0")
@@ -54,14 +54,14 @@ async def test_built_in_kinds_are_readable_as_bytes(plane):
 
 
 async def test_an_empty_prefix_is_everything(plane):
-    """Looking through all of etcd would fail, or find nothing."""
+    """Reading all keys of etcd would fail, or find none."""
     everything = await plane.etcd.count("")
     assert everything >= await plane.etcd.count("/registry/") > 0
     assert len([key async for key, _ in plane.etcd.prefix("")]) == everything
 
 
 async def test_a_user_has_the_rights_of_the_groups_and_no_others(plane, api):
-    """RBAC could not be tested: everybody would be an administrator, or nobody be let in."""
+    """RBAC could not be tested, because every user would be an administrator, or none would be admitted."""
     dev, other, admin = api(plane.user("alice", groups=["dev"])), api(plane.user("bob")), api(plane.admin)
     assert (await dev("GET", PODS))[0] == 403
     rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
@@ -82,14 +82,14 @@ async def test_a_user_has_the_rights_of_the_groups_and_no_others(plane, api):
 
 
 async def test_expired_credentials_are_refused(plane, api):
-    """Behaviour on expired credentials could not be tested."""
+    """A client's behaviour on expired credentials could not be tested."""
     late = plane.user("late", groups=["system:masters"], valid_for=timedelta(minutes=-5))
     status, answer = await api(late)("GET", PODS)
     assert (status, answer["reason"]) == (401, "Unauthorized")
 
 
 async def test_the_kubeconfig_works_in_a_client(plane):
-    """The file would be valid for this room only."""
+    """Other Kubernetes clients could not use the kubeconfig."""
     configuration = client.Configuration()
     await config.load_kube_config(str(plane.kubeconfig), client_configuration=configuration)
     async with client.ApiClient(configuration) as session:
@@ -99,14 +99,14 @@ async def test_the_kubeconfig_works_in_a_client(plane):
 
 
 async def test_the_server_says_a_released_version(plane, api):
-    """A build without its version calls itself v0.0.0, and serves other APIs by default."""
+    """A build without its version would report v0.0.0, and serve other APIs by default."""
     status, version = await api(plane.admin)("GET", "/version")
     assert status == 200
     assert version["gitVersion"].startswith("v1.")
 
 
 async def test_service_account_tokens_are_accepted(plane, api):
-    """In-cluster authentication could not be tested: the keys would not fit each other."""
+    """In-cluster authentication could not be tested, because the service account keys would not match."""
     admin = api(plane.admin)
     account = {"metadata": {"name": "robot"}}
     await admin.create("/api/v1/namespaces/default/serviceaccounts", account)
@@ -123,7 +123,7 @@ async def test_service_account_tokens_are_accepted(plane, api):
 
 
 async def test_the_processes_and_their_cpu_time_are_told(plane):
-    """A benchmark would count nothing, or another process."""
+    """A benchmark would measure no process, or another one."""
     assert set(plane.pids) >= {"etcd", "kube-apiserver"}
     for name, pid in plane.pids.items():
         assert name.rstrip("-0123456789") in Path(f"/proc/{pid}/cmdline").read_text()
@@ -133,7 +133,7 @@ async def test_the_processes_and_their_cpu_time_are_told(plane):
 
 
 async def test_another_api_server_shares_the_store_and_the_users(plane, api):
-    """What a lagging second API server does could not be tested."""
+    """Tests could not check the effects of a lagging second API server."""
     second = await plane.another_apiserver()
     try:
         assert second.server != plane.server
@@ -152,7 +152,7 @@ async def test_another_api_server_shares_the_store_and_the_users(plane, api):
 
 
 async def test_restart_keeps_the_store_and_ends_old_continue_tokens(plane, api):
-    """Restarts and 410 Gone could not be tested; an open watch would delay the stop until the server is killed."""
+    """Restarts and 410 Gone could not be tested, or an open watch would delay the stop until the server is killed."""
     admin = api(plane.admin)
     for index in range(3):
         await admin.create("/api/v1/namespaces/default/configmaps", {"metadata": {"name": f"c{index}"}})
@@ -177,7 +177,7 @@ async def test_restart_keeps_the_store_and_ends_old_continue_tokens(plane, api):
 
 
 async def test_another_planes_servers_are_not_taken_for_ours(plane, tmp_path):
-    """After a lost race for a port, a test would run on somebody else's control plane and its data."""
+    """After a lost race for a port, a test would run on another process's control plane and its data."""
     write_private(tmp_path / "ca", ControlPlaneAuthority.create().certificate)
     stranger = ssl.create_default_context(cafile=tmp_path / "ca")
     member = plane.folder.name

@@ -1,4 +1,4 @@
-"""Starting and ending: side by side, on taken ports, with bad flags, cancelled; and never anything left."""
+"""Starts and ends: several planes, taken ports, bad flags, cancellations; none leaves a process or file."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ CONTROLLER_MANAGER_ARGS = {"kube-api-qps": "500", "kube-api-burst": "1000"}
 
 @pytest.fixture
 def taken_port():
-    """A port of the loopback address that somebody else listens on."""
+    """Return a port of the loopback address on which another socket listens."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
@@ -26,8 +26,8 @@ def taken_port():
 
 
 async def test_a_second_plane_runs_beside_the_first(plane, api, remains, taken_port, monkeypatch):
-    """Parallel test runs would disturb each other, or die of a taken port, or leave servers behind."""
-    offered = [taken_port]  # the first start finds its API server's port taken
+    """Parallel test runs would disturb each other, fail because of a taken port, or leave servers behind."""
+    offered = [taken_port]  # the first start finds the port of its API server taken
 
     def ports(count):
         found = _free_ports(count)
@@ -65,9 +65,9 @@ async def _status_with_foreign_credentials(plane, stranger):
 
 
 async def _start_native_migration(admin):
-    """Kubernetes' own migrator takes the work up.
+    """Start a migration, and wait until Kubernetes' own migrator runs it.
 
-    Its end takes two minutes: it waits for the garbage collector's caches, which are renewed every 30 s.
+    The migration itself takes two minutes: it waits for the garbage collector's caches, which are renewed every 30 s.
     """
     await admin.create_crd("gadgets", "Gadget")
     migration = {
@@ -87,14 +87,14 @@ def _true_conditions(document):
 
 
 async def _delete_a_namespace(admin):
-    """Only a running namespace controller lets a namespace go."""
+    """Delete a namespace, which only a running namespace controller completes."""
     await admin.create("/api/v1/namespaces", {"metadata": {"name": "short-lived"}})
     await admin("DELETE", "/api/v1/namespaces/short-lived")
     await admin.until("/api/v1/namespaces/short-lived", lambda status, _: status == 404)
 
 
 async def test_a_wrong_flag_is_told_and_leaves_nothing(remains):
-    """A start that fails would not say why, or leave an etcd behind."""
+    """A failed start would not give its reason, or would leave an etcd behind."""
     with pytest.raises(ProcessError, match=r"kube-apiserver ended with status 1(?s:.*)unknown flag: --no-such-flag"):
         async with ControlPlane(apiserver_args={"no-such-flag": "1"}):
             pytest.fail("it started")
@@ -103,7 +103,7 @@ async def test_a_wrong_flag_is_told_and_leaves_nothing(remains):
 
 
 async def test_a_given_port_that_is_taken_is_told(remains, taken_port):
-    """The plane would come up at another port than the one asked for, or try in vain."""
+    """The plane would start at another port than the requested one, or try in vain."""
     with pytest.raises(PortTakenError, match="kube-apiserver"):
         await ControlPlane(port=taken_port).start()
     assert remains.processes() == []
@@ -111,14 +111,14 @@ async def test_a_given_port_that_is_taken_is_told(remains, taken_port):
 
 
 async def test_a_start_that_takes_too_long_is_told(remains):
-    """A hung start would hang the test run, or not say what it waited for."""
+    """A start that hangs would hang the test run, or not report the missing condition."""
     with pytest.raises(ProcessError, match=r"was not ready within 0.05 s(?s:.*)start_timeout"):
         await ControlPlane(start_timeout=0.05).start()
     assert remains.processes() == []
 
 
 async def test_a_cancelled_start_leaves_nothing(remains):
-    """Ctrl-C during the start would leave etcd and a half-started API server."""
+    """Ctrl-C during the start would leave etcd and a half-started API server behind."""
     starting = asyncio.create_task(ControlPlane().start())
     await remains.wait_for_a_process("kube-apiserver")
     starting.cancel()

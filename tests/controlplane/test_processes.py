@@ -1,4 +1,4 @@
-"""Processes and their folder: nothing stays, however the owner ends."""
+"""Processes and their folder, which never stay, however the owner ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ time.sleep(600)
 
 
 def _alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and only waits to be reaped does not."""
+    """Return whether a process runs; one that has ended and waits to be reaped does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -58,7 +58,7 @@ async def test_a_killed_owner_leaves_nothing(number: signal.Signals) -> None:
 
 
 async def test_an_owner_that_forgets_to_close_leaves_nothing() -> None:
-    """A script without ``async with`` would leave its servers when it ends regularly."""
+    """A script without ``async with`` would leave its servers behind when it ends normally."""
     script = OWNER.replace("time.sleep(600)", "")
     owner = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "ignore", "-c", script), stdout=asyncio.subprocess.PIPE
@@ -99,7 +99,7 @@ async def test_a_cancelled_close_kills_at_once() -> None:
     [("panic: no", ProcessError), ("listen tcp 127.0.0.1:1: bind: address already in use", PortTakenError)],
 )
 async def test_a_death_is_told_with_the_logs_tail(words: str, error: type[ProcessError]) -> None:
-    """The cause of a failed start would be lost, or a taken port not be recognised and not retried."""
+    """A failed start would lose its cause, or a taken port would not be recognised and retried."""
     group = ProcessGroup()
     try:
         process = group.start("server", [SHELL, "-c", f"echo '{words}' >&2; exit 3"])
@@ -114,7 +114,7 @@ async def test_a_death_is_told_with_the_logs_tail(words: str, error: type[Proces
 
 
 async def test_the_tail_is_of_the_last_start_only() -> None:
-    """After a restart the old run's words would explain, or mis-explain, the new run's death."""
+    """After a restart the old run's output would explain the new run's death."""
     group = ProcessGroup()
     try:
         for words in ("address already in use", "something else"):
@@ -136,7 +136,7 @@ async def test_a_stopped_process_is_no_failure() -> None:
 
 
 async def test_a_program_that_does_not_exist_is_told() -> None:
-    """The user would see a bare FileNotFoundError, or a folder would stay."""
+    """The user would get a bare FileNotFoundError, or the folder would stay."""
     group = ProcessGroup()
     with pytest.raises(ControlPlaneError, match="etcd could not be started from /nowhere/etcd"):
         group.start("etcd", ["/nowhere/etcd"])
@@ -145,7 +145,7 @@ async def test_a_program_that_does_not_exist_is_told() -> None:
 
 
 async def test_logs_can_be_kept(tmp_path: Path) -> None:
-    """In CI the logs would be gone with the folder when they are needed."""
+    """In CI the logs would be removed with the folder before a developer can read them."""
     group = ProcessGroup(log_directory=tmp_path / "logs")
     process = group.start("server", [SHELL, "-c", "echo hello"])
     await _until_written(process.log_tail, "hello")
@@ -154,7 +154,7 @@ async def test_logs_can_be_kept(tmp_path: Path) -> None:
 
 
 async def test_output_can_go_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
-    """A developer could not watch the servers; or their words would mix with the JSON line on stdout."""
+    """A developer could not watch the servers, or their output would mix with the JSON line on stdout."""
     group = ProcessGroup(attach_output=True)
     try:
         process = group.start("server", [SHELL, "-c", "echo hello; echo world >&2"])

@@ -1,4 +1,4 @@
-"""The plugin as others use it: in a test run of their own, with the fixtures found by themselves."""
+"""The plugin as other projects use it: in a separate test run, in which pytest finds the fixtures by itself."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ NO_BINARIES = {"RESTOW_CONTROLPLANE_SOURCE": "archive", "RESTOW_CONTROLPLANE_OFF
 
 @pytest.fixture
 def run_pytest(tmp_path):
-    """Run pytest on TESTS in a folder of its own; return exit code and output."""
+    """Return a function that runs pytest on TESTS in a new folder and returns exit code and output."""
 
     async def run(environment, conftest=""):
         (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
@@ -57,7 +57,7 @@ def run_pytest(tmp_path):
 
 
 async def test_without_binaries_tests_are_skipped_with_the_reason(run_pytest):
-    """On a machine without binaries and network, everybody's whole test run would fail, or say nothing."""
+    """On a machine without binaries and network, the whole test run would fail, or skip tests without a reason."""
     code, output = await run_pytest(NO_BINARIES)
     assert code == 0, output
     assert "3 skipped" in output
@@ -65,7 +65,7 @@ async def test_without_binaries_tests_are_skipped_with_the_reason(run_pytest):
 
 
 async def test_in_ci_nothing_is_skipped(run_pytest):
-    """A CI without binaries would be green without having tested anything."""
+    """A CI without binaries would succeed without having tested anything."""
     code, output = await run_pytest({**NO_BINARIES, "CI": "true"})
     assert code == 1, output
     assert "3 errors" in output
@@ -78,7 +78,7 @@ async def test_in_ci_nothing_is_skipped(run_pytest):
     ("variable", "more"), [("KUBECONFIG", {"USE_EXISTING_CLUSTER": "true"}), ("RESTOW_KUBECONFIG", {})]
 )
 async def test_on_an_existing_cluster_only_etcd_is_missing(run_pytest, tmp_path, ci, variable, more):
-    """The fixtures would start servers though a cluster was given, or tests of what is stored would pass unseen."""
+    """The fixtures would start servers despite the given cluster, or tests of etcd would pass without a check."""
     path = tmp_path / "existing"
     path.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: k}}],"
@@ -91,7 +91,7 @@ async def test_on_an_existing_cluster_only_etcd_is_missing(run_pytest, tmp_path,
 
 
 async def test_what_a_test_asks_an_existing_cluster_for_in_vain_skips_it(run_pytest, tmp_path):
-    """A run on kind would be red with a hundred errors that say nothing, or an error of a test's own be hidden."""
+    """A run on kind would fail with a hundred unclear errors, or hide a test's own mistake."""
     path = tmp_path / "existing"
     path.write_text(
         "{current-context: c, contexts: [{name: c, context: {cluster: k}}],"
@@ -128,7 +128,7 @@ async def test_the_definition_can_be_overridden(run_pytest):
 
 @pytest.mark.apiserver
 async def test_the_fixtures_work_in_any_loop(run_pytest, plane):
-    """The session's plane would be bound to one test's event loop, and fail in the next one."""
+    """The session's plane would be bound to one test's event loop, and fail in the next test."""
     binaries = {f"TEST_ASSET_{name.upper().replace('-', '_')}": str(path) for name, path in plane.binaries.items()}
     code, output = await run_pytest({**binaries, "CI": "true"})
     assert code == 0, output
@@ -136,7 +136,7 @@ async def test_the_fixtures_work_in_any_loop(run_pytest, plane):
 
 
 async def test_importing_the_plugin_is_cheap():
-    """Every pytest run with restow installed would pay for aiohttp, cryptography and YAML."""
+    """Every pytest run with restow installed would have to import aiohttp, cryptography and YAML."""
     script = (
         "import pytest, sys\n"
         "before = set(sys.modules)\n"

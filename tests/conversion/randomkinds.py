@@ -19,6 +19,7 @@ SCALARS = (
     {"type": "number"},
     {"type": "string", "nullable": True},
 )
+ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 LEAF_RULES = (
     "same",
     "rename",
@@ -64,6 +65,7 @@ NESTED_RULES = (
     "presence",
     "tree",
     "opaque each",
+    "described",
 )
 
 
@@ -315,7 +317,7 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
     if kind in ("union", "presence"):
         branches(draw, scope, kind, name, path, top)
         return
-    inner = draw(scopes(0 if kind in ("tree", "opaque each") else depth - 1))
+    inner = draw(scopes(0 if kind in ("tree", "opaque each", "described") else depth - 1))
     spoke, hub = inner.schemas()
     identity = {"id": {"type": "string"}}
     target = f"{name}New" if draw(st.booleans()) else name
@@ -355,13 +357,18 @@ def nested(draw: Any, scope: Scope, kind: str, name: str, path: str, depth: int,
         case "tree":
             tree(draw, scope, inner, name, target, path)
         case "opaque each":
-            scope.spoke[name] = scope.hub[target] = {"x-kubernetes-preserve-unknown-fields": True}
+            scope.spoke[name] = scope.hub[target] = ANYTHING
             if draw(st.booleans()):
                 scope.rules.append(
                     rules.each(path + name, inner.rules, hub=path + target, acknowledge="no schema, no key")
                 )
             else:
                 scope.rules.append(rules.inside(path + name, inner.rules, hub=path + target))
+        case "described":
+            opaque = draw(st.sampled_from([ANYTHING, {"type": "object", **ANYTHING}]))
+            by = draw(st.sampled_from(["spoke", "hub"]))
+            scope.spoke[name], scope.hub[target] = (spoke, opaque) if by == "spoke" else (opaque, spoke)
+            scope.rules.append(rules.described(path + name, path + target, by=by))
         case "plain list":
             scope.spoke[name] = scope.hub[name] = {"type": "array", "items": spoke}
 
@@ -460,7 +467,7 @@ def kinds(draw: st.DrawFn) -> tuple[Graph, Crd]:
 
 
 @st.composite
-def families(draw: st.DrawFn) -> tuple[Graph, dict[str, Schema]]:
+def families(draw: st.DrawFn, **options: Any) -> tuple[Graph, dict[str, Schema]]:
     """Draw a kind of more versions, and their schemas.
 
     v1 is the drawn spoke and v0 one just like it, so that there is a way from spoke to spoke; v3 is like the hub, which
@@ -471,8 +478,9 @@ def families(draw: st.DrawFn) -> tuple[Graph, dict[str, Schema]]:
     spokes: dict[str, list[rules.Rule]] = {"v1": scope.rules, "v0": scope.rules, "v3": []}
     if draw(st.booleans()):
         document = crd({"v2": hub, "v1": spoke, "v0": spoke, "v3": hub})
-        graph = freeze(spokes, document)
+        graph = freeze(spokes, document, **options)
     else:
         document = crd({"v3": hub, "v1": spoke, "v0": spoke})
-        graph = freeze(spokes, document, hub="internal", hub_schema=hub if draw(st.booleans()) else None)
+        derived = hub if draw(st.booleans()) else None
+        graph = freeze(spokes, document, hub="internal", hub_schema=derived, **options)
     return graph, {version.name: version.schema for version in document.versions}

@@ -134,7 +134,7 @@ def test_what_no_rule_touches_keeps_its_bytes() -> None:
 @pytest.mark.parametrize("levels", [10_000, 50_000])
 @pytest.mark.parametrize("name", ["new", "data", "labels"])
 def test_what_is_too_deep_fails_alone(name: str, levels: int, way: str) -> None:
-    """By its name, whatever stands before and after it; else nobody knows which object to repair."""
+    """The message names the object to repair, whatever stands before and after it."""
     value = b'{"%s":%s}' % (name.encode(), text_of(levels))
     more = b"," + value[1:-1] if name == "data" else b""
     bad = of("bad", b"{}" if more else value, more=more)
@@ -176,7 +176,7 @@ def test_a_hidden_field_that_is_too_deep_to_be_kept_leaves_the_others() -> None:
 
 @pytest.mark.parametrize("way", ["small", "large"])
 def test_what_is_too_deep_and_too_large_is_told_so(way: str) -> None:
-    """Nobody looks for a mistake in JSON that is none; no API server sends as much."""
+    """Calling it malformed JSON would send the reader after the wrong mistake; no API server sends as much."""
     deep = text_of(3_000, b'"%s"' % (b"x" * deepjson.MOST_NESTED))
     with pytest.raises(ReviewError, match="what is nested so deeply has more than 3145728 bytes"):
         asked(of("good"), of("bad", b'{"new":%s}' % deep), way=way)

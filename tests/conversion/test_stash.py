@@ -1,4 +1,4 @@
-"""The stash: its exact text, its guards, its budget, and whatever somebody else wrote into the annotation."""
+"""The stash: its exact text, its guards, its budget, and foreign text in its annotation."""
 
 from __future__ import annotations
 
@@ -308,7 +308,7 @@ def test_a_newer_format_is_not_touched() -> None:
 
 @pytest.mark.parametrize("text", ['{"format":0,"kept":{}}', '{"format":-1,"kept":{}}', "{}", "text"])
 def test_what_is_no_stash_makes_way_for_one(text: str) -> None:
-    """Nobody can keep the stash from its place by writing something else there; else that would lose data."""
+    """Foreign text in the annotation is replaced by the stash; if it blocked the stash, data would be lost."""
     stored = thing({"box": {"weight": 1}}, annotations={KEY: text})
     shown = GRAPH.convert(stored, V1)
     assert GRAPH.convert(shown, V2)["spec"] == stored["spec"]

@@ -1,4 +1,4 @@
-"""The real CRDs of Cluster API: what v1beta1 and v1beta2 mean for owners and fields."""
+"""The real CRDs of Cluster API: the differences of v1beta1 and v1beta2 for owners and fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def schemas(crd: Crd) -> tuple[Schema, Schema]:
 
 
 def test_they_are_read(crds: list[Crd]) -> None:
-    """Published CRDs, with all that generators put into them, must be accepted as they are."""
+    """A check that is too strict would refuse published CRDs with everything that generators put into them."""
     for crd in crds:
         assert crd.storage.name == "v1beta2"
         assert crd.served == ("v1beta2", "v1beta1")
@@ -35,7 +35,7 @@ def test_they_are_read(crds: list[Crd]) -> None:
 
 
 def test_conditions_became_granular(crds: list[Crd]) -> None:
-    """If this were missed, renaming an entry's version would leave a leaf that owns no condition."""
+    """If this change were missed, an entry moved by renaming its version would own no condition."""
     for crd in crds:
         described = []
         for schema in schemas(crd):
@@ -48,7 +48,7 @@ def test_conditions_became_granular(crds: list[Crd]) -> None:
 
 
 def test_references_became_granular(crds: list[Crd]) -> None:
-    """Atomic object references that became granular are the other half of the entries to expand."""
+    """If an atomic reference that became granular were missed, entries moved by renaming would lose its fields."""
     machines = next(crd for crd in crds if crd.kind == "Machine")
     assert topology_differences(*schemas(machines)) == (
         ".spec.bootstrap.configRef",
@@ -59,7 +59,7 @@ def test_references_became_granular(crds: list[Crd]) -> None:
 
 
 def test_no_schema_differs_from_itself(crds: list[Crd]) -> None:
-    """A difference of a schema from itself would send every object down the slow road."""
+    """If a schema differed from its copy, every object would take the slow way through translation."""
     for crd in crds:
         for schema in schemas(crd):
             copy = Schema.root({**schema.node})
@@ -70,7 +70,7 @@ def test_no_schema_differs_from_itself(crds: list[Crd]) -> None:
 
 
 def test_renamed_fields_are_dropped_without_a_webhook(crds: list[Crd]) -> None:
-    """The fields that only a conversion webhook carries over must be named before a rewrite loses them."""
+    """If a field that only a conversion webhook carries over were not listed, a rewrite would silently lose it."""
     machines = next(crd for crd in crds if crd.kind == "Machine")
     dropped = dropped_fields(*schemas(machines))
     assert {".spec.nodeDrainTimeout", ".status.failureReason", ".status.conditions[].severity"} <= set(dropped)

@@ -1,4 +1,4 @@
-"""What a change of the schema does to objects and their owners, as tables."""
+"""The effects of a schema change on objects and their owners, as tables."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ ITEM = struct({"name": STRING, "port": {"type": "integer"}})
     ],
 )
 def test_topology_differences(old: Node | None, new: Node | None, paths: tuple[str, ...]) -> None:
-    """A missed difference makes an entry own nothing; a false one costs a needless expansion."""
+    """A missed difference would leave an entry without ownership; a false one would cost a needless expansion."""
     assert topology_differences(root(old), root(new)) == paths
 
 
 def test_topology_of_a_version_without_schema() -> None:
-    """Without a schema even metadata is deduced, and then finalizers and owners are atomic lists."""
+    """For a version without schema, the owners of atomic finalizers and owner references would be lost."""
     assert topology_differences(ANY, root(None)) == (".metadata.finalizers", ".metadata.ownerReferences")
     assert topology_differences(ANY, ANY) == ()
 
@@ -218,7 +218,7 @@ def test_topology_of_a_version_without_schema() -> None:
     ],
 )
 def test_added_defaults(old: Node | None, new: Node | None, paths: tuple[str, ...]) -> None:
-    """A missed default would be persisted under the migrator's own name; a false one costs a second write."""
+    """A missed default would be persisted under the migrator's own name; a false one would cost a second write."""
     assert added_defaults(root(old), root(new)) == paths
 
 
@@ -240,12 +240,12 @@ def test_added_defaults(old: Node | None, new: Node | None, paths: tuple[str, ..
     ],
 )
 def test_added_defaults_behind_a_webhook(old: Node | None, new: Node | None, paths: tuple[str, ...]) -> None:
-    """A webhook may produce any field of the new version, so what old knows rules nothing out."""
+    """If fields that the old version lacks ruled out defaults, those of objects made by a webhook would be missed."""
     assert added_defaults(root(old), root(new), webhook=True) == paths
 
 
 def test_defaults_of_metadata() -> None:
-    """A root's metadata has no defaults of its own, but that of an embedded resource may."""
+    """Root metadata, which has no defaults, would cost a second write; those of embedded metadata would be missed."""
     metadata = struct({"metadata": struct({"labels": struct({}, default={})})})
     assert added_defaults(Schema.root(struct()), Schema.root(metadata), webhook=True) == ()
     embedded = {**metadata, "x-kubernetes-embedded-resource": True}
@@ -299,12 +299,12 @@ def test_defaults_of_metadata() -> None:
     ],
 )
 def test_dropped_fields(old: Node | None, new: Node | None, paths: tuple[str, ...]) -> None:
-    """A dropped field that is not named is lost without a word."""
+    """A dropped field that is not listed would be lost without a warning."""
     assert dropped_fields(root(old), root(new)) == paths
 
 
 def test_dropped_from_a_version_without_schema() -> None:
-    """Such a version keeps everything, so the root itself is what a schema narrows."""
+    """If the root were not listed, a schema added to a version without one would drop fields without a warning."""
     assert dropped_fields(ANY, root(STRING)) == (".",)
     assert dropped_fields(root(STRING), ANY) == ()
     assert dropped_fields(ANY, ANY) == ()
@@ -340,13 +340,13 @@ def test_dropped_from_a_version_without_schema() -> None:
     ],
 )
 def test_pruned_paths(node: Node, value: Any, paths: tuple[str, ...]) -> None:
-    """This is what a rewrite would lose; saying less hides a loss, saying more blocks a migration."""
+    """A missing path would hide data that a rewrite loses; an extra path would block a migration."""
     obj = {"apiVersion": "example.io/v1", "kind": "K", "metadata": {"name": "x", "finalizers": ["a"]}, "f": value}
     assert pruned_paths(obj, root(node)) == paths
 
 
 def test_pruned_at_the_root() -> None:
-    """Unknown fields of the object itself and of its metadata go, and without a schema none do."""
+    """A missed unknown field of the object or its metadata would be lost without a warning."""
     obj = {"apiVersion": "v1", "kind": "K", "metadata": {"ownerReferences": [{"uid": "u", "x": 1}]}, "spec": {}}
     assert pruned_paths(obj, root(None)) == (".metadata.ownerReferences[].x", ".spec")
     assert pruned_paths(obj, ANY) == ()

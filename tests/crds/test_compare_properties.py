@@ -1,7 +1,7 @@
 """Comparisons against the API server's own algorithms, on generated schemas and objects.
 
 The reference functions below follow apiextensions' ``schema/pruning`` and ``schema/defaulting`` step by step, on
-raw nodes and without ``Schema``: what they do to an object is what the comparisons must have said.
+raw nodes and without ``Schema``. The comparisons have to list every effect that these functions have on an object.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ json_values = st.recursive(
 
 @st.composite
 def values_of(draw: st.DrawFn, node: Node) -> Any:
-    """Draw a value of the node's type, with unknown fields now and then, and null where it is allowed."""
+    """Draw a value of the node's type, with unknown fields now and then, and null if the node allows it."""
     if node.get("nullable") and draw(st.integers(0, 3)) == 0:
         return None
     kind = node.get("type")
@@ -105,7 +105,7 @@ def values_of(draw: st.DrawFn, node: Node) -> Any:
 
 @st.composite
 def edited(draw: st.DrawFn, node: Node) -> Node:
-    """Draw a later version of the schema: fields, flags, defaults and list types come and go, types stay."""
+    """Draw a later version of the schema, with other fields, flags, defaults and list types but the same types."""
     new = dict(node)
     for flag in (PRESERVE, "nullable", "default", "required", "x-kubernetes-map-type", "x-kubernetes-list-type"):
         untyped = flag == PRESERVE and "type" not in node
@@ -126,7 +126,7 @@ def edited(draw: st.DrawFn, node: Node) -> Node:
 
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[Node, Node, dict[str, Any]]:
-    """Draw a schema, its successor, and an object as it is stored under the first."""
+    """Draw a schema, its successor, and an object as the server stores it under the first."""
     old = draw(roots)
     new = draw(edited(old))
     obj = {**draw(values_of(old)), "apiVersion": "example.io/v1", "kind": "K", "metadata": {"name": "x"}}
@@ -137,7 +137,7 @@ def changes(draw: st.DrawFn) -> tuple[Node, Node, dict[str, Any]]:
 
 
 def prune(value: Any, node: Node | None) -> None:
-    """Drop what the API server drops, in place."""
+    """Drop the fields that the API server drops, in place."""
     if node is not None and node.get(PRESERVE):
         prune_preserving(value, node)
     elif isinstance(value, dict):
@@ -155,7 +155,7 @@ def prune(value: Any, node: Node | None) -> None:
 
 
 def prune_preserving(value: Any, node: Node | None) -> None:
-    """Go on below a node that keeps its unknown fields."""
+    """Prune below a node that keeps its unknown fields."""
     if node is None:
         return
     if isinstance(value, dict):
@@ -169,7 +169,7 @@ def prune_preserving(value: Any, node: Node | None) -> None:
 
 
 def child_node(node: Node | None, name: str) -> tuple[bool, Node | None]:
-    """Say whether a field is known, and its node if it has one."""
+    """Return whether a field is known, and its node if it has one."""
     if node is None:
         return False, None
     if name in node.get("properties", {}):
@@ -179,7 +179,7 @@ def child_node(node: Node | None, name: str) -> tuple[bool, Node | None]:
 
 
 def drop_nulls(value: Any, node: Node | None) -> None:
-    """Leave out every null that is no value and has no default, in place."""
+    """Remove every null that is neither a valid value nor replaced by a default, in place."""
     if isinstance(value, dict):
         for name in list(value):
             child = child_node(node, name)[1]
@@ -193,7 +193,7 @@ def drop_nulls(value: Any, node: Node | None) -> None:
 
 
 def put_defaults(value: Any, node: Node | None) -> None:
-    """Put defaults in where the API server does, in place."""
+    """Insert defaults in the places where the API server does, in place."""
     if node is None:
         return
     if isinstance(value, dict):
@@ -207,7 +207,7 @@ def put_defaults(value: Any, node: Node | None) -> None:
 
 
 def with_defaults(value: Any, node: Node | None) -> Any:
-    """Return the value with its defaults in it, and its own in place of a null that is no value."""
+    """Return the value with its defaults inserted; its own default replaces a null that is not a valid value."""
     if value is None and node is not None and not node.get("nullable"):
         value = copy.deepcopy(node.get("default"))
     put_defaults(value, node)
@@ -215,7 +215,7 @@ def with_defaults(value: Any, node: Node | None) -> Any:
 
 
 def is_stored_under(value: Any, node: Node | None) -> bool:
-    """Say whether validation lets the value in: required fields are there, types fit, null only where allowed."""
+    """Return whether validation accepts the value: required fields exist, types fit, null only where allowed."""
     if node is None or "type" not in node:
         return True
     if value is None:
@@ -232,7 +232,7 @@ def is_stored_under(value: Any, node: Node | None) -> bool:
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """Yield the concrete places that only one of two values has."""
+    """Yield the concrete places where two values differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name in {**before, **after}:
             if name in before and name in after:
@@ -247,7 +247,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 
 def is_covered(path: str, named: tuple[str, ...]) -> bool:
-    """Say whether a concrete place is one of the named ones, or lies below one."""
+    """Return whether a concrete place is one of the named ones, or below one."""
     steps = split(path)
     return any(
         len(pattern) <= len(steps)
@@ -263,7 +263,7 @@ def split(path: str) -> list[str]:
 
 @given(roots, st.data())
 def test_pruned_paths_are_what_pruning_drops(node: Node, data: st.DataObject) -> None:
-    """If the two disagreed, a rewrite would lose a field that nobody was told about."""
+    """If the two disagreed, a rewrite would lose a field without a warning."""
     obj = {**data.draw(values_of(node)), "apiVersion": "v1", "kind": "K", "metadata": {"name": "x"}}
     pruned = copy.deepcopy(obj)
     prune(pruned, {**node, EMBEDDED: True})
@@ -273,7 +273,7 @@ def test_pruned_paths_are_what_pruning_drops(node: Node, data: st.DataObject) ->
 
 @given(changes())
 def test_dropped_fields_cover_every_loss(change: tuple[Node, Node, dict[str, Any]]) -> None:
-    """Whatever the new version prunes from an object stored under the old one must have been named."""
+    """If a loss were not listed, a migration would prune a stored field without a warning."""
     old, new, obj = change
     assume(is_stored_under(obj, new))
     dropped = dropped_fields(Schema.root(old), Schema.root(new))
@@ -283,7 +283,7 @@ def test_dropped_fields_cover_every_loss(change: tuple[Node, Node, dict[str, Any
 
 @given(changes())
 def test_added_defaults_cover_every_default(change: tuple[Node, Node, dict[str, Any]]) -> None:
-    """A default that appears in an object without having been named would be persisted under our own name."""
+    """A default that is not listed would be persisted under the migrator's own name."""
     old, new, obj = change
     assume(is_stored_under(obj, old))
     prune(obj, {**new, EMBEDDED: True})
@@ -297,14 +297,14 @@ def test_added_defaults_cover_every_default(change: tuple[Node, Node, dict[str, 
 
 @given(changes())
 def test_a_webhook_rules_out_fewer_defaults(change: tuple[Node, Node, dict[str, Any]]) -> None:
-    """Behind a webhook more can happen, never less: a default missed there would be missed twice."""
+    """If the webhook case listed fewer defaults, the migrator would persist a default under its own name."""
     old, new = Schema.root(change[0]), Schema.root(change[1])
     assert set(added_defaults(old, new)) <= set(added_defaults(old, new, webhook=True))
 
 
 @given(roots, roots)
 def test_topology_differences_are_mutual(one: Node, other: Node) -> None:
-    """Ownership that differs one way differs the other way; else a flip back would be judged harmless."""
+    """If the result depended on the direction, a change back to the old storage version would lose owners."""
     there = topology_differences(Schema.root(one), Schema.root(other))
     back = topology_differences(Schema.root(other), Schema.root(one))
     assert sorted(there) == sorted(back)
@@ -312,7 +312,7 @@ def test_topology_differences_are_mutual(one: Node, other: Node) -> None:
 
 @given(roots)
 def test_a_schema_does_not_differ_from_its_equal(node: Node) -> None:
-    """Two versions that only differ in name must cost nothing extra, even if nothing is shared in memory."""
+    """Two versions that differ only in name would cost extra requests for each object."""
     old, new = Schema.root(node), Schema.root(copy.deepcopy(node))
     assert topology_differences(old, new) == ()
     assert added_defaults(old, new) == added_defaults(old, new, webhook=True) == ()
@@ -321,7 +321,7 @@ def test_a_schema_does_not_differ_from_its_equal(node: Node) -> None:
 
 @given(nodes, nodes)
 def test_comparisons_end(one: Node, other: Node) -> None:
-    """Schemaless places go on for ever; a walk that follows them on both sides would never return."""
+    """A walk that follows schemaless places on both sides would never return."""
     for old, new in ((Schema(one), Schema(other)), (ANY, Schema(other)), (Schema(one), ANY)):
         assert len(set(topology_differences(old, new))) == len(topology_differences(old, new))
         assert len(set(dropped_fields(old, new))) == len(dropped_fields(old, new))

@@ -36,7 +36,7 @@ def version(name: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_whole_crd() -> None:
-    """Every attribute must be the document's own: a migration acts on them."""
+    """A migration would act on wrong data if an attribute differed from the document."""
     doc = document(
         versions=[
             version("v1beta1", deprecated=True, deprecationWarning="use v1", subresources={"status": {}}),
@@ -77,7 +77,7 @@ def test_a_whole_crd() -> None:
 
 
 def test_versions() -> None:
-    """A version's flags decide where objects are listed and which requests exist."""
+    """With a wrong flag, a migration would list at an unserved version or send requests that do not exist."""
     crd = Crd.from_document(
         document(
             versions=[
@@ -104,7 +104,7 @@ def test_versions() -> None:
 
 
 def test_what_a_file_leaves_out() -> None:
-    """A CRD from a release's manifest has no status, uid or generation, and may leave out derived names."""
+    """A CRD from a release's manifest, without status, uid, generation or derived names, could not be read."""
     crd = Crd.from_document(document(names={"kind": "Widget", "plural": "widgets"}, scope="Cluster"))
     assert (crd.uid, crd.generation, crd.resource_version, crd.stored_versions) == ("", 0, "", ())
     assert (crd.list_kind, crd.singular, crd.namespaced) == ("WidgetList", "widget", False)
@@ -113,13 +113,13 @@ def test_what_a_file_leaves_out() -> None:
 
 
 def test_legacy_crds_keep_everything() -> None:
-    """A CRD of v1beta1 descent with spec.preserveUnknownFields is never pruned, whatever its schema declares."""
+    """A plan would report losses for a legacy CRD with spec.preserveUnknownFields, whose objects are never pruned."""
     assert Crd.from_document(document(preserveUnknownFields=True)).storage.schema is ANY
     assert Crd.from_document(document(preserveUnknownFields=False)).storage.schema is not ANY
 
 
 def test_a_webhook_that_nobody_calls() -> None:
-    """With strategy None a leftover webhook must not be spoken to: the server does not either."""
+    """With strategy None a migration would call a leftover webhook, which the server does not call."""
     crd = Crd.from_document(document(conversion={"strategy": "None", "webhook": WEBHOOK}))
     assert (crd.strategy, crd.webhook) == ("None", None)
 
@@ -132,7 +132,7 @@ def test_a_webhook_that_nobody_calls() -> None:
     ],
 )
 def test_terminating(metadata: dict[str, Any], conditions: list[dict[str, Any]]) -> None:
-    """Migrating a CRD that is being deleted would race its finalizer."""
+    """A migration of a CRD that is being deleted would race its finalizer."""
     doc = document()
     doc["metadata"] |= metadata
     doc["status"] = {"conditions": conditions}
@@ -140,7 +140,7 @@ def test_terminating(metadata: dict[str, Any], conditions: list[dict[str, Any]])
 
 
 def test_fingerprint_ignores_what_stores_nothing() -> None:
-    """A rotated CA bundle or an edited schema must not cost another pass over all objects."""
+    """A rotated CA bundle or an edited schema would cost another pass over all objects."""
     before = document(conversion={"strategy": "Webhook", "webhook": WEBHOOK})
     after = document(
         conversion={"strategy": "Webhook", "webhook": {**WEBHOOK, "clientConfig": {"caBundle": "bmV3"}}},
@@ -163,7 +163,7 @@ def test_fingerprint_ignores_what_stores_nothing() -> None:
     ids=["flipped", "unserved", "removed", "added"],
 )
 def test_fingerprint_tells_versions_apart(versions: list[dict[str, Any]]) -> None:
-    """A prune after such a change would be unproven, so the fingerprint must differ."""
+    """If the fingerprint stayed equal, a prune after such a change would remove a version that objects still use."""
     assert Crd.from_document(document()).fingerprint != Crd.from_document(document(versions=versions)).fingerprint
 
 
@@ -202,7 +202,7 @@ def test_fingerprint_tells_versions_apart(versions: list[dict[str, Any]]) -> Non
     ],
 )
 def test_refused_documents(doc: Any, sentence: str) -> None:
-    """Guessing at a malformed CRD could write to the wrong version; the refusal must say what is wrong."""
+    """A malformed CRD that is accepted could make a migration write to the wrong version."""
     with pytest.raises(CrdError) as refused:
         Crd.from_document(doc)
     assert sentence in str(refused.value)

@@ -1,4 +1,4 @@
-"""Field sets as sets of paths: what the union owns, and when two spellings mean the same."""
+"""Field sets as sets of paths: unions, and the spellings of one set."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from tests.migrator.strategies import chances, field_sets, spelt_anew
 
 @given(field_sets, field_sets)
 def test_a_union_owns_what_either_owns(one: FieldSet, other: FieldSet) -> None:
-    """Merging two entries must neither lose a path of one of them nor invent one."""
+    """Merging two entries would lose a path of one of them, or invent one."""
     assert members(fieldpath.union(one, other)) == members(one) | members(other)
 
 
 @given(field_sets, field_sets)
 def test_a_union_does_not_depend_on_the_order(one: FieldSet, other: FieldSet) -> None:
-    """Who comes first in managedFields must not decide what is owned."""
+    """The order of entries in managedFields would change the result of a merge."""
     assert members(fieldpath.union(one, other)) == members(fieldpath.union(other, one))
 
 
 @given(field_sets, field_sets, field_sets)
 def test_a_union_of_three_does_not_depend_on_the_grouping(a: FieldSet, b: FieldSet, c: FieldSet) -> None:
-    """Three entries that become one must own the same, whichever two are merged first."""
+    """Merging three entries would give different owners, depending on which two are merged first."""
     assert members(fieldpath.union(fieldpath.union(a, b), c)) == members(fieldpath.union(a, fieldpath.union(b, c)))
 
 
 @given(field_sets)
 def test_a_union_with_itself_or_nothing_changes_nothing(fields: FieldSet) -> None:
-    """A merge that is repeated, or has nothing to add, must not add a path (a stray ``.`` would)."""
+    """Repeating a merge, or merging with an empty set, would add a path such as a stray ``.``."""
     assert members(fieldpath.union(fields, fields)) == members(fields)
     assert members(fieldpath.union(fields, {})) == members(fieldpath.union({}, fields)) == members(fields)
 
 
 @given(field_sets, field_sets)
 def test_a_union_leaves_its_inputs_alone(one: FieldSet, other: FieldSet) -> None:
-    """The sets of the listed object are needed again for a repair; a merge in place would corrupt them."""
+    """A merge in place would corrupt the sets of the listed object, which a repair needs later."""
     before = copy.deepcopy((one, other))
     fieldpath.union(one, other)
     assert (one, other) == before
@@ -63,19 +63,19 @@ def test_a_union_leaves_its_inputs_alone(one: FieldSet, other: FieldSet) -> None
     ids=["side by side", "leaf and children", "dot and children", "children of one parent", "nothing"],
 )
 def test_union_by_example(one: FieldSet, other: FieldSet, merged: FieldSet) -> None:
-    """A leaf that meets children must become ``.`` beside them, and a parent of children alone must not."""
+    """A leaf merged with children would lose its own ownership, or a parent of children would gain one."""
     assert fieldpath.union(one, other) == merged
 
 
 @given(field_sets, chances)
 def test_order_and_spelling_do_not_count(fields: FieldSet, chance: Random) -> None:
-    """The server sorts and spells anew; taking that for a lost owner would set off repairs of every object."""
+    """The server's own order and spelling would look like a lost owner and cause repairs of every object."""
     assert fieldpath.equal(raw(fields), raw(spelt_anew(fields, chance)))
 
 
 @given(field_sets, field_sets)
 def test_equal_means_equal_members(one: FieldSet, other: FieldSet) -> None:
-    """The check of every answer rests on this: it must see each path that is missing or too many."""
+    """The check of a response would miss a lost path or an extra one."""
     assert fieldpath.equal(raw(one), raw(other)) == (members(one) == members(other))
 
 
@@ -91,7 +91,7 @@ def test_equal_means_equal_members(one: FieldSet, other: FieldSet) -> None:
     ids=["leaf or parent", "with or without dot", "text or number", "more keys", "nothing"],
 )
 def test_sets_that_look_alike_are_told_apart(one: FieldSet, other: FieldSet) -> None:
-    """A comparison that blurs these would call lost ownership intact."""
+    """A comparison that treats these as equal would report lost ownership as intact."""
     assert not fieldpath.equal(raw(one), raw(other))
     assert not fieldpath.equal(raw(other), raw(one))
 
@@ -101,34 +101,44 @@ def test_sets_that_look_alike_are_told_apart(one: FieldSet, other: FieldSet) -> 
     [({}, True), ({".": {}}, True), ({"f:a": {}}, False), ({".": {}, "f:a": {}}, False), ({"v:1": {}}, False)],
 )
 def test_a_leaf_is_a_member_with_nothing_below(node: FieldSet, leaf: bool) -> None:
-    """Whole values are recognised by this: a node with children is no whole, with or without a dot."""
+    """A node with children, with or without a dot, would be treated as a whole value."""
     assert fieldpath.is_leaf(node) is leaf
+
+
+@given(field_sets, chances)
+def test_a_set_is_encoded_in_one_order(fields: FieldSet, chance: Random) -> None:
+    """If bytes depended on the order of a Python set, a patch would differ between runs and from the response."""
+    assert bytes(fieldpath.encode(_shuffled(fields, chance))) == bytes(fieldpath.encode(fields))
+
+
+def _shuffled(fields: FieldSet, chance: Random) -> FieldSet:
+    return {key: _shuffled(fields[key], chance) for key in chance.sample(list(fields), len(fields))}
 
 
 @given(field_sets)
 def test_what_is_encoded_is_decoded_alike(fields: FieldSet) -> None:
-    """A set that goes through the codec must own the same, also for a plain JSON reader."""
+    """A set would own other paths after it is encoded and decoded, also for a plain JSON reader."""
     encoded = fieldpath.encode(fields)
     assert fieldpath.decode(encoded) == fields == json.loads(bytes(encoded))
 
 
 @pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"{", b""])
 def test_what_is_no_set_is_refused(body: bytes) -> None:
-    """Something else than a JSON object must not pass for an empty set, which would own nothing."""
+    """A body that is not a JSON object would count as an empty set, which owns nothing."""
     with pytest.raises(msgspec.MsgspecError):
         fieldpath.decode(body)
 
 
 @pytest.mark.parametrize("element", ["k:{broken", "v:", "v:NaN"])
 def test_an_element_that_is_no_json_is_compared_as_text(element: str) -> None:
-    """An odd element must not end the run; it is equal to itself and to nothing else."""
+    """An element that is not JSON would end the run, or would equal another element."""
     odd: dict[str, Any] = {element: {}, "f:a": {}}
     assert fieldpath.equal(raw(odd), raw(dict(reversed(odd.items()))))
     assert not fieldpath.equal(raw(odd), raw({"f:a": {}, element + "x": {}}))
 
 
 def test_only_takes_whole_branches() -> None:
-    """Carrying over ``f:metadata`` must take all of it and nothing beside it."""
+    """Carrying over ``f:metadata`` would lose a part of it, or include other fields."""
     fields = {"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:y": {}}}
     assert fieldpath.only(fields, "f:metadata") == {"f:metadata": {"f:labels": {"f:x": {}}}}
     assert fieldpath.only(fields, "f:status") == {}

@@ -1,4 +1,4 @@
-"""CRDs out of manifests: as people write them, as generators write them, and as kubectl prints them."""
+"""CRDs from manifests: written by people, written by generators, and printed by kubectl."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def match_of(text: str) -> Any:
 
 
 def test_a_plain_equals_sign_and_a_date_are_strings() -> None:
-    """The tags of YAML 1.1 for `=` and dates refuse the CRDs of Prometheus operator, or hand a date to JSON."""
+    """The YAML 1.1 tags for `=` and dates would refuse the CRDs of Prometheus operator, or pass a date to JSON."""
     found = match_of(CRD)
     assert found["match"]["enum"] == ["=", "!="]
     assert found["since"]["default"] == "2024-01-01"
 
 
 def test_documents_lists_and_other_kinds(tmp_path: Path) -> None:
-    """Whoever exports from a cluster has a list, and whoever bundles has other kinds in the same file."""
+    """Users could not load a list exported from a cluster, or a file that bundles CRDs with other kinds."""
     other = CRD.replace("widgets", "gears").replace("Widget", "Gear")
     several = f"---\nkind: ConfigMap\n---\n{CRD}---\n# nothing\n---\n{other}"
     assert [crd.name for crd in loads(several)] == ["widgets.example.dev", "gears.example.dev"]
@@ -59,7 +59,7 @@ def test_documents_lists_and_other_kinds(tmp_path: Path) -> None:
 
 
 def test_folders(tmp_path: Path) -> None:
-    """A folder of a chart has files without CRDs, and templates that are no YAML."""
+    """Users could not load a chart's folder, which has files without CRDs and templates that are not YAML."""
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "crd.yml").write_text(CRD)
     (tmp_path / "a.yaml").write_text("kind: ConfigMap\n")
@@ -95,7 +95,7 @@ def test_folders(tmp_path: Path) -> None:
     ids=lambda value: value[:20],
 )
 def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
-    """A CRD file of 24,000 lines cannot be searched by eye."""
+    """Users could not find the mistake in a CRD file of 24,000 lines."""
     file = tmp_path / "crd.yaml"
     file.write_text(text)
     with pytest.raises(CrdError, match=message):
@@ -103,7 +103,7 @@ def test_errors_name_file_and_line(tmp_path: Path, text: str, message: str) -> N
 
 
 def test_aliases_are_bounded() -> None:
-    """Ten lines of aliases stand for billions of values, and whoever walks them never returns."""
+    """Ten lines of aliases would expand to billions of values, and a program that walks them would never return."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     with pytest.raises(NotYaml, match="its aliases expand to too many values"):
@@ -111,7 +111,7 @@ def test_aliases_are_bounded() -> None:
 
 
 def test_anchors_and_merge_keys() -> None:
-    """A mapping's own fields win over merged ones, and earlier merged ones over later."""
+    """A merged field would replace a mapping's own one, or a later merge an earlier one, unlike in kubectl."""
     text = "a: &a {x: 1, w: 1}\nb: &b {w: 2, z: 2}\nc: {<<: [*a, *b], z: 3}\nd: *b\n1: y\n'2': 'y'\n"
     assert load_documents(text) == [
         {

@@ -1,4 +1,4 @@
-"""The CRDs of the CloudProfile family as they are packaged, without a server."""
+"""The packaged CRDs of the CloudProfile family, without a server."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ CLOUD_PROFILES, NAMESPACED, SHOOTS = (
 )
 BOTH = ("v1beta1", "v1beta2")
 
-#: What kubectl apply remembers in an annotation, all of which together may have so many bytes.
+#: The most bytes that all annotations together may have, one of which is kubectl's last applied configuration.
 LARGEST_ANNOTATIONS = 256 * 1024
 
 
 def root(name: str, version: str) -> Schema:
-    """The schema of a version."""
+    """Return the schema of a version."""
     found = CRDS[name].version(version)
     assert found is not None
     return found.schema
 
 
 def nodes(node: Node, path: str = ROOT) -> Iterator[tuple[str, Node]]:
-    """Every node of a schema with its path."""
+    """Yield every node of a schema with its path."""
     yield path, node
     for name, each in (node.get("properties") or {}).items():
         yield from nodes(each, field_path(path, name))
@@ -49,7 +49,7 @@ def nodes(node: Node, path: str = ROOT) -> Iterator[tuple[str, Node]]:
 
 
 def every_node() -> list[tuple[str, str, str, Node]]:
-    """Every node of every version: the CRD, the version, the path, the node."""
+    """Return every node of every version: the CRD, the version, the path, the node."""
     return [
         (name, version, path, node)
         for name in CRDS
@@ -59,19 +59,19 @@ def every_node() -> list[tuple[str, str, str, Node]]:
 
 
 def own(node: Node) -> Node:
-    """A node without what is inside of it."""
+    """Return a node without its children."""
     return {key: value for key, value in node.items() if key not in ("properties", "items", "additionalProperties")}
 
 
 def test_the_manifests_are_those_of_the_api() -> None:
-    """An edit of a manifest, or of the API without ``python -m restow.crds.api``, would be lost with the next."""
+    """The next run of ``python -m restow.crds.api`` would undo an edit of a manifest, or publish a forgotten one."""
     assert {file.name: file.read_text() for file in FOLDER.glob("core.gardener.cloud_*.yaml")} == {
         name: written(document) for name, document in manifests().items()
     }
 
 
 def test_documents_are_made_anew_and_complete() -> None:
-    """A caller that adds its CA bundle must not change what the next one gets."""
+    """A caller that adds its CA bundle would change the documents of the next caller."""
     first = documents()
     first[SHOOTS]["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = "Zm9v"
     assert documents() != first
@@ -80,7 +80,7 @@ def test_documents_are_made_anew_and_complete() -> None:
 
 @pytest.mark.parametrize("file", sorted(FOLDER.iterdir()), ids=lambda file: file.stem)
 def test_a_manifest_is_plain_yaml_that_kubectl_can_apply(file: Path) -> None:
-    """Anchors are hard to read and to patch; what is too large cannot be applied from the client's side."""
+    """A manifest with anchors would be hard to read and to patch, and kubectl could not apply one that is too large."""
     text = file.read_text()
     assert not [
         token for token in yaml.scan(text, yaml.CSafeLoader) if isinstance(token, yaml.AnchorToken | yaml.AliasToken)
@@ -91,7 +91,7 @@ def test_a_manifest_is_plain_yaml_that_kubectl_can_apply(file: Path) -> None:
 
 @pytest.mark.parametrize("name", CRDS)
 def test_versions_and_conversion(name: str) -> None:
-    """v1beta2 is stored; what only an installation knows is left out, and strategy None would drop stages."""
+    """Applying the CRDs would store the wrong version, or drop stages silently by strategy None."""
     crd = CRDS[name]
     assert crd.fingerprint == (("v1beta1", True, False), ("v1beta2", True, True))
     assert crd.strategy == "Webhook" and crd.webhook is not None
@@ -106,7 +106,7 @@ def test_versions_and_conversion(name: str) -> None:
 
 
 def test_names_and_scopes() -> None:
-    """People and scripts use the short names that Gardener has."""
+    """The short names that people and scripts know from Gardener would not work."""
     named = {
         (crd.kind, crd.namespaced): set(crd.document["spec"]["names"].get("shortNames", ())) for crd in CRDS.values()
     }
@@ -119,10 +119,10 @@ def test_names_and_scopes() -> None:
 
 @pytest.mark.parametrize("name", CRDS)
 def test_what_both_versions_have_is_the_same_in_both(name: str) -> None:
-    """A difference that nobody meant is a field that one version refuses and a conversion produces."""
+    """With an unintended difference one version would refuse a field that a conversion produces."""
     old, new = (dict(nodes(dict(root(name, version).node))) for version in BOTH)
     differing = {path for path in old.keys() & new.keys() if own(old[path]) != own(new[path])}
-    if name == SHOOTS:  # the fields that name the profile, one of which must be there
+    if name == SHOOTS:  # the fields that name the profile, one of which is required
         assert differing == {".spec", ".spec.cloudProfileName"}
         assert old.keys() == new.keys()
     else:
@@ -133,14 +133,14 @@ def test_what_both_versions_have_is_the_same_in_both(name: str) -> None:
 
 @pytest.mark.parametrize("name", CRDS)
 def test_ownership_and_defaults_are_the_same_in_both_versions(name: str) -> None:
-    """Else a migration would have to expand owners, or would persist a default in its own name."""
+    """A migration would have to expand owners, or would persist a default under its own name."""
     old, new = (root(name, version) for version in BOTH)
     assert all(path.endswith(".lifecycle") for path in topology_differences(old, new))
     assert not added_defaults(old, new) and not added_defaults(new, old)
 
 
 def test_defaults_stand_only_where_they_cannot_hurt() -> None:
-    """In an override a default turns the move of a date into a replacement; in a status it changes what is rendered."""
+    """A default would turn a moved date of an override into a replacement, or change a rendered profile."""
     found: dict[tuple[str, str], set[str]] = {(name, version): set() for name in CRDS for version in BOTH}
     for name, version, path, node in every_node():
         if "default" in node:
@@ -161,7 +161,7 @@ def test_defaults_stand_only_where_they_cannot_hurt() -> None:
 
 
 def test_a_status_is_described_and_not_judged() -> None:
-    """A status that the server refuses stops a controller, and nobody who reads it can mend it."""
+    """The server would refuse a status that its controller writes, and users who read it could not fix it."""
     judging = {"x-kubernetes-validations", "pattern", "maxItems", "minItems", "maxLength", "minLength", "minimum"}
     for name, version, path, node in every_node():
         if path.startswith(".status.") and name != SHOOTS:
@@ -169,13 +169,13 @@ def test_a_status_is_described_and_not_judged() -> None:
 
 
 def test_no_list_must_have_items() -> None:
-    """An unavailable version is hidden from v1beta1: a list may become empty there. Values of capabilities stay."""
+    """v1beta1 would refuse a list that becomes empty because v1beta1 hides unavailable versions."""
     needy = {path for _, _, path, node in every_node() if node.get("minItems")}
     assert needy == {".spec.machineCapabilities[].values"}
 
 
 def test_every_field_is_described() -> None:
-    """``kubectl explain`` and editors show these texts, and nothing else."""
+    """``kubectl explain`` and editors would show a field without a description."""
     for name, version, path, node in every_node():
         is_field = path not in (ROOT, ".metadata") and not path.endswith(("[]", "{}"))
         if is_field:
@@ -183,7 +183,7 @@ def test_every_field_is_described() -> None:
 
 
 def test_every_list_says_how_it_is_owned() -> None:
-    """A list that says nothing is owned as a whole, and two managers overwrite each other's items."""
+    """A list without a type is owned as a whole, so two managers would overwrite each other's items."""
     for name, version, path, node in every_node():
         if node.get("type") != "array" or (path.endswith(".lifecycle") and version == "v1beta1"):
             continue
@@ -195,7 +195,7 @@ def test_every_list_says_how_it_is_owned() -> None:
 
 
 def test_every_rule_tells_what_to_do() -> None:
-    """Without a message of its own a rule answers with its expression."""
+    """A rule without a message would answer users with its expression."""
     rules = [(path, rule) for _, _, path, node in every_node() for rule in node.get("x-kubernetes-validations", ())]
     assert len(rules) > 40
     for path, rule in rules:
@@ -205,7 +205,7 @@ def test_every_rule_tells_what_to_do() -> None:
 
 
 def test_the_document_names_only_fields_that_there_are() -> None:
-    """A reference that has fallen behind sends its readers the wrong way."""
+    """The reference would send its readers to fields that do not exist."""
     text = (ROOT_FOLDER / "docs" / "cloudprofile-api.md").read_text()
     declared = {path for _, _, path, _ in every_node()}
     named = set(re.findall(r"`((?:spec|status)(?:\.[A-Za-z]+(?:\[\]|\{\})?)+)`", text))

@@ -1,4 +1,4 @@
-"""How places are written."""
+"""The notation of paths."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ from restow.crds.paths import ROOT, field_path, items_path, values_path
     ],
 )
 def test_notation(written: str, expected: str) -> None:
-    """A path that is written two ways, or reads as another place, misleads whoever acts on it."""
+    """A path with two spellings, or one that reads as another place, would mislead users who act on it."""
     assert written == expected

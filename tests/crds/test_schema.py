@@ -33,7 +33,7 @@ STRING = {"type": "string"}
     ],
 )
 def test_kind(node: dict[str, Any], kind: str) -> None:
-    """The kind decides whether a value is a leaf of ownership; a wrong one moves entries wrongly."""
+    """A wrong kind would make a leaf of ownership out of a list or object, and move entries wrongly."""
     assert Schema(node).kind == kind
 
 
@@ -60,7 +60,7 @@ def test_kind(node: dict[str, Any], kind: str) -> None:
     ],
 )
 def test_topology(node: dict[str, Any], list_type: str | None, keys: tuple[str, ...], map_type: str | None) -> None:
-    """Lists are atomic and objects granular unless the CRD says otherwise, as for the API server."""
+    """If the default types differed from the API server's, entries would own other paths than on the server."""
     schema = Schema(node)
     assert (schema.list_type, schema.list_keys, schema.map_type) == (list_type, keys, map_type)
 
@@ -84,13 +84,13 @@ def test_topology(node: dict[str, Any], list_type: str | None, keys: tuple[str, 
     ],
 )
 def test_field(node: dict[str, Any], name: str, expected: str | None) -> None:
-    """A field is None exactly where the server would prune it; else projections lose or invent fields."""
+    """If a field were not None exactly where the server prunes it, projections would lose or invent fields."""
     field = Schema(node).field(name)
     assert (field and field.kind) == expected
 
 
 def test_preserving_does_not_reach_declared_fields() -> None:
-    """x-kubernetes-preserve-unknown-fields ends where a field is declared: below it the server prunes again."""
+    """Fields below a declared field would count as kept, although the server prunes them."""
     outer = Schema({"type": "object", **PRESERVE, "properties": {"a": {"type": "object"}}})
     inner = outer.field("a")
     assert inner is not None
@@ -100,7 +100,7 @@ def test_preserving_does_not_reach_declared_fields() -> None:
 
 
 def test_preserving_reaches_the_items_of_a_list() -> None:
-    """A list that preserves unknown fields keeps those of its items, whatever the items declare."""
+    """Unknown fields in the items of a preserving list would count as pruned, although the server keeps them."""
     items = {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "object"}}}}
     nested = Schema({"type": "array", "items": items, **PRESERVE})
     assert nested.items is not None
@@ -116,7 +116,7 @@ def test_preserving_reaches_the_items_of_a_list() -> None:
 
 
 def test_any_stays_any() -> None:
-    """Below a schemaless value everything is kept: granular maps, atomic lists, however deep."""
+    """Values below a schemaless place would count as pruned, or be owned in other units than on the server."""
     assert ANY.field("a") is ANY
     assert ANY.items is ANY
     assert (ANY.kind, ANY.list_type, ANY.map_type) == ("any", "atomic", "granular")
@@ -124,7 +124,7 @@ def test_any_stays_any() -> None:
 
 
 def test_values_of_free_maps_keep_only_scalars() -> None:
-    """Under ``additionalProperties: true`` the server keeps a value but empties the objects inside it."""
+    """Fields of objects under ``additionalProperties: true`` would count as kept, although the server prunes them."""
     value = Schema({"type": "object", "additionalProperties": True}).field("x")
     assert value is UNDESCRIBED
     assert value.field("a") is None
@@ -141,7 +141,7 @@ def test_values_of_free_maps_keep_only_scalars() -> None:
     ids=["root", "root declaring metadata", "embedded"],
 )
 def test_implicit_fields(schema: Schema) -> None:
-    """Whole objects know their metadata with its own list types, whatever the CRD says about it."""
+    """Finalizers and owner references would have other list types than on the server, which loses owners."""
     metadata = schema.field("metadata")
     assert metadata is not None
     owners, finalizers, managed = (metadata.properties[n] for n in ("ownerReferences", "finalizers", "managedFields"))
@@ -160,7 +160,7 @@ def test_implicit_fields(schema: Schema) -> None:
 
 
 def test_a_plain_field_has_no_metadata() -> None:
-    """Only whole objects have implicit fields; a nested object that happens to have ``metadata`` has not."""
+    """A nested object would get metadata that the server prunes."""
     nested = Schema({"type": "object", "properties": {"spec": STRING}})
     assert [nested.is_declared(name) for name in ("metadata", "spec")] == [False, True]
     assert set(nested.properties) == {"spec"}
@@ -178,12 +178,12 @@ def test_a_plain_field_has_no_metadata() -> None:
     ],
 )
 def test_defaults(node: dict[str, Any], has_default: bool, default: object) -> None:
-    """A falsy default is a default; a null one is none, as for the API server."""
+    """A falsy default would be ignored, or a null one persisted, unlike on the API server."""
     assert (Schema(node).has_default, Schema(node).default) == (has_default, default)
 
 
 def test_flags() -> None:
-    """The flags that validation and conversion read must come from the node, and default to false."""
+    """Validation and conversion would read a flag that the node does not set, or miss one that it sets."""
     flags = Schema({"type": "object", "nullable": True, "required": ["a"], "x-kubernetes-embedded-resource": True})
     assert (flags.nullable, flags.required, flags.embedded_resource) == (True, frozenset({"a"}), True)
     plain = Schema(STRING)
@@ -192,7 +192,7 @@ def test_flags() -> None:
 
 
 def test_the_document_is_not_copied() -> None:
-    """Views are handed out by the thousand: they must point into the document instead of copying it."""
+    """Thousands of views would copy the document instead of pointing into it, and use much more memory."""
     node = {"type": "object", "properties": {"a": {"type": "array", "items": STRING}}}
     field = Schema(node).field("a")
     assert field is not None

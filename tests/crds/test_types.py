@@ -1,4 +1,4 @@
-"""Which values of an object have another type than their schema names."""
+"""Values of an object that have another type than their schema names."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ ROOT = Schema.root(
     ],
 )
 def test_each_value_of_another_type_is_named_by_its_place(spec: Any, problems: list[str]) -> None:
-    """A rule that reads a value of another type raises what tells a user neither the field nor the type."""
+    """A rule that reads a value of another type would raise an error without the field and the type."""
     assert [str(each) for each in type_problems({"spec": spec}, ROOT)] == problems
 
 
 def test_the_walk_is_as_deep_as_the_schema() -> None:
-    """A recursion as deep as the object ends the process of whoever asks about a hostile one."""
+    """A hostile, deeply nested object would end the process that checks it."""
     deep: Any = {}
     for _ in range(100_000):
         deep = {"a": deep}
@@ -77,7 +77,7 @@ def test_the_walk_is_as_deep_as_the_schema() -> None:
 
 
 def test_a_document_of_another_shape_is_one_problem() -> None:
-    """A caller that reads the field of a problem about the whole must not meet a path of nothing."""
+    """The finding about a whole object would show the user an empty field."""
     assert [str(each) for each in type_problems([], ROOT)] == ["the object must be an object, not a list"]
     assert [str(each) for each in type_problems({"metadata": {"name": 5}}, ROOT)] == [
         "metadata.name must be a string, not a number"
@@ -85,7 +85,7 @@ def test_a_document_of_another_shape_is_one_problem() -> None:
 
 
 def test_an_item_without_its_key_is_found_where_that_is_asked_for() -> None:
-    """A rule that looks items up by their key has none to look up, and raises."""
+    """A rule that looks items up by their key would raise on an item without it."""
     items = {"type": "object", "properties": {"name": STRING, "at": {"type": "string", "default": "x"}}}
     keyed = {"type": "array", "items": items, "x-kubernetes-list-type": "map"}
     schema = Schema({"type": "object", "properties": {"list": keyed | {"x-kubernetes-list-map-keys": ["name", "at"]}}})
@@ -98,7 +98,7 @@ def test_an_item_without_its_key_is_found_where_that_is_asked_for() -> None:
 
 
 def test_nulls_that_the_server_ignores_are_taken_out_and_no_others() -> None:
-    """A rule that never meets a null behind the API server must not meet one before it; a nullable one is a value."""
+    """A rule would get a null that it never gets behind the API server, or lose a null that is a value."""
     spec = {"name": None, "none": None, "map": {"a": None, "b": "c"}, "holes": [None], "free": {"x": None}, "new": None}
     assert without_ignored_nulls({"spec": spec, "metadata": {"name": None}}, ROOT) == {
         "spec": {"none": None, "map": {"b": "c"}, "holes": [None], "free": {"x": None}, "new": None},
@@ -108,7 +108,7 @@ def test_nulls_that_the_server_ignores_are_taken_out_and_no_others() -> None:
 
 
 def test_the_packaged_profiles_have_schemas_that_find_wrong_types() -> None:
-    """``version: 1.31`` without quotes is the error that people make."""
+    """Users who write ``version: 1.31`` without quotes, a common mistake, would get no error."""
     hub = PROFILES.version("v1beta2")
     assert hub is not None
     document = {"spec": {"kubernetes": {"versions": [{"version": "1.30.0"}, {"version": 1.31}]}, "regions": "eu"}}

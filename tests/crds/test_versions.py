@@ -18,7 +18,7 @@ names = st.one_of(
 
 
 def test_documented_order() -> None:
-    """Sorting another way than the documentation would offer users the wrong version first."""
+    """An order other than the documented one would offer users the wrong version first."""
     assert sort_versions(reversed(DOCUMENTED)) == DOCUMENTED
 
 
@@ -40,7 +40,7 @@ def test_documented_order() -> None:
     ],
 )
 def test_pairs(higher: str, lower: str) -> None:
-    """A name that only resembles a Kubernetes version must come after every one that is."""
+    """A name that only resembles a Kubernetes version would be offered before a real version."""
     assert version_priority(higher) < version_priority(lower)
 
 
@@ -52,7 +52,7 @@ def test_sorting_keeps_every_name(some: list[str]) -> None:
 
 @given(st.lists(names, unique=True), st.randoms())
 def test_order_does_not_depend_on_the_input_order(some: list[str], random: object) -> None:
-    """Two runs over the same CRD must agree: the order is total."""
+    """Two runs over the same CRD would show versions in different orders."""
     shuffled = list(some)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert sort_versions(shuffled) == sort_versions(some)
@@ -60,12 +60,12 @@ def test_order_does_not_depend_on_the_input_order(some: list[str], random: objec
 
 @given(names, names)
 def test_priorities_are_equal_only_for_equal_names(one: str, other: str) -> None:
-    """If two names had one priority, which comes first would be an accident."""
+    """Two names with equal priority would be sorted by accident."""
     assert (version_priority(one) == version_priority(other)) == (one == other)
 
 
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 99), st.integers(1, 99))
 def test_stability_outranks_numbers(major: int, other: int, minor: int, other_minor: int) -> None:
-    """A beta of a high number must never outrank a stable version, nor an alpha a beta."""
+    """A beta with a high number would be offered before a stable version, or an alpha before a beta."""
     ordered = (f"v{major}", f"v{other}beta{minor}", f"v{major}alpha{other_minor}")
     assert sort_versions(reversed(ordered)) == ordered

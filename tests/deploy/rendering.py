@@ -52,6 +52,11 @@ class Helm:
         return load_documents(text)
 
 
+def is_hook(document: Document, event: str) -> bool:
+    """Whether a document is there only for a hook."""
+    return event in str((document["metadata"].get("annotations") or {}).get("helm.sh/hook"))
+
+
 def of_kind(documents: Iterable[Document], *kinds: str) -> list[Document]:
     """The documents of these kinds."""
     return [each for each in documents if each["kind"] in kinds]
@@ -82,8 +87,8 @@ def rights(documents: Iterable[Mapping[str, Any]]) -> set[Right]:
         for role in documents
         if role["kind"] in ("Role", "ClusterRole")
         for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", [""])
+        for resource in rule.get("resources") or rule["nonResourceURLs"]
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }

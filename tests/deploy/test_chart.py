@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from docs.examples.provider.conversions import graph
+from docs.examples.provider.conversions import CRDS, graph, registry
 from restow.cli.exits import Exit
 from restow.cli.registries import load_crds
 from restow.cloudprofile.profiles.admission import MODIFY_KUBERNETES, MODIFY_MACHINE_IMAGES, MODIFY_PROVIDER_CONFIG
@@ -21,7 +21,14 @@ from restow.commands.migrate import EXITS
 from restow.commands.migrate import command as migrate
 from restow.commands.operator import command as operator
 from restow.commands.serve import command as serve
-from restow.conversion.certificates import Service, stash_configuration, stash_name
+from restow.commands.unwire import command as unwire
+from restow.conversion.certificates import (
+    Service,
+    refusal_configuration,
+    refusal_name,
+    stash_configuration,
+    stash_name,
+)
 from restow.rbac import FAMILY, Asked, Command, grants, manifests, plain
 from tests.deploy.rendering import (
     CHART,
@@ -31,6 +38,7 @@ from tests.deploy.rendering import (
     Document,
     Helm,
     container,
+    is_hook,
     of_kind,
     rights,
     templates,
@@ -88,11 +96,25 @@ def asked_of(name: str) -> tuple[Command, Asked]:
         found = values["webhook"]
         own = (NAMESPACE, "edge-restow-webhook") if found.get("certificate") == "own-ca" else None
         return Command.SERVE, Asked(crds=tuple(found["crds"]), home=NAMESPACE, own_ca=own)
+    if "conversions" in values:
+        found = values["conversions"]
+        return Command.CONVERSIONS, Asked(
+            crds=tuple(found.get("targets", ())),
+            home=NAMESPACE,
+            own_ca=None if found.get("certificate") == "cert-manager" else (NAMESPACE, "edge-restow-conversions"),
+            crossplane=found.get("crossplane", False),
+            restores_stashes=found.get("restoreStashes", False),
+            refuses_unconvertible=found.get("refuseUnconvertible", False),
+        )
     found = values["operator"]
     own = (NAMESPACE, "edge-restow-operator") if found.get("certificate", "own-ca") == "own-ca" else None
     keeps = FAMILY if found.get("migrate") == ["family"] else ()
     return Command.OPERATOR, Asked(
-        home=NAMESPACE, own_ca=own, maintains=found.get("maintainShoots", False), keeps=keeps
+        home=NAMESPACE,
+        own_ca=own,
+        maintains=found.get("maintainShoots", False),
+        keeps=keeps,
+        dependents="referencesEvery" in found,
     )
 
 
@@ -102,8 +124,34 @@ def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
     command, asked = asked_of(name)
     expected = rights(plain(manifests(grants([command], asked), "x")))
     found = helm.render("--values", BY_NAME[name])
-    roles = [each for each in found if not each["metadata"]["name"].endswith(":custom-verbs")]
-    assert rights(roles) == expected
+    assert rights(lasting(found)) == expected
+
+
+def lasting(documents: list[Document]) -> list[Document]:
+    """What is there while the release is: without what belongs to an uninstall, or to the users of admission."""
+    return [
+        each
+        for each in documents
+        if not each["metadata"]["name"].endswith(":custom-verbs") and not is_hook(each, "pre-delete")
+    ]
+
+
+@pytest.mark.parametrize(("name", "crds"), [("webhook-own-ca", ("gateways.edge.example.dev",)), ("operator", FAMILY)])
+def test_an_uninstall_takes_the_webhook_out_of_the_crds_first(name: str, crds: tuple[str, ...], helm: Helm) -> None:
+    """A CRD that names a webhook which is gone blocks namespaces; the hook needs rights that nothing else has."""
+    documents = [each for each in helm.render("--values", BY_NAME[name]) if is_hook(each, "pre-delete")]
+    server = f"edge-restow-{name.partition('-')[0]}"
+    asked = Asked(crds=crds, home=NAMESPACE, own_ca=(NAMESPACE, server))
+    assert rights(documents) == rights(plain(manifests(grants([Command.UNWIRE], asked), "x")))
+    assert container(the(documents, "Job"))["args"] == ["unwire", f"--server={NAMESPACE}/{server}"]
+    weights = {each["kind"]: int(each["metadata"]["annotations"].get("helm.sh/hook-weight", 0)) for each in documents}
+    assert all(weight < weights["Job"] for kind, weight in weights.items() if kind != "Job")
+    assert all("hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for each in documents)
+    kept = helm.render("--values", BY_NAME["webhook-cert-manager"])
+    assert container(the([each for each in kept if is_hook(each, "pre-delete")], "Job"))["args"][-1] == "--keep-server"
+    component = name.partition("-")[0]
+    without = helm.render("--values", BY_NAME[name], "--set", f"{component}.unwire=false")
+    assert [each for each in without if is_hook(each, "pre-delete")] == []
 
 
 @pytest.mark.parametrize(
@@ -120,6 +168,19 @@ def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
                 home=NAMESPACE,
                 own_ca=(NAMESPACE, "edge-restow-webhook"),
                 restores_stashes=True,
+            ),
+        ),
+        (
+            (
+                *("--values", BY_NAME["webhook-own-ca"]),
+                *("--set-json", f"webhook.refusesUnconvertible={STASHES}"),
+            ),
+            Command.SERVE,
+            Asked(
+                crds=("gateways.edge.example.dev",),
+                home=NAMESPACE,
+                own_ca=(NAMESPACE, "edge-restow-webhook"),
+                refuses_unconvertible=True,
             ),
         ),
         (
@@ -142,13 +203,52 @@ def test_rights_are_those_of_restow_rbac(name: str, helm: Helm) -> None:
             Command.OPERATOR,
             Asked(home=NAMESPACE, own_ca=(NAMESPACE, "edge-restow-operator"), installs_crds=True),
         ),
+        (
+            (
+                *("--set", "conversions.enabled=true,conversions.crds=operator"),
+                *("--set", "conversions.crossplane=true,conversions.restoreStashes=true"),
+                *("--set", "conversions.refuseUnconvertible=true"),
+            ),
+            Command.CONVERSIONS,
+            Asked(
+                home=NAMESPACE,
+                own_ca=(NAMESPACE, "edge-restow-conversions"),
+                installs_crds=True,
+                crossplane=True,
+                restores_stashes=True,
+                refuses_unconvertible=True,
+            ),
+        ),
+        (
+            (
+                *("--set", "conversions.enabled=true,conversions.leastRights=true,conversions.restoreStashes=true"),
+                *("--set", "conversions.targets={as.a.dev,bs.b.dev},conversions.refuseUnconvertible=true"),
+            ),
+            Command.CONVERSIONS,
+            Asked(
+                crds=("as.a.dev", "bs.b.dev"),
+                home=NAMESPACE,
+                own_ca=(NAMESPACE, "edge-restow-conversions"),
+                restores_stashes=True,
+                refuses_unconvertible=True,
+                least=True,
+            ),
+        ),
     ],
-    ids=["stashes", "operator-least", "least", "operator-least-own-ca", "installing"],
+    ids=[
+        "stashes",
+        "refusals",
+        "operator-least",
+        "least",
+        "operator-least-own-ca",
+        "installing",
+        "conversions-of-any-kind",
+        "conversions-least",
+    ],
 )
 def test_rights_of_other_values(flags: tuple[str, ...], command: Command, asked: Asked, helm: Helm) -> None:
     """What no values file shows."""
-    roles = [each for each in helm.render(*flags) if not each["metadata"]["name"].endswith(":custom-verbs")]
-    assert rights(roles) == rights(plain(manifests(grants([command], asked), "x")))
+    assert rights(lasting(helm.render(*flags))) == rights(plain(manifests(grants([command], asked), "x")))
 
 
 @pytest.mark.parametrize("name", ["migration-job", "operator-cert-manager"])
@@ -156,7 +256,7 @@ def test_releases_share_no_name_in_default(name: str, helm: Helm) -> None:
     """Helm refuses to install a release over another one's Role, and all have theirs in that namespace."""
     names: list[tuple[str, str]] = []
     for namespace in ("one", "two"):
-        documents = helm.render("--values", BY_NAME[name], namespace=namespace)
+        documents = lasting(helm.render("--values", BY_NAME[name], namespace=namespace))
         found = [each for each in documents if each["metadata"].get("namespace") == "default"]
         binding = the(found, "RoleBinding")
         assert binding["roleRef"]["name"] == the(found, "Role")["metadata"]["name"]
@@ -201,7 +301,7 @@ def test_pods_are_restricted(values: Path, helm: Helm) -> None:
 @pytest.mark.parametrize("values", VALUES, ids=list(BY_NAME))
 def test_commands_are_understood(values: Path, helm: Helm) -> None:
     """A renamed flag shows here, and not as a crash loop."""
-    commands = {"migrate": migrate, "serve": serve, "operator": operator}
+    commands = {"migrate": migrate, "serve": serve, "operator": operator, "unwire": unwire}
     for workload in of_kind(helm.render("--values", values), "Job", "Deployment"):
         name, *arguments = container(workload)["args"]
         flags = [each for each in arguments if not each.startswith("--crd=")]
@@ -245,7 +345,9 @@ def test_shards_are_the_completions(helm: Helm) -> None:
     assert "--shards=4" in container(job)["args"]
 
 
-@pytest.mark.parametrize("name", ["webhook-cert-manager", "webhook-own-ca", "operator", "operator-cert-manager"])
+@pytest.mark.parametrize(
+    "name", ["webhook-cert-manager", "webhook-own-ca", "operator", "operator-cert-manager", "conversions"]
+)
 def test_what_serves_survives_a_node(name: str, helm: Helm) -> None:
     """A conversion webhook that is down hides objects: two replicas apart, drained, and never both evicted."""
     documents = helm.render("--values", BY_NAME[name])
@@ -287,7 +389,7 @@ def may_reach(helm: Helm, caller: str, *flags: str, namespace: Document | None =
     """Whether the webhook of webhook-own-ca admits the pod of another values file, and that may reach it."""
     policy = the(helm.render("--values", BY_NAME["webhook-own-ca"], *flags), "NetworkPolicy")["spec"]
     (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
-    documents = helm.render("--values", BY_NAME[caller])
+    documents = lasting(helm.render("--values", BY_NAME[caller]))
     (template,) = templates(documents)
     labels, same = template["metadata"]["labels"], namespace is None
     admitted = any(selected(peer, labels, namespace or {}, same=same) for peer in https["from"])
@@ -309,7 +411,7 @@ def test_only_named_addresses_may_call(helm: Helm) -> None:
     assert not any(selected(peer, {"app": "else"}, {}, same=True) for peer in https["from"])
 
 
-@pytest.mark.parametrize("caller", ["migration-job", "operator-cert-manager", "webhook-own-ca"])
+@pytest.mark.parametrize("caller", ["migration-job", "operator-cert-manager", "webhook-own-ca", "conversions"])
 def test_who_migrates_reaches_the_webhook(caller: str, helm: Helm) -> None:
     """Locked out, a migration finds its converter out of reach until its deadline; elsewhere it takes a value."""
     assert may_reach(helm, caller)
@@ -380,6 +482,10 @@ def test_files_reach_the_webhook(helm: Helm, tmp_path: Path) -> None:
         (f"webhook.enabled=true,webhook.registry=a:b,webhook.certificate=secret,{UNTRUSTED}", "deny every update"),
         ("webhook.serviceAccount.create=false", "/webhook/serviceAccount/name"),
         ("logLevel=loud", "/logLevel"),
+        ("conversions.targets={Jobs}", "pattern"),
+        ("conversions.certificate=secret", "/conversions/secretName"),
+        ("webhook.clientCA.pem=none", "/webhook/clientCA/pem"),
+        ("operator.enabled=true,operator.clientCA.names={apiserver}", "give pem or configMap too"),
         ("operator.applyManagement=true", "/operator/management"),
         ("operator.enabled=true,operator.certificate=cert-manager,operator.crds=operator", "give chart or none"),
     ],
@@ -445,14 +551,14 @@ KNOBS: Document = {
 }
 
 
-@pytest.mark.parametrize("name", ["migration-job", "webhook-own-ca", "operator"])
+@pytest.mark.parametrize("name", ["migration-job", "webhook-own-ca", "operator", "conversions"])
 def test_pods_are_adapted_to_the_cluster(name: str, helm: Helm, tmp_path: Path) -> None:
     """What cert-manager's and KEDA's charts let one set: proxies, sidecars, priorities, accounts, OpenShift's ids."""
     component = name.partition("-")[0]
     ids = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"))
     more = {component: KNOBS, "podSecurityContext": ids, "logLevel": "debug", "logFormat": "json"}
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(more))
-    documents = helm.render("--values", BY_NAME[name], "--values", tmp_path / "values.yaml")
+    documents = lasting(helm.render("--values", BY_NAME[name], "--values", tmp_path / "values.yaml"))
     (template,) = templates(documents)
     spec, (used,) = template["spec"], template["spec"]["containers"]
     (workload,) = of_kind(documents, "Job", "Deployment")
@@ -473,10 +579,54 @@ def test_pods_are_adapted_to_the_cluster(name: str, helm: Helm, tmp_path: Path) 
     assert of_kind(helm.render(*flags), "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding") == []
 
 
+@pytest.mark.parametrize("name", ["webhook-own-ca", "operator", "conversions"])
+def test_admission_can_ask_for_certificates(name: str, helm: Helm, tmp_path: Path) -> None:
+    """A CA that the process does not read lets everyone ask, and a flag that it does not know ends it."""
+    component = name.partition("-")[0]
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    given = ("--set-file", f"{component}.clientCA.pem={tmp_path / 'ca.crt'}")
+    documents = helm.render(
+        "--values", BY_NAME[name], *given, "--set", f"{component}.clientCA.names={{kube-apiserver}}"
+    )
+    maps = {each["metadata"]["name"]: each["data"] for each in of_kind(documents, "ConfigMap")}
+    made = f"edge-restow-{component}-client-ca"
+    assert maps[made] == {"ca.crt": (tmp_path / "ca.crt").read_text()}
+    value = f"{component}.clientCA"
+    own = ("--values", BY_NAME[name], "--set", f"{value}.configMap=bundle,{value}.require=all")
+    for found, source, flags in (
+        (documents, made, ["--require-client-cert=admission", "--client-name=kube-apiserver"]),
+        (helm.render(*own), "bundle", ["--require-client-cert=all"]),
+    ):
+        deployment = the(found, "Deployment")
+        volumes = deployment["spec"]["template"]["spec"]["volumes"]
+        assert {"name": "client-ca", "configMap": {"name": source}} in volumes
+        used = container(deployment)
+        (mount,) = (each for each in used["volumeMounts"] if each["name"] == "client-ca")
+        assert [each for each in used["args"] if "client" in each] == [
+            f"--client-ca={mount['mountPath']}/ca.crt",
+            *flags,
+        ]
+    without = container(the(helm.render("--values", BY_NAME[name]), "Deployment"))
+    assert not [each for each in without["args"] if "client" in each]
+
+
+def test_the_crd_of_rules_stays(helm: Helm) -> None:
+    """Without the CRD all rules of the cluster would go with a release, and what they convert with them."""
+    crd = the(helm.render("--values", BY_NAME["conversions"]), "CustomResourceDefinition")
+    assert crd["metadata"]["name"] == "conversionrules.restow.dev"
+    assert crd["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    packaged = yaml.safe_load((ROOT / "crds" / "manifests" / "restow.dev_conversionrules.yaml").read_text())
+    assert crd["spec"] == packaged["spec"]
+    for crds, flags in (("operator", ["--install-crds"]), ("none", [])):
+        documents = helm.render("--values", BY_NAME["conversions"], "--set", f"conversions.crds={crds}")
+        assert of_kind(documents, "CustomResourceDefinition") == []
+        assert [each for each in container(the(documents, "Deployment"))["args"] if "crds" in each] == flags
+
+
 def test_names_are_overridden(helm: Helm) -> None:
     """Everything has the name, or a Service is not found."""
     for setting, expected in (("fullnameOverride=hooks", "hooks"), ("nameOverride=hooks", "edge-hooks")):
-        documents = helm.render("--values", BY_NAME["webhook-own-ca"], "--set", setting)
+        documents = lasting(helm.render("--values", BY_NAME["webhook-own-ca"], "--set", setting))
         assert {each["metadata"]["name"].rpartition(":")[2] for each in documents if "Service" in each["kind"]} == {
             f"{expected}-webhook"
         }
@@ -507,6 +657,26 @@ def test_the_step_s_configuration_is_the_one_that_restow_installs(helm: Helm) ->
     own = helm.render("--values", BY_NAME["webhook-own-ca"], "--set-json", f"webhook.restoresStash={STASHES}")
     assert of_kind(own, "MutatingWebhookConfiguration") == [], "nobody would fill its caBundle: each UPDATE is denied"
     assert "--restore-stashes" in container(the(own, "Deployment"))["args"]
+
+
+def test_the_configuration_of_refusals_is_the_one_that_restow_installs(helm: Helm) -> None:
+    """Two writings of it drift apart: a wrong path refuses every write."""
+    crds = load_crds([ROOT / "docs" / "examples" / "provider" / "manifests" / "gateways.yaml"])
+    asked = ("--set-json", f"webhook.refusesUnconvertible={STASHES}")
+    documents = helm.render("--values", BY_NAME["webhook-cert-manager"], *asked)
+    service = the(documents, "Service")["metadata"]
+    address = Service(service["namespace"], service["name"], "/admit/refuse-unconvertible")
+    keeping = registry.freeze(CRDS, on_error="keep")
+    expected: Document = dict(refusal_configuration(refusal_name(address), address, keeping, crds))
+    rendered = the(documents, "ValidatingWebhookConfiguration")
+    (webhook,) = expected["webhooks"]
+    del webhook["rules"][0]["scope"]  # which the values do not say
+    assert (rendered["metadata"]["name"], rendered["webhooks"]) == (expected["metadata"]["name"], [webhook])
+    assert rendered["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{service['name']}"
+    own = helm.render("--values", BY_NAME["webhook-own-ca"], *asked)
+    assert of_kind(own, "ValidatingWebhookConfiguration") == [], "nobody would fill its caBundle: each write is denied"
+    assert "--refuse-unconvertible" in container(the(own, "Deployment"))["args"]
+    assert refusal_configuration("r", address, graph, crds)["webhooks"] == [], "nothing is kept, so nothing is refused"
 
 
 def test_a_digest_wins_over_a_tag(helm: Helm) -> None:

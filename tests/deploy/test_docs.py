@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.rendering import ROOT, VALUES, Helm, of_kind, the
+from tests.deploy.rendering import ROOT, VALUES, Helm, container, of_kind, the
 from tests.docs.blocks import parse
 from tests.restow.commandline import restow
 
@@ -88,12 +88,21 @@ def test_helm_waits_for_the_job_or_not_at_all(arguments: list[str], helm: Helm) 
 
 def test_a_job_of_another_namespace_may_call(helm: Helm, tmp_path: Path) -> None:
     """What the page writes as values has to reach the policy."""
-    _, values = (block.text for block in PARSED if block.language == "yaml")
+    _, values, _ = (block.text for block in PARSED if block.language == "yaml")
     (tmp_path / "values.yaml").write_text(values)
     (file,) = (each for each in VALUES if each.stem == "webhook-own-ca")
     policy = the(helm.render("--values", file, "--values", tmp_path / "values.yaml"), "NetworkPolicy")["spec"]
     (https,) = (rule for rule in policy["ingress"] if rule["ports"][0]["port"] == "https")
     assert all(each in https["from"] for each in yaml.safe_load(values)["networkPolicy"]["callers"])
+
+
+def test_api_servers_show_a_certificate(helm: Helm, tmp_path: Path) -> None:
+    """What the page writes as values has to reach the command line."""
+    *_, values = (block.text for block in PARSED if block.language == "yaml")
+    (tmp_path / "values.yaml").write_text(values)
+    documents = helm.render("--set", "operator.enabled=true", "--values", tmp_path / "values.yaml")
+    arguments = container(the(documents, "Deployment"))["args"]
+    assert {"--client-ca=/etc/restow-client-ca/ca.crt", "--client-name=kube-apiserver"} <= {*arguments}
 
 
 def test_argo_cd_and_flux_have_values_that_work(helm: Helm, tmp_path: Path) -> None:
@@ -115,7 +124,7 @@ def test_the_role_to_bind_is_there(helm: Helm) -> None:
     """``kubectl create rolebinding`` takes any name, also one that nothing has."""
     (arguments,) = commands("kubectl")
     (named,) = (each.partition("=")[2] for each in arguments if each.startswith("--clusterrole="))
-    documents = yaml.safe_load_all(helm.run("template", *commands("helm")[-1][2:]))
+    documents = yaml.safe_load_all(helm.run("template", *commands("helm")[-2][2:]))
     assert named in {each["metadata"]["name"] for each in of_kind(filter(None, documents), "ClusterRole")}
 
 

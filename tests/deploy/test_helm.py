@@ -18,12 +18,21 @@ import yaml
 
 from restow.cloudprofile.objects import CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS
 from restow.controlplane.plane import ControlPlane
+from restow.conversion.certificates.ca.store import SECRETS
+from restow.conversion.operate.revisions import CONFIGURATION, record_name
+from restow.crds.conversionrules import CONVERSION_RULES
+from restow.kube import PatchType
 from restow.kube.client import HttpCluster
 from restow.kube.errors import NotFound
-from restow.kube.resources import CRDS
+from restow.kube.resources import CONFIG_MAPS, CRDS, LEASES
+from restow.rbac import ServiceAccount
+from tests.apiserver.accounts import Account, Accounts
 from tests.apiserver.kind import Kind, until
+from tests.apiserver.operators import CONFIGURATIONS, Operator
+from tests.apiserver.provider import GATEWAYS, Provider
+from tests.apiserver.test_conversions_in_cluster import Jobs
 from tests.deploy.kubelet import JOBS, Kubelet, kubelet
-from tests.deploy.rendering import CHART, ROOT, VALUES, Helm
+from tests.deploy.rendering import CHART, ROOT, VALUES, Helm, container, the
 from tests.deploy.test_chart_applied import RESOURCES, due, gone, others, restricted
 
 __all__ = ["due", "others", "restricted"]  # fixtures
@@ -37,6 +46,8 @@ OF_FILE = {
     ),
 }
 MIGRATIONS = [file for file in VALUES if "migration" in yaml.safe_load(file.read_text())]
+
+KEPT = (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS, CONVERSION_RULES)
 
 
 class Release:
@@ -63,11 +74,11 @@ class Release:
         """What Helm believes to be there, but for hooks."""
         return [each for each in yaml.safe_load_all(await self.run("get", "manifest", self.name)) if each]
 
-    async def uninstall(self) -> None:
-        """Take it away."""
-        if self.name:
-            await self.run("uninstall", self.name)
-            self.name = ""
+    async def uninstall(self, *flags: str, code: int = 0) -> str:
+        """Take it away; without a release there is nothing to do."""
+        said = await self.run("uninstall", self.name, *flags, code=code) if self.name else ""
+        self.name = self.name if code else ""
+        return said
 
 
 @pytest.fixture
@@ -77,8 +88,8 @@ async def release(
     """None yet; none in the end, nor what a release leaves on purpose."""
     made = Release(helm, control_plane, restricted, tmp_path)
     yield made
-    await made.uninstall()
-    for each in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS):
+    await made.uninstall("--no-hooks")
+    for each in KEPT:
         with suppress(NotFound):
             await cluster.delete(CRDS, each.full_name)
         await until(lambda of=each: gone(cluster, of), f"{each.full_name} stays")
@@ -145,8 +156,75 @@ async def test_what_serves_is_installed_and_upgraded(
         status = json.loads(await release.run("status", release.name, "-o", "json"))
         assert (status["version"], status["info"]["status"]) == (2, "deployed")
         await release.uninstall()
-        for each in (CLOUD_PROFILES, NAMESPACED_CLOUD_PROFILES, SHOOTS):
+        for each in KEPT:
             with suppress(NotFound):
                 await cluster.delete(CRDS, each.full_name)
             await until(lambda of=each: gone(cluster, of), f"{each.full_name} stays")
-    assert jobs.ran == []
+    assert {name.rpartition("-")[2] for name, _ in jobs.ran} == {"unwire"}
+    assert [ran.err for _, ran in jobs.ran if ran.code] == []
+
+
+async def test_an_uninstall_stops_while_objects_need_the_webhook(
+    release: Release, cluster: HttpCluster, restricted: str, jobs: Kubelet
+) -> None:
+    """Uninstalled nevertheless, the objects and their namespaces would be hostages of a webhook that is gone."""
+    provider = Provider(cluster)
+    (values,) = (file for file in VALUES if file.stem == "webhook-own-ca")
+    try:
+        await provider.create_crd(GATEWAYS)
+        await provider.create(GATEWAYS, "v1", "a", {"hosts": ["a"]})
+        await release.upgrade(values)
+        service = {"namespace": restricted, "name": the(await release.documents(), "Service")["metadata"]["name"]}
+        called = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+        body = json.dumps({"spec": {"conversion": {"strategy": "Webhook", "webhook": called}}}).encode()
+        await cluster.patch(CRDS, GATEWAYS, body, patch_type=PatchType.MERGE)
+        await release.uninstall(code=1)
+        (_, refused), *_ = jobs.ran
+        assert refused.code == 3 and "default/a" in refused.err, refused.err
+        assert (await provider.crd(GATEWAYS))["spec"]["conversion"]["strategy"] == "Webhook"
+        await provider.delete(GATEWAYS, "v1", "a")
+        await release.uninstall()
+        assert (await provider.crd(GATEWAYS))["spec"]["conversion"] == {"strategy": "None"}
+    finally:
+        await provider.remove()
+
+
+async def test_the_operator_of_rules_runs_as_installed(
+    release: Release, control_plane: ControlPlane, cluster: HttpCluster, restricted: str, tmp_path: Path
+) -> None:
+    """A right or a flag that the chart lacks stops the gates; no Service is routed here, so Wired alone stays open."""
+    jobs = Jobs(cluster, "helm.example.com")
+    await cluster.create(CRDS, json.dumps(jobs.crd()).encode())
+    try:
+        await jobs.served()
+        await jobs.create("v1", "a", timeout="1m30s")
+        (values,) = (file for file in VALUES if file.stem == "conversions")
+        await release.upgrade(values, "--set", f"conversions.targets={{{jobs.name}}}")
+        deployment = the(await release.documents(), "Deployment")
+        name = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+        account = Account(ServiceAccount(restricted, name), tmp_path / "account.kubeconfig")
+        await Accounts(control_plane, cluster, tmp_path).log_in(account)
+        command, *flags = container(deployment)["args"]
+        assert command == "operator"
+        operator = await Operator.start(*flags, "--port=0", f"--kubeconfig={account.kubeconfig}")
+        try:
+            await jobs.declare(jobs.rules())
+            await jobs.condition("Serving", "True")
+            assert (await jobs.condition("Wired", "False"))["reason"] == "Wiring"
+            assert await operator.ready()
+        finally:
+            await operator.stop()
+        assert not [line for line in operator.log if "forbidden" in line]
+    finally:
+        await jobs.remove()
+        with suppress(NotFound):
+            await cluster.delete(CONFIG_MAPS, record_name(jobs.name), restricted)
+        for resource, kept in (
+            (SECRETS, "conversions-restow-conversions"),
+            (SECRETS, "conversions-restow-conversions-ca"),
+            (LEASES, "restow-operator-conversions"),
+        ):
+            with suppress(NotFound):
+                await cluster.delete(resource, kept, restricted)
+        with suppress(NotFound):
+            await cluster.delete(CONFIGURATIONS[1], CONFIGURATION)

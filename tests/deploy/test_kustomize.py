@@ -20,7 +20,7 @@ from tests.restow.commandline import restow
 __all__ = ["restricted"]  # a fixture
 
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
-BASES = ("migration", "webhook", "operator")
+BASES = ("migration", "webhook", "operator", "conversions")
 
 
 def built(tools: dict[str, Path], name: str | Path) -> list[dict[str, Any]]:
@@ -57,7 +57,7 @@ def test_the_example_has_the_rights_that_its_crd_needs(tools: dict[str, Path]) -
     assert the(documents, "ServiceAccount")["metadata"]["name"] == account_of_job
 
 
-@pytest.mark.parametrize("name", ["webhook", "operator"])
+@pytest.mark.parametrize("name", ["webhook", "operator", "conversions"])
 def test_a_base_works_in_any_namespace(name: str, tools: dict[str, Path], tmp_path: Path) -> None:
     """An overlay moves it by one line: certificate, address, account and rights are then those of that namespace."""
     base = os.path.relpath(KUSTOMIZE / name, tmp_path)
@@ -73,12 +73,12 @@ def test_a_base_works_in_any_namespace(name: str, tools: dict[str, Path], tmp_pa
         assert leaf["spec"]["dnsNames"] == ["restow-webhook.edge.svc", "restow-webhook.edge.svc.cluster.local"]
         return
     used = container(the(documents, "Deployment"))
-    assert "--own-ca=$(POD_NAMESPACE)/restow-operator" in used["args"]
+    assert f"--own-ca=$(POD_NAMESPACE)/restow-{name}" in used["args"]
     (variable,) = (each for each in used["env"] if each["name"] == "POD_NAMESPACE")
     assert variable["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
 
 
-@pytest.mark.parametrize("name", ["example", "webhook", "operator"])
+@pytest.mark.parametrize("name", ["example", "webhook", "operator", "conversions"])
 async def test_strict_validation_finds_nothing(
     name: str, tools: dict[str, Path], cluster: HttpCluster, restricted: str
 ) -> None:

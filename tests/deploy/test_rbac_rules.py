@@ -34,6 +34,8 @@ _asked = st.builds(
     maintains=st.booleans(),
     keeps=st.sampled_from([(), (CRD,)]),
     dependents=st.booleans(),
+    moves=st.booleans(),
+    written=st.sampled_from([(), ("secrets", "deployments.apps")]),
     least=st.booleans(),
 )
 _commands = st.lists(st.sampled_from(Command), min_size=1, unique=True)
@@ -63,7 +65,7 @@ def test_the_yaml_is_the_manifests_with_reasons(commands: list[Command], asked: 
     assert list(yaml.safe_load_all(text)) == plain(documents)
     lines = text.splitlines()
     for before, line in pairwise(lines):
-        assert not line.startswith("  - apiGroups") or before.startswith("  # ")
+        assert not line.startswith(("  - apiGroups", "  - nonResourceURLs")) or before.startswith("  # ")
 
 
 def test_wildcards_are_not_granted_unless_asked_for() -> None:
@@ -78,15 +80,38 @@ def test_wildcards_are_not_granted_unless_asked_for() -> None:
 
 
 def test_dependents_are_looked_for_by_one_optional_right() -> None:
-    """It lets its holder read every Secret: only by a flag, only for ``ready``, and never needed."""
-    asked = Asked(crds=(CRD,), dependents=True)
-    (wide,) = (each for each in grants(list(Command), asked) if "*" in (each.group, each.resource, each.verb))
-    assert wide in grants([Command.READY], asked)
+    """It lets its holder read every Secret: only by a flag, only for commands that look, and never needed."""
+    asked = Asked(crds=(CRD,), dependents=True, keeps=(CRD,))
+    looks = {Command.READY, Command.REFERENCES, Command.PLAN, Command.REPORT, Command.EMBEDDING, Command.OPERATOR}
+    found = {
+        each: [one for one in grants([each], asked) if "*" in (one.group, one.resource, one.verb)] for each in Command
+    }
+    assert {each for each, wide in found.items() if wide} == looks
+    assert all(one.optional for wide in found.values() for one in wide)
+    (wide,) = found[Command.READY]
     assert (wide.group, wide.resource, wide.verb) == ("*", "*", "list")
     assert wide.optional
     assert wide not in grants([Command.READY], Asked(crds=(CRD,), dependents=True, least=True))
     ran = CliRunner().invoke(command, ["--for", "ready", "--crd", CRD, "--dependents", "-o", "json"])
     assert rights(yaml.safe_load(ran.stdout)["items"]) == rights(_roles(grants([Command.READY], asked)))
+
+
+def test_a_move_writes_where_it_is_asked_to() -> None:
+    """The right to patch every object of a cluster is granted by its flag alone, and can be narrowed."""
+    wide = grants([Command.REFERENCES], Asked(crds=(CRD,), moves=True))
+    assert {each.verb for each in wide if each.resource == "*"} == {"list", "get", "patch"}
+    asked = Asked(crds=(CRD,), moves=True, written=("configmaps", "deployments.apps"), namespaces=("a",))
+    narrow = [each for each in grants([Command.REFERENCES], asked) if each.verb not in ("get", "list")]
+    assert {(each.group, each.resource, each.verb, each.namespace) for each in narrow} == {
+        ("", "configmaps", "patch", "a"),
+        ("apps", "deployments", "patch", "a"),
+    }
+    for arguments, said in (
+        (["--for", "plan", "--move"], "give --for references"),
+        (["--for", "references", "--resource", "secrets"], "give --move too"),
+    ):
+        ran = CliRunner().invoke(command, [*arguments, "--crd", CRD])
+        assert (ran.exit_code, said in ran.stderr) == (2, True), ran.stderr
 
 
 @pytest.mark.parametrize("command", Command)

@@ -1,6 +1,7 @@
 """The pages of the documentation as blocks: what a reader types, runs or saves, in the order of the page.
 
-A fence has a language, and may have directives: HTML comments on the lines before it, ``<!-- NAME: VALUE -->``.
+A fence has a language, and may have directives: HTML comments on the lines before it, ``<!-- NAME: VALUE -->``. Those
+on figures (``benchmarks.figures``) stand after their text, and are no concern of a fence.
 CommonMark's own parser says what a fence is, so one in a list, a quote or another fence is found as well.
 
 Whatever a page has that could pass for code and that the harness would not run is an error here, with its line.
@@ -16,6 +17,8 @@ from pathlib import Path, PurePosixPath
 import yaml
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+
+from benchmarks.figures import is_directive
 
 __all__ = ["Block", "Command", "PageError", "commands", "pages", "parse"]
 
@@ -33,7 +36,7 @@ DIRECTIVES: Mapping[str, frozenset[str]] = {
 RUN = frozenset({"console", "sh", "python", "yaml"})
 #: Directives of the site whose text is prose, with fences of its own; and those that are no text at all.
 PROSE = frozenset({"note", "tip", "important", "warning", "caution", "seealso", "admonition", "dropdown"})
-GENERATED = frozenset({"toctree", "eval-rst"})
+GENERATED = frozenset({"toctree", "eval-rst", "image", "include"})
 
 _COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*([a-z ]+?):\s*(\S.*?)\s*")
@@ -84,6 +87,7 @@ def parse(page: str, text: str) -> list[Block]:
 def _blocks(page: str, text: str, above: int) -> Iterator[Block]:
     """The fences of a text that begins so many lines below the top of its page."""
     directives: dict[str, str] = {}
+    shown = ""
     for token in MarkdownIt("commonmark").enable("table").parse(text):
         line = above + (token.map[0] + 1 if token.map else 0)
         if token.type == "html_block":
@@ -93,12 +97,14 @@ def _blocks(page: str, text: str, above: int) -> Iterator[Block]:
                 directives[name] = value
         elif token.type == "fence":
             yield from _fence(page, line, token, directives)
+            _refuse_hidden_name(page, line, directives.get("file", ""), shown)
             directives = {}
         elif directives:
             raise PageError(f"{page}:{line}: `{'`, `'.join(directives)}` stands before what is no fence")
         elif token.type == "code_block":
             raise PageError(f"{page}:{line}: indented code, which has no language; make it a fence")
         elif token.type == "inline":
+            shown = token.content
             _refuse_comments(page, line, token.children or ())
     if directives:
         raise PageError(f"{page}: `{'`, `'.join(directives)}` stands at the end, before no fence")
@@ -106,6 +112,8 @@ def _blocks(page: str, text: str, above: int) -> Iterator[Block]:
 
 def _directives(page: str, line: int, html: str) -> Iterator[tuple[str, str]]:
     for comment in _COMMENT.finditer(html):
+        if is_directive(comment[0]):
+            continue
         said = _DIRECTIVE.fullmatch(comment[1])
         if said is None or said[1] not in DIRECTIVES:
             known = ", ".join(DIRECTIVES)
@@ -117,6 +125,12 @@ def _refuse_comments(page: str, line: int, children: Sequence[Token]) -> None:
     for child in children:
         if child.type == "html_inline" and child.content.startswith("<!--"):
             raise PageError(f"{page}:{line}: {child.content} is inside of a paragraph; directives have their own lines")
+
+
+def _refuse_hidden_name(page: str, line: int, name: str, shown: str) -> None:
+    """The directive is a comment: a reader sees the name of a file only in the paragraph before its fence."""
+    if PurePosixPath(name.partition(" ")[0]).name not in shown:
+        raise PageError(f"{page}:{line}: a reader does not see that this is {name}; name it in the line before")
 
 
 def _fence(page: str, line: int, token: Token, directives: Mapping[str, str]) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""The API server of the pages: their own, since a page is to find nothing there that its reader would not."""
+"""What pages run on: an API server of their own, and an environment with what the page says to install."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from restow.controlplane.pytest_plugin import running_plane
+from tests.packaging.conftest import built, installed
+
+__all__ = ["built", "control_plane", "etcd", "installed", "kubeconfig"]
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,19 @@ from tests.docs.blocks import ROOT, Block, Command, commands
 from tests.docs.replies import Child, NoAnswer
 from tests.docs.shell import PATIENCE, Shell
 
-__all__ = ["GIVEN", "Work", "executed", "needs_a_cluster", "prints", "working"]
+__all__ = ["GIVEN", "Work", "executed", "named_to_install", "needs_a_cluster", "prints", "working"]
 
 #: What a page takes for granted (a cluster with objects, a certificate): scripts for its shell, or its Python.
 GIVEN = Path(__file__).parent / "given"
 #: What a page sees of the checkout.
 LINKS = ("docs", "crds", "deploy")
+#: ``[installed](installing.md) `restow[cli]` and `kopf```, the sentence by which a page says what to install; and the
+#: README's. Extras that one step needs are named ``with the extras `a` and `b```.
+_TO_INSTALL = re.compile(
+    r"\[installed\]\((?:[\w./]*/)?installing\.md\)\s+`restow(?:\[(?P<extras>[a-z,]+)\])?`(?P<besides>(?:\s+and\s+`[\w-]+`)?)"
+    r"|`pip install '\.\[(?P<checkout>[a-z,]+)\]'`"
+)
+_WITH_EXTRAS = re.compile(r"with the extras `\w+`(?:(?:,| and) `\w+`)*")
 _CLUSTER = re.compile(
     r"\bkubectl\b|\brestow (migrate|plan|ready|operator|report)\b|\bconnect\(\)|--own-ca|restow timeline .*--all"
 )
@@ -67,14 +74,26 @@ def prints(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in printed.strip("\n").splitlines())) is not None
 
 
+def named_to_install(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The extras of restow and the other distributions that a page has its reader install; None if it names none."""
+    said = _TO_INSTALL.search(text)
+    if said is None:
+        return None
+    extras = {each for group in ("extras", "checkout") for each in (said[group] or "").split(",")} - {""}
+    for more in _WITH_EXTRAS.finditer(text):
+        extras |= set(re.findall(r"`(\w+)`", more[0]))
+    return tuple(sorted(extras)), tuple(sorted(re.findall(r"`([\w-]+)`", said["besides"] or "")))
+
+
 class Work:
     """A page's folder, shell and Python."""
 
-    def __init__(self, folder: Path, notes: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, notes: Path, environment: Mapping[str, str], python: Path) -> None:
         self.folder = folder
         self._notes = notes
         self._environment = environment
         self.shell = Shell(folder, notes, environment)
+        self._interpreter = python
         self._python: Child | None = None
 
     def run(self, block: Block) -> None:
@@ -130,7 +149,7 @@ class Work:
         """Run Python in the page's namespace."""
         output = self._notes / "python.output"
         if self._python is None:
-            command = (sys.executable, str(Path(__file__).with_name("interpreter.py")), "{fd}")
+            command = (str(self._interpreter), str(Path(__file__).with_name("interpreter.py")), "{fd}")
             with output.open("wb") as stream:
                 self._python = Child(command, self.folder, self._environment, stream)
         self._python.tell(json.dumps({"page": str(ROOT / page), "line": line, "text": text}))
@@ -168,14 +187,19 @@ class Work:
 
 
 @contextmanager
-def working(folder: Path, kubeconfig: Path | None) -> Iterator[Work]:
-    """A work folder below this one, with the links, and a home of its own."""
+def working(folder: Path, kubeconfig: Path | None, programs: Path | None = None) -> Iterator[Work]:
+    """A work folder below this one, with the links, and a home of its own.
+
+    ``programs`` is the folder of an environment with only what the page says to install, else the developers' own.
+    """
+    programs = programs or Path(sys.executable).parent
     parts = {name: folder / name for name in ("work", "notes", "home", "bin")}
     for part in parts.values():
         part.mkdir()
     for name in LINKS:
         (parts["work"] / name).symlink_to(ROOT / name)
-    work = Work(parts["work"], parts["notes"], _environment(parts["home"], parts["bin"], kubeconfig))
+    environment = _environment(parts["home"], parts["bin"], kubeconfig, programs)
+    work = Work(parts["work"], parts["notes"], environment, programs / "python")
     try:
         yield work
     finally:
@@ -194,11 +218,13 @@ def _kubectl() -> str:
     return str(json.loads(found)["kubectl"])
 
 
-def _environment(home: Path, binaries: Path, kubeconfig: Path | None) -> dict[str, str]:
+def _environment(home: Path, binaries: Path, kubeconfig: Path | None, programs: Path) -> dict[str, str]:
     """A terminal of a reader: nothing of this machine's clusters, and the cache of binaries."""
     if kubeconfig is not None:
         (binaries / "kubectl").symlink_to(_kubectl())
-    path = os.pathsep.join([str(binaries), str(Path(sys.executable).parent), os.environ["PATH"]])
+    developers = str(Path(sys.executable).parent)
+    others = [each for each in os.environ["PATH"].split(os.pathsep) if each != developers]
+    path = os.pathsep.join([str(binaries), str(programs), *others])
     left_out = ("FORCE_COLOR", "PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "MAKEFLAGS", "MAKELEVEL")
     kept = {name: value for name, value in os.environ.items() if name not in left_out and "XDIST" not in name}
     return kept | {

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+_EXAMPLES = re.compile(r"<!-- file: (\S+)")
 _NAMED = re.compile(r"`((?:tests/[\w/]+/|…)?(?:test_\w+\.py)?)(?:::(test_\w+))?`")
 
 
@@ -21,12 +22,17 @@ def functions_of(file: Path) -> frozenset[str]:
 
 
 def named(page: Path) -> list[tuple[Path, str | None]]:
-    """The files and tests that a page names; a file without a folder is in tests/apiserver/, ``…`` is the last one."""
+    """The files and tests that a page names; a file without a folder is in tests/apiserver/, ``…`` is the last one.
+
+    A file that the page has its readers write is none of them.
+    """
     found: list[tuple[Path, str | None]] = []
-    for path, test in _NAMED.findall(page.read_text()):
+    text = page.read_text()
+    examples = set(_EXAMPLES.findall(text))
+    for path, test in _NAMED.findall(text):
         if path == "…":
             found.append((found[-1][0], test or None))
-        elif path.endswith(".py"):
+        elif path.endswith(".py") and path not in examples:
             file = ROOT / path if path.startswith("tests/") else ROOT / "tests" / "apiserver" / path
             found.append((file, test or None))
     return found

@@ -11,7 +11,8 @@ from restow.controlplane.etcd import Etcd
 from restow.controlplane.plane import ControlPlane
 from tests.docs.blocks import ROOT, Block, PageError, pages, parse
 from tests.docs.emptying import empty, keys
-from tests.docs.running import GIVEN, executed, givens, needs_a_cluster, working
+from tests.docs.running import GIVEN, executed, givens, named_to_install, needs_a_cluster, working
+from tests.packaging.conftest import Installed
 
 
 def blocks(page: str) -> list[Block]:
@@ -79,20 +80,32 @@ def test_every_given_is_used() -> None:
     assert used == {script for script in GIVEN.iterdir() if script.suffix in (".sh", ".py")}
 
 
+def test_pages_that_a_reader_starts_with_say_what_to_install() -> None:
+    """A page that says nothing is run with everything that developers have, and a reader lacks a library."""
+    starts = {page for page in PAGES if page == "docs/tutorial.md" or page.startswith("docs/howto/")}
+    silent = {page for page in starts if executed(PAGES[page]) and not named_to_install((ROOT / page).read_text())}
+    assert silent == set()
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", parameters())
 def test_a_page_does_what_it_says(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """Documentation that promises what is not so costs its readers more than none."""
+    """Documentation that promises what is not so, or leaves out what to install, costs its readers more than none."""
     todo = executed(PAGES[page])
+    programs = None
+    if to_install := named_to_install((ROOT / page).read_text(encoding="utf-8")):
+        installed: Installed = request.getfixturevalue("installed")
+        extras, besides = to_install
+        programs = installed(*extras, besides=besides)
     if not needs_a_cluster(todo):
-        with working(tmp_path, None) as work:
+        with working(tmp_path, None, programs) as work:
             for block in todo:
                 work.run(block)
         return
     plane: ControlPlane = request.getfixturevalue("control_plane")
     before: frozenset[str] = request.getfixturevalue("baseline")
     try:
-        with working(tmp_path, plane.kubeconfig) as work:
+        with working(tmp_path, plane.kubeconfig, programs) as work:
             for block in todo:
                 work.run(block)
     finally:

@@ -52,7 +52,7 @@ def test_what_is_compared(shown: str, printed: str, same: bool) -> None:
         "<!-- exits: 3, 0 -->\n'''console\n$ (exit 3)\n$ true\n'''\n",
         "'''python\na = 1\n'''\n'''python\nassert a == 1\n'''\n",
         "'''python\nimport asyncio\nawait asyncio.sleep(0)\n'''\n'''python\nasyncio.run(asyncio.sleep(0))\n'''\n",
-        "<!-- file: a/b.py -->\n'''python\nprint(7)\n'''\n'''console\n$ python a/b.py\n7\n'''\n",
+        "`a/b.py`\n\n<!-- file: a/b.py -->\n'''python\nprint(7)\n'''\n'''console\n$ python a/b.py\n7\n'''\n",
         "'''sh\nsleep 60 &\n'''\n",
         "<!-- until: test -e a -->\n'''console\n$ bash -c 'touch a; exec sleep 60'\n'''\n",
         "<!-- until: shown -->\n'''console\n$ bash -c 'echo up; sleep 60 & wait'\nup\n'''\n",
@@ -80,7 +80,7 @@ def test_a_page_that_is_true(text: str, tmp_path: Path) -> None:
         ("<!-- until: false -->\n'''console\n$ true\n'''\n", "ended by itself"),
         ("<!-- until: shown -->\n'''console\n$ echo b\na\n'''\n", "ended by itself"),
         ("<!-- given: nonsense -->\n'''sh\ntrue\n'''\n", "is no script"),
-        ("<!-- file: docs/nonsense.py -->\n'''python\n1\n'''\n", "is not in the checkout"),
+        ("`docs/nonsense.py`\n\n<!-- file: docs/nonsense.py -->\n'''python\n1\n'''\n", "is not in the checkout"),
     ],
 )
 def test_a_page_that_is_not(text: str, told: str, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_page_that_is_not(text: str, told: str, tmp_path: Path) -> None:
         ("'''sh\nkubectl version\n'''\n", True),
         ("<!-- given: widgets -->\n'''sh\ntrue\n'''\n", True),
         ("<!-- tested by: a.py -->\n'''sh\nkubectl version\n'''\n", False),
-        ("<!-- file: a.yaml -->\n'''yaml\n{}\n'''\n", False),
+        ("`a.yaml`\n\n<!-- file: a.yaml -->\n'''yaml\n{}\n'''\n", False),
         ("'''yaml\n{apiVersion: v1, kind: A, metadata: {name: a}}\n'''\n", True),
     ],
 )

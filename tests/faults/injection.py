@@ -49,6 +49,7 @@ class Injector:
         widgets, users, webhook: what events act upon.
         spawn: runs an event to its end, whatever becomes of the request that it was to come before.
         end: ends the run, as the scenario says.
+        restart: restarts the API server; returns once it answers again.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Injector:
         webhook: ConversionWebhook,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         end: Callable[[], None],
+        restart: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._scenario = scenario
         self._proxy = proxy
@@ -68,6 +70,8 @@ class Injector:
         self._webhook = webhook
         self._spawn = spawn
         self._end = end
+        self._restart = restart
+        self._restarts = scenario.restart
         self._events = list(scenario.events)
         self._times: Counter[str] = Counter()
         self._faults: Counter[str] = Counter()
@@ -106,6 +110,11 @@ class Injector:
     def _trouble(self, number: int, seen: Seen) -> Fault | None:
         """What a spell under way makes of a request, whichever it is."""
         now = asyncio.get_running_loop().time()
+        if self._restarts is not None and self._restarts in _phases(seen):
+            self._note(number, "API server restarted", self._restarts.value)
+            self._restarts = None
+            self._spawn(self._restart())
+            return Reset()
         for spell in [each for each in self._spells if each.phase in _phases(seen)]:
             self._spells.remove(spell)
             self._until[spell.trouble] = now + spell.seconds
@@ -217,6 +226,8 @@ def _phases(seen: Seen) -> set[Phase]:
         return {Phase.PREFLIGHT}
     if seen.path.endswith("/endpointslices"):
         return {Phase.SERVERS}
+    if "/leases" in seen.path:
+        return {Phase.LEASE} if seen.method == "PUT" else set()
     if seen.of_crd and seen.method == "GET":
         return {Phase.READ}
     if seen.of_crd and seen.method == "PATCH":

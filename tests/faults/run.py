@@ -12,11 +12,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from restow.controlplane.apiserver import ApiServer
 from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.errors import ApiError, KubeError, NotFound, TooManyRequests, first_error
-from restow.kube.resources import CRDS
-from restow.migrator import ManagedFields, Migration, MigrationReport, MigrationResult, Options, Shard
+from restow.kube.leaderelection import LeaseTiming
+from restow.kube.resources import CRDS, LEASES
+from restow.kube.retry import Backoff
+from restow.migrator import ManagedFields, Migration, MigrationReport, MigrationResult, Migrator, Options, Shard
+from restow.migrator.decide.proof import ANNOTATION
 from tests.apiserver.kind import until
 from tests.apiserver.proxy import Proxy, Seen, proxy_before
 from tests.faults.afterwards import applies_on
@@ -30,9 +34,15 @@ from tests.restow.commandline import RESTOW
 
 _WAITS = 0.1  # of their length, in the run under faults; a rerun waits as long as it wants
 _LIMIT = 120.0
+_LIMIT_OF_RESTARTS = 240.0
 _PATIENCE = 60.0  # longer than any trouble lasts
+_PATIENCE_OF_RESTARTS = 180.0  # a machine with other work takes long to start an API server
 _PATIENCE_OF_STUBBORN = 5.0  # for what will never pass
 _SETTLE_BEYOND_LAG = 0.3
+_QUICK = LeaseTiming(lease_duration=3, renew_deadline=2.4, retry_period=0.2)
+_LOOK_S = 0.1
+_GRACE = 0.4  # less than the election leaves between the deadline and the end of a Lease
+_BACKOFF = Backoff(first=0.1, most=1.0)
 
 
 @dataclass(slots=True)
@@ -75,11 +85,12 @@ async def run_seed(world: World, seed: int) -> Outcome:
     """Run one seed to its verdict."""
     begun = time.monotonic()
     outcome = Outcome(seed, draw(seed))
+    limit = _LIMIT if outcome.scenario.restart is None else _LIMIT_OF_RESTARTS
     try:
-        async with asyncio.timeout(_LIMIT):
+        async with asyncio.timeout(limit):
             await _Run(world, outcome).carry_out()
     except TimeoutError:
-        outcome.wrong.append(f"it took more than {_LIMIT:.0f} s")
+        outcome.wrong.append(f"it took more than {limit:.0f} s")
     except Exception as error:  # noqa: BLE001 - one seed that cannot be judged must not end the others
         outcome.wrong.append(f"it could not be judged: {first_error(error)!r}")
     outcome.seconds = time.monotonic() - begun
@@ -93,9 +104,15 @@ class _Run:
         self._scenario = outcome.scenario
         self._widgets = Widgets(world.cluster, world.plane.etcd, next(world.numbers), outcome.scenario, world.webhook)
         self._users = Users(self._widgets)
+        self._restarted: ApiServer | None = None
 
     async def carry_out(self) -> None:
         """Make the objects, run, have it judged, and leave nothing."""
+        if self._scenario.restart is not None:
+            async with self._world.restart_turn:
+                self._restarted = await self._world.restarted()
+                await self._judged(None)
+            return
         if not self._scenario.lag:
             await self._judged(None)
             return
@@ -160,13 +177,16 @@ class _Run:
                 self._world.webhook,
                 spawn=group.create_task,
                 end=ending.set,
+                restart=self._restart,
             )
             proxy.hook = injector
             if late is not None:
                 proxy.route = _every_other(late)
+            if (restarted := self._restarted) is not None:
+                proxy.route = lambda _seen: restarted.server
             async with self._writers(late):
                 outcome.runs, outcome.first = 1, await self._first(proxy, cluster, ending)
-            proxy.hook = None
+            proxy.hook = proxy.route = None
             self._world.webhook.down.pop(self._widgets.plural, None)
             outcome.injected, outcome.log = injector.injected, injector.log
         if outcome.first != MigrationResult.SUCCEEDED.value:
@@ -211,7 +231,11 @@ class _Run:
             resume=scenario.resume,
             concurrency=scenario.concurrency,
             page_size=scenario.page_size,
-            patience_s=_PATIENCE_OF_STUBBORN if scenario.stubborn else _PATIENCE,
+            patience_s=_PATIENCE_OF_STUBBORN
+            if scenario.stubborn
+            else _PATIENCE_OF_RESTARTS
+            if scenario.restart is not None
+            else _PATIENCE,
         )
 
     async def _first(self, proxy: Proxy, cluster: HttpCluster, ending: asyncio.Event) -> str:
@@ -219,6 +243,8 @@ class _Run:
         scenario = self._scenario
         if scenario.ending is Ending.KILLED:
             return await self._killed(proxy, ending)
+        if scenario.elected:
+            return await self._elected(cluster)
         async with asyncio.TaskGroup() as group:
             run = group.create_task(self._each_shard(cluster, self._options(), Waits()))
             ended = group.create_task(ending.wait())
@@ -252,6 +278,47 @@ class _Run:
         result = MigrationReport((report,)).result
         why = report.refused or report.unfinished or next((each.message for each in report.failures), "")
         return result.value if result is MigrationResult.SUCCEEDED else f"{result.value}: {why}"
+
+    async def _elected(self, cluster: HttpCluster) -> str:
+        """Run two migrators until one of them has pruned and left its proof; return that it did."""
+        name = self._widgets.plural
+        converters = (lambda _crd: InProcess()) if self._scenario.in_process else (lambda _crd: None)
+        migrators = [
+            Migrator(
+                cluster,
+                [self._widgets.name],
+                self._options(),
+                hooks=(),
+                converters=converters,
+                lease=name,
+                lease_namespace="default",
+                identity=identity,
+                timing=_QUICK,
+                grace=_GRACE,
+                backoff=_BACKOFF,
+                chance=Waits(f"{identity} {self._scenario.seed}"),
+            )
+            for identity in ("one", "two")
+        ]
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(migrator.run_forever()) for migrator in migrators]
+            while not await self._is_finished():
+                await asyncio.sleep(_LOOK_S)
+            for each in running:
+                each.cancel()
+        with contextlib.suppress(NotFound):
+            await self._world.cluster.delete(LEASES, name, "default")
+        return MigrationResult.SUCCEEDED.value
+
+    async def _is_finished(self) -> bool:
+        found = (await self._world.cluster.get(CRDS, self._widgets.name)).json()
+        proved = ANNOTATION in (found["metadata"].get("annotations") or {})
+        return proved and found["status"]["storedVersions"] == [NEW]
+
+    async def _restart(self) -> None:
+        """Kill the API server of this run, and start it again."""
+        assert self._restarted is not None
+        await self._restarted.restart(grace=0.0, timeout=_LIMIT_OF_RESTARTS)
 
     async def _killed(self, proxy: Proxy, ending: asyncio.Event) -> str:
         scenario = self._scenario

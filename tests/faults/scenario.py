@@ -18,6 +18,14 @@ KILL_EVERY = 16
 LAG_EVERY = 12
 """Of so many seeds one has a second API server that hears of changes of the CRD late."""
 
+RESTART_EVERY = 24
+"""Of so many seeds one has its API server killed and started again, in each phase in turn."""
+
+ELECTED_EVERY = 24
+"""Of so many seeds one runs two embedded migrators, of which a Lease elects one."""
+
+_RESTARTED, _ELECTED = 20, 15  # the first such seeds: none of them is one with a process, or a server that lags
+
 
 class Step(StrEnum):
     """A write by which an object of a shape gets its owners, before the migration."""
@@ -70,6 +78,7 @@ class Phase(StrEnum):
     WRITE = "writing"
     PRUNE = "pruning"
     PROOF = "leaving the proof"
+    LEASE = "renewing the Lease"
 
 
 class EventKind(StrEnum):
@@ -144,6 +153,8 @@ class Scenario:
         lag: seconds by which the second API server is late, or 0.
         spells: trouble that passes by itself.
         shards: processes that share the migration, each after the other; 0 for one that does everything.
+        restart: the phase whose first request finds the API server killed; it is started again at once.
+        elected: whether two embedded migrators run instead of one migration.
     """
 
     seed: int
@@ -169,6 +180,8 @@ class Scenario:
     lag: float = 0.0
     spells: tuple[Spell, ...] = ()
     shards: int = 0
+    restart: Phase | None = None
+    elected: bool = False
 
     @property
     def finishes(self) -> bool:
@@ -188,6 +201,7 @@ _WIPES = {FaultKind.WIPE, FaultKind.WIPE_LOST}
 _FLIPS = (EventKind.FLIP, EventKind.FLIP_BACK, EventKind.FLIP_BACK)
 _LASTING = {EventKind.FLIP, EventKind.FLIP_BACK, EventKind.WEBHOOK_DOWN}
 """What a run may well be unable to finish by waiting: a version that changes, and a converter that says no."""
+_PHASES = [phase for phase in Phase if phase is not Phase.LEASE]
 _STUBBORN = (FaultKind.MISSING, FaultKind.BROKEN, FaultKind.CONFLICT)
 
 
@@ -221,7 +235,7 @@ def draw(seed: int) -> Scenario:
     scenario = _with_events(scenario, chance)
     scenario = _with_ending(scenario, chance)
     # Drawn by themselves, so that what was drawn before them is the same as without them.
-    return _with_spells(scenario, random.Random(f"restow spells {seed}"))
+    return _with_processes(_with_spells(scenario, random.Random(f"restow spells {seed}")))
 
 
 def _shape(chance: random.Random, *, early: bool, removed: bool) -> tuple[Step, ...]:
@@ -301,13 +315,36 @@ def _with_ending(scenario: Scenario, chance: random.Random) -> Scenario:
 
 def _with_spells(scenario: Scenario, chance: random.Random) -> Scenario:
     spells = []
-    for phase in chance.sample(list(Phase), k=chance.choice((0, 0, 1, 1, 2))):
+    for phase in chance.sample(_PHASES, k=chance.choice((0, 0, 1, 1, 2))):
         trouble = chance.choice(list(Trouble))
         if phase is Phase.READ:
             trouble = Trouble.DOWN  # who refuses the very first request takes the credentials for wrong ones
         spells.append(Spell(trouble, phase, chance.choice((0.5, 1.0, 2.5))))
     shards = 2 if scenario.ending is Ending.BY_ITSELF and not scenario.lag and chance.random() < 0.15 else 0
     return replace(scenario, spells=tuple(spells), shards=shards)
+
+
+def _with_processes(scenario: Scenario) -> Scenario:
+    """Restart the API server, or have a Lease elect who migrates; what would end the run goes."""
+    restart = _PHASES[scenario.seed // RESTART_EVERY % len(_PHASES)]
+    if scenario.seed % RESTART_EVERY == _RESTARTED:
+        return replace(_lasting(scenario), restart=restart, spells=())
+    if scenario.seed % ELECTED_EVERY == _ELECTED:
+        # Whoever leads no more leaves an object between two writes, as whoever is cancelled: see _with_ending.
+        spells = (
+            Spell(Trouble.DOWN, Phase.LEASE, 2.5),
+            *(each for each in scenario.spells if each.trouble is Trouble.DOWN),
+        )
+        scenario = _unwiped(_lasting(scenario))
+        events = tuple(event for event in scenario.events if not event.name)
+        return replace(scenario, events=events, elected=True, spells=spells)
+    return scenario
+
+
+def _lasting(scenario: Scenario) -> Scenario:
+    """A scenario whose run finishes by itself, however long that takes."""
+    events = tuple(event for event in scenario.events if event.kind not in _LASTING)
+    return replace(scenario, events=events, stubborn="", ending=Ending.BY_ITSELF, ends_at=0, shards=0)
 
 
 def _late(scenario: Scenario) -> Scenario:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
+from tests.faults.__main__ import COMMAND, run_on
 from tests.faults.guards import GUARDS
 from tests.faults.run import Outcome, run_seed
-from tests.faults.scenario import KILL_EVERY, LAG_EVERY, Ending, EventKind, FaultKind, Phase, Trouble, draw
+from tests.faults.scenario import (
+    ELECTED_EVERY,
+    KILL_EVERY,
+    LAG_EVERY,
+    RESTART_EVERY,
+    Ending,
+    EventKind,
+    FaultKind,
+    Phase,
+    Trouble,
+    draw,
+)
 from tests.faults.world import World
-from tests.seeds import elsewhere
+from tests.seeds import elsewhere, exit_code
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -41,7 +55,9 @@ FURTHER = range(1, 121)
 """Seeds for a guard that the known ones let pass: which write a fault meets depends on the machine's pace as well."""
 
 
-async def run(world: World, seeds: Iterable[int], *, until_wrong: bool = False) -> list[Outcome]:
+async def run(
+    world: World, seeds: Iterable[int], *, until_wrong: bool = False, side_by_side: int = _SIDE_BY_SIDE
+) -> list[Outcome]:
     """Run seeds, some side by side, all or until one finds something wrong, and show their lines."""
     waiting = iter(seeds)
     outcomes: list[Outcome] = []
@@ -55,7 +71,7 @@ async def run(world: World, seeds: Iterable[int], *, until_wrong: bool = False) 
             outcomes.append(outcome)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(_SIDE_BY_SIDE):
+        for _ in range(side_by_side):
             group.create_task(work())
     return outcomes
 
@@ -75,8 +91,24 @@ async def test_no_fault_loses_anything(shared: World, first: int) -> None:
 async def test_a_broken_guard_is_seen(shared: World, guard: str) -> None:
     """A suite that passes with one of the migrator's guards broken proves nothing about the others either."""
     with GUARDS[guard]():
-        outcomes = await run(shared, dict.fromkeys((*CATCHING[guard], *FURTHER)), until_wrong=True)
+        outcomes = await run(shared, CATCHING[guard], until_wrong=True, side_by_side=1)
+        if not any(outcome.wrong for outcome in outcomes):
+            outcomes = await run(shared, FURTHER, until_wrong=True)
     assert any(outcome.wrong for outcome in outcomes)
+
+
+@pytest.mark.apiserver
+async def test_the_command_replays_a_seed_and_breaks_a_guard(shared: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/faults.md sends whoever sees a bad verdict to -v, and whoever doubts the suite to --broken."""
+    command = replace(COMMAND, run=partial(run_on, shared))
+    assert await exit_code(command, "11", "-v") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("seed    11 ") and any(line.startswith("    request ") for line in shown)
+    assert "1 seeds: 1 ok, 0 failed" in shown
+
+    assert await exit_code(command, "22", "--broken", "any-404-is-gone") == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("    WRONG: ") for line in shown) and "failed: 22" in shown
 
 
 async def test_a_seed_says_always_the_same() -> None:
@@ -93,6 +125,9 @@ async def test_a_hundred_seeds_draw_everything() -> None:
     assert {scenario.ending for scenario in scenarios} == set(Ending)
     assert sum(scenario.lag > 0 for scenario in scenarios) == 100 // LAG_EVERY
     assert sum(scenario.ending is Ending.KILLED for scenario in scenarios) >= 100 // KILL_EVERY - 2
+    assert sum(scenario.elected for scenario in scenarios) == 100 // ELECTED_EVERY
+    restarts = {draw(seed).restart for seed in range(1, 1 + RESTART_EVERY * len(Phase))}
+    assert restarts == {None, *Phase} - {Phase.LEASE}
     spells = [spell for scenario in scenarios for spell in scenario.spells]
     assert {spell.phase for spell in spells} == set(Phase)
     assert {spell.trouble for spell in spells} == set(Trouble)

@@ -36,6 +36,7 @@ class World:
     Attributes:
         numbers: tell the kinds of runs apart.
         late_turn: held by the run that uses the second API server.
+        restart_turn: held by the run that uses the API server that is restarted.
     """
 
     plane: ControlPlane
@@ -44,7 +45,9 @@ class World:
     folder: Path
     _stack: AsyncExitStack
     _late: Late | None = None
+    _restarted: ApiServer | None = None
     late_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    restart_turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     async def late(self) -> Late:
@@ -54,6 +57,12 @@ class World:
             cluster = await self._stack.enter_async_context(connect(server.kubeconfig))
             self._late = Late(server, cluster, line)
         return self._late
+
+    async def restarted(self) -> ApiServer:
+        """The API server that a run may restart, while all others go on; started at the first call."""
+        if self._restarted is None:
+            self._restarted = await self.plane.another_apiserver()
+        return self._restarted
 
 
 @asynccontextmanager

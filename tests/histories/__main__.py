@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.histories.guards import GUARDS
@@ -19,12 +19,24 @@ async def _run(seeds: Sequence[int], jobs: int, show: Callable[[Outcome], None])
             await run_seeds(shared, seeds, jobs, show)
 
 
-def _totals(outcomes: list[Outcome]) -> Iterator[str]:
-    asked: Counter[str] = sum((outcome.asked for outcome in outcomes), Counter())
-    yes, no = asked.pop("yes", 0), asked.pop("no", 0)
-    yield f"{asked.total()} steps, {yes} yes, {no} no, {sum(each.removed for each in outcomes)} removals"
-    yield ", ".join(f"{kind} {count}" for kind, count in asked.most_common())
+_ANSWERS = ("yes", "no")
 
+
+def _asked(outcomes: list[Outcome]) -> Counter[str]:
+    return sum((outcome.asked for outcome in outcomes), Counter())
+
+
+def _totals(outcomes: list[Outcome]) -> dict[str, int]:
+    answers = {answer: _asked(outcomes)[answer] for answer in _ANSWERS}
+    removals = sum(each.removed for each in outcomes)
+    return {"steps": _kinds(outcomes).total(), **answers, "removals": removals}
+
+
+def _kinds(outcomes: list[Outcome]) -> Counter[str]:
+    return Counter({kind: count for kind, count in _asked(outcomes).items() if kind not in _ANSWERS})
+
+
+COMMAND = Command("tests.histories", 4, GUARDS, _run, lambda _outcome: (), _totals, _kinds)
 
 if __name__ == "__main__":
-    Command("tests.histories", 4, GUARDS, _run, lambda _outcome: (), _totals).main()
+    COMMAND.main()

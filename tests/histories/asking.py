@@ -10,9 +10,8 @@ from unittest.mock import patch
 
 from restow.kube.cluster import Cluster
 from restow.kube.errors import KubeError
-from restow.migrator import ListFailed, MigrationRefused, read_crd, ready
+from restow.migrator import FoundReferences, ListFailed, MigrationRefused, ReferenceKind, SoughtVersion, read_crd, ready
 from restow.migrator.planning import ready as readiness
-from restow.migrator.planning.ownerreferences import OwnerVersion, VersionReferences
 from tests.histories.reasons import ABOUT_ENTRIES, Facts, untrue
 
 
@@ -33,13 +32,19 @@ _searches: ContextVar[bool] = ContextVar("searches", default=True)
 
 @contextmanager
 def seldom_searching() -> Iterator[None]:
-    """Leave the search for ownerReferences out where ``ask`` says so: it lists every resource of the cluster."""
-    real = readiness.find_owner_references
+    """Leave the search for references out where ``ask`` says so: it lists every resource of the cluster."""
+    real = readiness.find_references
 
-    async def seldom(cluster: Cluster, owners: Collection[OwnerVersion]) -> dict[OwnerVersion, VersionReferences]:
-        return await real(cluster, owners) if _searches.get() else {owner: VersionReferences() for owner in owners}
+    async def seldom(
+        cluster: Cluster, versions: Collection[SoughtVersion], *, kinds: Collection[ReferenceKind]
+    ) -> dict[SoughtVersion, FoundReferences]:
+        return (
+            await real(cluster, versions, kinds=kinds)
+            if _searches.get()
+            else {of: FoundReferences(of) for of in versions}
+        )
 
-    with patch.object(readiness, "find_owner_references", seldom):
+    with patch.object(readiness, "find_references", seldom):
         yield
 
 
@@ -53,7 +58,7 @@ async def ask(
         name: of the CRD.
         version: that is to go.
         api_servers: further ones, named by ``--api-server``.
-        searches: whether to look for ownerReferences too. Objects of histories have none.
+        searches: whether to look for references too. Objects of histories have none.
     """
     _searches.set(searches)
     try:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import pytest_asyncio
 
 from restow.migrator import Options
+from tests.histories.__main__ import COMMAND
 from tests.histories.asking import Answer, ask, false_yes, wrong_no
 from tests.histories.drawing import FLAGS, LAG_EVERY, RUNS, Act, Route, Step, Story, Way, draw
 from tests.histories.guards import GUARDS
@@ -16,7 +19,7 @@ from tests.histories.reasons import Facts
 from tests.histories.run import Outcome, run_seeds, run_story
 from tests.histories.running import migrate
 from tests.histories.world import World, world
-from tests.seeds import elsewhere
+from tests.seeds import elsewhere, exit_code
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,7 +45,9 @@ async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Worl
         yield opened
 
 
-async def run(world: World, seeds: Iterable[int], *, until_wrong: bool = False) -> list[Outcome]:
+async def run(
+    world: World, seeds: Iterable[int], *, until_wrong: bool = False, side_by_side: int = _SIDE_BY_SIDE
+) -> list[Outcome]:
     """Run seeds, all or until one finds something wrong, and print the histories of those that do."""
     outcomes: list[Outcome] = []
 
@@ -53,7 +58,7 @@ async def run(world: World, seeds: Iterable[int], *, until_wrong: bool = False) 
     def more() -> bool:
         return not (until_wrong and any(outcome.wrong for outcome in outcomes))
 
-    await run_seeds(world, seeds, _SIDE_BY_SIDE, show, more)
+    await run_seeds(world, seeds, side_by_side, show, more)
     return outcomes
 
 
@@ -67,12 +72,26 @@ async def test_every_yes_is_true_and_every_no_has_a_reason(shared: World, first:
 
 
 @pytest.mark.apiserver
+async def test_the_command_replays_a_seed_and_breaks_a_guard(shared: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs/histories.md sends whoever sees a wrong answer to -v, and whoever doubts the judge to --broken."""
+    command = replace(COMMAND, run=partial(run_seeds, shared))
+    assert await exit_code(command, "3", "-v") == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("seed ") and any(line.startswith("    ") for line in shown)
+    assert "1 seeds: 1 ok, 0 failed" in shown
+
+    assert await exit_code(command, "3", "--broken", "believe-stored-versions") == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("    WRONG: ") for line in shown) and "failed: 3" in shown
+
+
+@pytest.mark.apiserver
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("guard", sorted(GUARDS))
 async def test_a_broken_guard_is_seen(shared: World, guard: str) -> None:
     """Histories that pass with a guard broken prove nothing about a yes."""
     with GUARDS[guard]():
-        outcomes = await run(shared, CATCHING[guard], until_wrong=True)
+        outcomes = await run(shared, CATCHING[guard], until_wrong=True, side_by_side=1)
         if not any(outcome.wrong for outcome in outcomes):
             outcomes = await run(shared, FURTHER, until_wrong=True)
     found = [finding for outcome in outcomes for finding in outcome.wrong]

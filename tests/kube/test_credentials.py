@@ -541,8 +541,8 @@ class TestKubeconfigs:
                 "names the user 'u', which is not there",
             ),
             (
-                WITH_CLUSTER + "users: [{name: u, user: {as: root}}]",
-                "impersonates",
+                WITH_CLUSTER + "users: [{name: u, user: {as-groups: root}}]",
+                "as-groups must be a list of texts",
             ),
         ],
     )

@@ -159,6 +159,15 @@ class MemoryCluster(Cluster):
         body = {"kind": "List", "apiVersion": resource.api_version, "metadata": about, "items": items}
         return Reply(json.dumps(body).encode(), datetime.now(UTC))
 
+    async def table_page(
+        self, resource: Resource, namespace: str | None = None, *, params: Mapping[str, str] | None = None
+    ) -> Reply:
+        """The column Name alone, as for a CRD that declares none."""
+        page = (await self.list_page(resource, namespace, params=params, metadata_only=True)).json()
+        rows = [{"cells": [item["metadata"]["name"]], "object": item} for item in page["items"]]
+        body = {"kind": "Table", "metadata": page["metadata"], "columnDefinitions": [{"name": "Name"}], "rows": rows}
+        return Reply(json.dumps(body).encode(), datetime.now(UTC))
+
     async def create(
         self, resource: Resource, body: bytes, namespace: str | None = None, *, params: Mapping[str, str] | None = None
     ) -> Reply:

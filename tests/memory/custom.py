@@ -15,7 +15,7 @@ from restow.crds.compare import pruned_paths
 from restow.crds.ownedpaths import Members, owned
 from tests.memory.ownership import CannotConvert, Document
 
-__all__ = ["BUILT_IN", "BuiltIn", "Stored", "apply_merge_patch", "new_crd_status", "refusal", "served"]
+__all__ = ["BUILT_IN", "BuiltIn", "Stored", "apply_merge_patch", "filled_in", "new_crd_status", "refusal", "served"]
 
 
 def apply_merge_patch(before: Any, change: Any) -> Any:
@@ -120,6 +120,12 @@ def refusal(document: Document) -> str:
         if name not in {each["name"] for each in versions}:
             return f'status.storedVersions[{index}]: Invalid value: "{name}": missing from spec.versions'
     return ""
+
+
+def filled_in(value: Document, schema: Schema) -> Document:
+    """Return an object with the defaults of its schema, filled in in place."""
+    _default(value, schema)
+    return value
 
 
 def _default(value: Any, schema: Schema | None) -> None:

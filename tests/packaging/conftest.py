@@ -40,18 +40,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
 def installed(built: tuple[Path, Path, str], tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """A function from extras to the folder of programs of a new environment that has the wheel with these alone.
 
-    The versions and hashes are those that are locked.
+    The versions and hashes are those that are locked. ``besides`` are other distributions, which a page has installed.
     """
-    made: dict[tuple[str, ...], Path] = {}
+    made: dict[tuple[tuple[str, ...], tuple[str, ...]], Path] = {}
 
-    def install(*extras: str) -> Path:
-        if extras not in made:
-            folder = tmp_path_factory.mktemp("-".join(("with", *extras)))
+    def install(*extras: str, besides: tuple[str, ...] = ()) -> Path:
+        if (extras, besides) not in made:
+            folder = tmp_path_factory.mktemp("-".join(("with", *extras, *besides)))
             run(BIN / "uv", "venv", "-q", "--python", sys.executable, folder / "venv")
             wheel = f"restow[{','.join(extras)}] @ {built[0].as_uri()}"
-            into = ("--python", folder / "venv", "--constraint", ROOT / "requirements" / "runtime.txt")
-            run(BIN / "uv", "pip", "install", "-q", *into, wheel)
-            made[extras] = folder / "venv" / "bin"
-        return made[extras]
+            locked = ROOT / "requirements" / ("dev.txt" if besides else "runtime.txt")
+            into = ("--python", folder / "venv", "--constraint", locked)
+            run(BIN / "uv", "pip", "install", "-q", *into, wheel, *besides)
+            made[extras, besides] = folder / "venv" / "bin"
+        return made[extras, besides]
 
     return install

@@ -37,8 +37,8 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "restow.conversion": (),
     "restow.conversion.certificates": ("operator",),
     "restow.conversion.operate": ("operator",),
-    "restow.conversion.operate.analysis": (),
     "restow.conversion.operate.gates": (),
+    "restow.conversion.operate.overview": (),
     "restow.conversion.operate.revisions": (),
     "restow.conversion.server": ("operator",),
     "restow.conversion.testing": ("testing",),
@@ -61,7 +61,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 #: What is installed for its entry point, which no module imports.
 PLUGINS: Final = {"pytest-asyncio": "pytest runs tests that are coroutine functions by it"}
 #: What is part of another library's public interface, and comes with it.
-PARTS: Final = {"yarl": "aiohttp", "markupsafe": "jinja2"}
+PARTS: Final = {"multidict": "aiohttp", "yarl": "aiohttp", "markupsafe": "jinja2"}
 LOADS: Final = """
 import importlib, sys
 for name in sys.argv[1:]:

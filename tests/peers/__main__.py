@@ -12,9 +12,11 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import groupby
 
+from benchmarks.records import Recorder, add_flag
+from benchmarks.tables import Result, Table, markdown
 from tests.peers.comparison import Findings
 from tests.peers.differences import Difference, Entry
 from tests.peers.lines import go_lines, rule_lines
@@ -29,7 +31,9 @@ def main() -> None:
     parser.add_argument("--objects", type=int, default=10_000, help="objects of each kind (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: %(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the values of unexplained differences")
+    add_flag(parser)
     arguments = parser.parse_args()
+    recorder = Recorder.begin(arguments.record)
     peers = [peer for peer in PEERS if not arguments.kinds or peer.kind in arguments.kinds]
     used: Counter[str] = Counter()
     rows: dict[str, Entry] = {}
@@ -49,7 +53,11 @@ def main() -> None:
     idle = [] if arguments.kinds else sorted(rows.keys() - used.keys())
     for why in idle:
         print(f"never needed: {why}")
-    print("", *sizes(peers), "", *outcomes(results), sep="\n")
+    tables = [sizes(peers), outcomes(results)]
+    print("", *map(markdown, tables), sep="\n\n")
+    if recorder is not None:
+        command = f"python -m tests.peers --objects {arguments.objects}"
+        recorder.write("peers", " ".join([command, *arguments.kinds]), Result("Peers", tables))
     sys.exit(failed or bool(idle))
 
 
@@ -72,24 +80,26 @@ def show(found: Findings, *, verbose: bool) -> None:
         print(f"  !        {law} ({name})")
 
 
-def sizes(peers: Iterable[Peer]) -> Iterator[str]:
-    """Yield the table of the lines of code, project by project."""
-    yield "| project | kinds | lines of rules | lines of Go | generated lines of Go |"
-    yield "|---|---|---|---|---|"
+def sizes(peers: Iterable[Peer]) -> Table:
+    """Return the table of the lines of code, project by project."""
+    rows = []
     for project, group in groupby(peers, key=lambda peer: peer.project):
         kinds = list(group)
         by_hand, generated = go_lines(project)
         names = ", ".join(peer.kind for peer in kinds)
-        yield f"| {project.name} | {names} | {rule_lines(kinds)} | {by_hand:,} | {generated:,} |"
+        rows.append((project.name, names, f"{rule_lines(kinds)}", f"{by_hand:,}", f"{generated:,}"))
+    columns = ("project", "kinds", "lines of rules", "lines of Go", "generated lines of Go")
+    return Table("Lines", columns, tuple(rows))
 
 
-def outcomes(results: Iterable[tuple[Peer, Findings]]) -> Iterator[str]:
-    """Yield the table of what was found, kind by kind."""
-    yield "| kind | objects | same | same, spelled otherwise | Go errors | Go panics | changed by Go there and back |"
-    yield "|---|---|---|---|---|---|---|"
+def outcomes(results: Iterable[tuple[Peer, Findings]]) -> Table:
+    """Return the table of what was found, kind by kind."""
+    rows = []
     for peer, found in results:
         counts = (found.objects, found.equal, found.alike, found.errors, found.panics, found.lossy)
-        yield " | ".join((f"| {peer.kind}", *(f"{count:,}" for count in counts))) + " |"
+        rows.append((peer.kind, *(f"{count:,}" for count in counts)))
+    columns = ("objects", "same", "same, spelled otherwise", "Go errors", "Go panics", "changed by Go there and back")
+    return Table("Conversions", ("kind", *columns), tuple(rows))
 
 
 def values(found: Difference) -> tuple[str, str]:

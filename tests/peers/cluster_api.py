@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tests.peers.failuredomains import failure_domains
 from tests.peers.objects import DURATIONS
 from tests.peers.oracle import Project
 from tests.peers.peer import Peer
@@ -70,7 +69,6 @@ def _peer(kind: str, choices: dict[str, Any]) -> Peer:
         spoke="v1beta1",
         choices={"v1beta1": choices},
         stashes=("cluster.x-k8s.io/conversion-data",),
-        functions=failure_domains if kind == "Cluster" else list,
     )
 
 

@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -43,11 +43,18 @@ class Project:
         files: modules, pinned in its ``go.mod`` or in that of its folder ``crds``, each with the files that are wanted
             of it: CRDs (``.yaml``), and the conversions (``.go``), whose lines are counted.
         generates_crds: its CRDs are written by controller-gen, a tool of its ``go.mod``, from the types below ``api/``.
+        folder: where its sources are, if not below ``oracles/``.
     """
 
     name: str
     files: tuple[tuple[str, tuple[str, ...]], ...] = ()
     generates_crds: bool = False
+    folder: Path | None = field(default=None, repr=False)
+
+    @property
+    def sources(self) -> Mapping[str, Path]:
+        """The folders that are compiled, by their names."""
+        return {self.name: self.folder or _SOURCES / self.name, "protocol": _SOURCES / "protocol"}
 
 
 @dataclass(frozen=True)
@@ -127,18 +134,18 @@ async def _find(project: Project) -> Path:
 def _fingerprint(project: Project) -> str:
     """Return what names a build: the sources, the pins, and which files are taken from the modules."""
     text = repr(project).encode()
-    for folder in (project.name, "protocol"):
-        for file in sorted((_SOURCES / folder).rglob("*")):
+    for name, folder in project.sources.items():
+        for file in sorted(folder.rglob("*")):
             if file.is_file():
-                text += file.relative_to(_SOURCES).as_posix().encode() + file.read_bytes()
+                text += f"{name}/{file.relative_to(folder).as_posix()}".encode() + file.read_bytes()
     return hashlib.sha256(text).hexdigest()[:12]
 
 
 async def _build(project: Project, search: BinarySearch, work: Path) -> None:
     """Compile the program and fetch the CRDs, into ``done/`` of a work folder."""
     begun = time.monotonic()
-    for folder in (project.name, "protocol"):
-        shutil.copytree(_SOURCES / folder, work / folder)
+    for name, folder in project.sources.items():
+        shutil.copytree(folder, work / name)
     source, done = work / project.name, work / "done"
     for folder in ("crds", "go"):
         (done / folder).mkdir(parents=True)

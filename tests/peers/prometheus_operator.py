@@ -6,7 +6,6 @@ from typing import Final
 
 from tests.peers.oracle import Project
 from tests.peers.peer import Peer
-from tests.peers.routes import nested_routes
 
 __all__ = ["PEERS"]
 
@@ -38,7 +37,6 @@ PEERS: Final = (
         _FILE,
         hub="v1alpha1",
         spoke="v1beta1",
-        functions=nested_routes,
         choices={"v1alpha1": {".spec.route.routes[]": _OLD_NESTED}, "v1beta1": {".spec.route.routes[]": _NESTED}},
     ),
 )

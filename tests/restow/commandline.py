@@ -13,7 +13,12 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from tests.restow import forkserver
+
 RESTOW = (sys.executable, "-c", "from restow.main import main; main()")
+
+_TIMEOUT = 120.0  # seconds
+_OF_PYTHON = ("PYTHON", "LANG", "LC_", "TZ")  # variables that Python reads when it starts
 
 
 @dataclass(frozen=True)
@@ -62,19 +67,27 @@ def restow(
     stdin: str = "",
     cwd: Path | None = None,
 ) -> Ran:
-    """Run it to its end; without a terminal, and without this machine's own clusters."""
+    """Run it to its end; without a terminal, and without this machine's own clusters.
+
+    The usual command is forked by a server that has imported it; another one is started.
+    """
     configured = ("--kubeconfig", str(kubeconfig)) if kubeconfig is not None else ()
     quiet = {name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "FORCE_COLOR", "COLUMNS")}
-    done = subprocess.run(
-        [*command, *map(str, arguments), *configured],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=cwd,
-        env=quiet | {"HOME": "/nonexistent", "RESTOW_PATIENCE": "3"} | dict(environment or {}),
-    )
+    words = [*map(str, arguments), *configured]
+    env = quiet | {"HOME": "/nonexistent", "RESTOW_PATIENCE": "3"} | dict(environment or {})
+    if command == RESTOW and not any(name.startswith(_OF_PYTHON) for name in environment or ()):
+        done = forkserver.run(words, stdin=stdin, cwd=cwd, env=env, timeout=_TIMEOUT)
+    else:
+        done = subprocess.run(
+            [*command, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TIMEOUT,
+            cwd=cwd,
+            env=env,
+        )
     ran = Ran(done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in ran.err, ran.err
     assert "\x1b" not in ran.out + ran.err, "colours are for terminals"

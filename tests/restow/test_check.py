@@ -171,3 +171,42 @@ def test_the_report_names_opaque_fields(tmp_path: Path) -> None:
     assert field["says"] == {"version": "anything", "hub": "anything"}
     told = check(*REGISTRY, "--crd", tmp_path, "--report")
     assert "no rule looks into 1 opaque field: what stands there passes as it is" in told.err
+
+
+LISTS = """\
+apiVersion: restow.dev/v1alpha1
+kind: ConversionRules
+metadata: {name: gateways.edge.example.dev}
+spec:
+  target: {group: edge.example.dev, kind: Gateway}
+  hub: v2
+  adopt: [{annotation: example.dev/whole, version: v2, fields: [spec.weight]}]
+  keyless: [{lists: ["spec.**"], acknowledge: clients replace them}]
+  spokes:
+  - version: v1
+    rules:
+    - each: {spoke: spec.parts, rules: [{stash: {hub: a}}]}
+    - each: {spoke: spec.others, rules: [{stash: {hub: b}}]}
+"""
+
+
+def test_the_report_names_accepted_lists_and_adopted_annotations(tmp_path: Path) -> None:
+    """A reviewer would not see which lists a pattern covers, nor that stored annotations of another tool are read."""
+    (tmp_path / "rules.yaml").write_text(LISTS)
+    ran = check("--rules", tmp_path / "rules.yaml", "--report", "-o", "json")
+    covered = {"kind": "Gateway.edge.example.dev", "version": "v1", "hub": "v2"}
+    why = {"pattern": "spec.**", "reason": "clients replace them"}
+    assert ran.json["keyless"] == [covered | {"path": path} | why for path in (".spec.parts", ".spec.others")]
+    (adopted,) = ran.json["adopted"]
+    assert adopted == {
+        "kind": "Gateway.edge.example.dev",
+        "annotation": "example.dev/whole",
+        "version": "v2",
+        "fields": ["spec.weight"],
+        "stays": False,
+    }
+    told = check("--rules", tmp_path / "rules.yaml", "--report").out
+    assert "spec.**" in told
+    assert "v2 .spec.others" in told
+    assert "example.dev/whole" in told
+    assert "is removed" in told

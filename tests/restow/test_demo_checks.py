@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from dataclasses import replace
@@ -294,6 +295,25 @@ def test_what_the_crd_says_is_judged() -> None:
     assert not checks.readiness("now", False, wanted=True).passed
     assert not checks.readiness("now", True, wanted=False).passed
     assert not checks.accepted("now", "it goes", "422 Invalid: no").passed
+
+
+def test_a_reference_that_was_not_found_or_not_moved_is_seen() -> None:
+    """A dependent that still names v1alpha1 stays behind for good; a move that takes its field breaks its owner."""
+    made = fixtures.config_map(fixtures.Database(0), "1-2")
+    made["metadata"] |= {"resourceVersion": "1", "managedFields": [{"manager": fixtures.CONTROLLER}]}
+    moved = copy.deepcopy(made)
+    moved["metadata"]["ownerReferences"][0]["apiVersion"] = f"{fixtures.GROUP}/{NEW}"
+    moved["metadata"]["resourceVersion"] = "2"
+    taken = copy.deepcopy(moved)
+    taken["metadata"]["managedFields"][0]["manager"] = "restow"
+    assert checks.references_moved("now", [made], [moved]).passed
+    for wrong in (made, taken):
+        assert not checks.references_moved("now", [made], [wrong]).passed
+    assert not checks.references_moved("now", [], []).passed
+    assert checks.references_found("now", ["a/b"], ["a/b"]).passed
+    for found in ([], ["a/b", "a/c"]):
+        assert not checks.references_found("now", ["a/b"], found).passed
+    assert (checks.unserving("now", True).passed, checks.unserving("now", False).passed) == (True, False)
 
 
 def test_field_sets_are_read_as_members() -> None:

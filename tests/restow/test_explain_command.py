@@ -84,6 +84,36 @@ def test_the_json() -> None:
     assert told["server"] == {"drops": [], "fillsIn": []}
 
 
+BACKUPS = """\
+apiVersion: restow.dev/v1alpha1
+kind: ConversionRules
+metadata: {name: backups.example.dev}
+spec:
+  target: {group: example.dev, kind: Backup}
+  hub: v2
+  spokes:
+  - version: v1
+    rules:
+    - when: {field: spec.type, equals: S3, rules: [{rename: {spoke: spec.bucket, hub: spec.place}}]}
+    - when: {field: spec.type, equals: Disk, rules: [{rename: {spoke: spec.path, hub: spec.place}}]}
+"""
+
+
+def test_the_field_that_decides_about_a_branch_is_shown(tmp_path: Path) -> None:
+    """In a union, where a field comes from is half of the answer; the other half is which branch the object is in."""
+    rules = tmp_path / "conversions.yaml"
+    rules.write_text(BACKUPS)
+    backup = "apiVersion: example.dev/v1\nkind: Backup\nspec: {type: S3, bucket: nightly}\n"
+    arguments = ("explain", "-f", "-", "--to", "v2", "--rules", rules)
+    told = rows(run(*arguments, stdin=backup).out)
+    assert ["/spec/place", '"nightly"', "moved", "/spec/bucket", "(branch", "by", "/spec/type)"] in [
+        row[:7] for row in told
+    ]
+    (asked,) = run(*arguments, "--why", "spec.type", "-o", "json", stdin=backup).json["objects"]
+    place = next(leaf for leaf in asked["leaves"] if leaf["pointer"] == "/spec/place")
+    assert (place["from"], place["branchBy"]) == (["/spec/bucket"], ["/spec/type"])
+
+
 def test_several_objects_and_other_kinds() -> None:
     """Lists, other kinds and objects that are there already are no obstacle."""
     text = f"{GATEWAY}---\nkind: ConfigMap\napiVersion: v1\n---\n{CONVERTED}---\n{GATEWAY.replace('shop', 'two')}"

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from restow.cli import options
 from restow.cli.logs import log_to_stderr
-from restow.conversion.server.ratelimitedlog import RateLimitedLog
+from restow.conversion.server.failures import RateLimitedLog
 from restow.kube.clock import SYSTEM_CLOCK
 from restow.main import COMMANDS
 from tests.logs import logging_restored
@@ -90,7 +90,7 @@ def test_the_level_is_restows_own(level: str, lines: set[str]) -> None:
 
 def test_every_command_that_logs_takes_the_flags() -> None:
     """A Job whose arguments have a flag that one command lacks ends with a usage error."""
-    without = {"rbac", "convert", "explain", "review", "profile", "completion", "rules", "version"}
+    without = {"rbac", "convert", "explain", "review", "profile", "completion", "rules", "suggest", "version"}
     for name in COMMANDS.keys() - without:
         found = {option for each in import_module(f"restow.commands.{name}").command.params for option in each.opts}
         assert {"--log-level", "--log-format"} <= found, name
@@ -102,3 +102,19 @@ def test_the_log_of_a_command_ends_with_its_test(time: str) -> None:
     assert logging.getLogger("restow").level == logging.NOTSET, time
     assert CliRunner().invoke(command, []).exit_code == 0
     assert logging.getLogger("restow").level == logging.WARNING
+
+
+@pytest.mark.parametrize(
+    ("arguments", "levels"),
+    [
+        (["-v", "0"], {"ERROR"}),
+        (["-v", "1"], {"INFO", "WARNING", "ERROR"}),
+        (["--v", "6"], {"DEBUG", "INFO", "WARNING", "ERROR"}),
+        (["-v", "6", "--log-level", "error"], {"DEBUG", "INFO", "WARNING", "ERROR"}),
+    ],
+)
+def test_kubectls_numbers_are_levels(arguments: list[str], levels: set[str]) -> None:
+    """-v=6 is what people give kubectl to see requests; it is given to find a fault, so it wins over a variable."""
+    lines = logged(*arguments, "--log-format", "json", RESTOW_LOG_LEVEL="error")
+    ours = [each for each in map(json.loads, lines) if each["logger"] == "restow.test-logs"]
+    assert {each["level"].upper() for each in ours} == levels

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from restow.cli.addresses import at, read_address
 from restow.commands.operator import command
 from restow.conversion.certificates import Bundle, Url, client_config
 from restow.kube import ControllerEvent, ControllerEventType, ElectionEvent, Key, Selection
@@ -19,7 +20,6 @@ from restow.kube.errors import TooManyRequests, Unreachable
 from restow.kube.resources import CRDS
 from restow.operator import family
 from restow.operator.metrics import OperatorMetrics
-from restow.webhook.authority import at, read_address
 from restow.webhook.supervise import keep_running, run_alongside
 from tests.conversion.server.clocks import HeldClock
 from tests.restow.commandline import restow
@@ -38,6 +38,8 @@ OWN = "--own-ca=system/webhook"
         (("--own-ca=system/webhook:0",), "--own-ca 'system/webhook:0': a webhook's Service needs a namespace"),
         (("--print-webhooks=http://a",), "--print-webhooks takes NAMESPACE/SERVICE[:PORT] or https://HOST[:PORT]"),
         ((OWN, "--apply-management"), "--apply-management applies a policy: give --management FILE too"),
+        ((OWN, "--refuse-unconvertible"), "--refuse-unconvertible goes with --conversions"),
+        ((OWN, "--references-every=60"), "--references-every looks for references to versions"),
         ((OWN, "--migrate=shoots"), "--migrate takes <plural>.<group>, family or all, not 'shoots'"),
     ],
 )
@@ -107,7 +109,7 @@ def test_every_flag_is_documented() -> None:
     """And none that there is not."""
     text = (Path(__file__).parents[2] / "docs" / "operator.md").read_text(encoding="utf-8")
     documented = {flag for line in text.splitlines() if line.startswith("| `-") for flag in _FLAG.findall(line)}
-    flags = {flag for each in command.params for flag in each.opts}
+    flags = {flag for each in command.params for flag in each.opts if flag.startswith("--")}
     assert documented == flags
 
 

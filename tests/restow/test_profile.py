@@ -85,6 +85,41 @@ def test_timeline(manifest, tmp_path):
     assert (tmp_path / "chart.svg").read_text().startswith("<svg ")
 
 
+@pytest.mark.parametrize("at", ["v1beta1", "v1beta2"])
+def test_the_version_that_a_project_adds_is_whole(manifest, at):
+    """The commands would say of GEP-25's own manifest what the operator does not."""
+    end = {"expirationDate": "2030-08-08T23:59:59Z"}
+    if at == "v1beta2":
+        end = {"lifecycle": [stage("expired", end["expirationDate"])]}
+    rest = {"machineTypes": [], "regions": [], "type": "aws"}
+    images = [{"name": "suse-chost", "updateStrategy": "major", "versions": [{"version": "15.4"}]}]
+    child = {
+        **NAMESPACED,
+        "apiVersion": f"core.gardener.cloud/{at}",
+        "spec": {
+            "parent": NAMESPACED["spec"]["parent"],
+            "machineImages": [{"name": "suse-chost", "versions": [{"version": "16.4", **end}]}],
+        },
+    }
+    path = manifest(profile(OLD, NEXT, machineImages=images, **rest), child)
+    (image,) = restow("profile", "render", "-f", path).yaml["machineImages"]
+    assert image["versions"][1]["lifecycle"] == [stage("supported"), stage("expired", "2030-08-08T23:59:59Z")]
+    assert restow("profile", "validate", "-f", path, "--at", NOW).code == 0
+
+
+def test_one_supported_version_of_a_minor(manifest):
+    """``validate`` would admit what admission refuses, or refuse dates of v1beta1 that admission admits."""
+
+    def of(fields):
+        made = profile(*({"version": f"1.31.{patch}", **fields} for patch in (1, 2)))
+        return manifest({**made, "apiVersion": "core.gardener.cloud/v1beta1"})
+
+    twice = restow("profile", "validate", "-f", of({"classification": "supported"}), "--at", NOW)
+    assert twice.code == 1
+    assert "must not overlap per minor version" in twice.out
+    assert restow("profile", "validate", "-f", of({"expirationDate": "2030-01-01T00:00:00Z"}), "--at", NOW).code == 0
+
+
 def test_render(manifest):
     """The override of a project, on the parent's version, as the controller will write it."""
     ran = restow("profile", "render", "-f", manifest(profile(OLD, NEXT), NAMESPACED))
@@ -257,3 +292,109 @@ def test_a_policy_must_be_one(text, tmp_path, manifest):
         run("profile", "manage", "-f", manifest(profile(OLD)), "--config", policy),
     ):
         assert "policy.yaml: this is no ControllerManagerConfiguration" in ran.refusal or "document" in ran.refusal
+
+
+def test_a_project_is_shown_with_its_parent(manifest):
+    """A sparse override would be read as if it were a whole lifecycle: GEP-32's example says unavailable then."""
+    parent = profile(OLD, NEXT, {"version": "1.32.0", "lifecycle": [stage("preview"), stage("supported", NOW)]})
+    child = {
+        **NAMESPACED,
+        "spec": {
+            "parent": {"kind": "CloudProfile", "name": "local"},
+            "kubernetes": {
+                "versions": [{"version": "1.32.0", "lifecycle": [stage("supported", "2027-06-01T00:00:00Z")]}]
+            },
+        },
+    }
+    path = manifest(parent, child)
+    ran = restow("profile", "evaluate", "-f", path, "--at", NOW, "-o", "json")
+    found = {(each["profile"], each["version"]): each["classification"] for each in ran.json["versions"]}
+    assert found["local", "1.32.0"] == "supported"
+    assert found["garden-a/mine", "1.32.0"] == "preview"
+    assert found["garden-a/mine", "1.30.5"] == "expired"
+    forced = restow("profile", "forced-target", "1.30.5", "-f", path, "--at", NOW)
+    assert forced.out.startswith("1.30.5 -> 1.31.2")
+    alone = restow("profile", "evaluate", "-f", manifest(child), "--at", NOW)
+    assert 'names CloudProfile "local", which is not in the manifests' in alone.refusal
+
+
+def test_the_defaults_of_the_schema_count(manifest):
+    """An image without updateStrategy would be updated elsewhere than by the operator: it is major there."""
+    versions = [{"version": "1.0.0", "lifecycle": [stage("expired")]}, {"version": "1.0.1"}, {"version": "2.1.0"}]
+    path = manifest(profile(NEXT, machineImages=[{"name": "ubuntu", "versions": versions}]))
+    ran = restow("profile", "forced-target", "1.0.0", "--image", "ubuntu", "-f", path, "--at", NOW)
+    assert (
+        ran.out
+        == "1.0.0 -> 1.0.1  (Machine image version expired - force update required (image update strategy: major))\n"
+    )
+
+
+SCHEMA = {
+    "typo": ({"version": "1.31.2", "lifcycle": []}, "spec.kubernetes.versions[0].lifcycle", "unknown field"),
+    "old field": (
+        {"version": "1.31.2", "classification": "supported"},
+        "spec.kubernetes.versions[0].classification",
+        "classification is a field of core.gardener.cloud/v1beta1",
+    ),
+    "stage": (
+        {"version": "1.31.2", "lifecycle": [stage("retired")]},
+        "spec.kubernetes.versions[0].lifecycle[0].classification",
+        'Unsupported value: "retired": supported values: "unavailable", "preview"',
+    ),
+    "twice": (
+        {"version": "1.31.2", "lifecycle": [stage("preview"), stage("preview")]},
+        "spec.kubernetes.versions[0].lifecycle[1]",
+        'Duplicate value: {"classification": "preview"}',
+    ),
+    "order": (
+        {"version": "1.31.2", "lifecycle": [stage("supported"), stage("preview", "2027-01-01T00:00:00Z")]},
+        "spec.kubernetes.versions[0].lifecycle[1].classification",
+        "preview must be before supported",
+    ),
+    "going back": (
+        {
+            "version": "1.31.2",
+            "lifecycle": [stage("preview", "2027-01-01T00:00:00Z"), stage("supported", "2026-01-01T00:00:00Z")],
+        },
+        "spec.kubernetes.versions[0].lifecycle[1]",
+        "lifecycle start times must be monotonically increasing",
+    ),
+    "number": ({"version": "v1.31.2"}, "spec.kubernetes.versions[0].version", '"v1.31.2": must match'),
+}
+
+
+@pytest.mark.parametrize(("version", "field", "rule"), SCHEMA.values(), ids=SCHEMA)
+def test_what_the_schema_refuses_is_found(manifest, version, field, rule):
+    """A pipeline would go on, and the API server refuse the manifest afterwards."""
+    path = manifest(profile(version))
+    ran = restow("profile", "validate", "-f", path, "--at", NOW, "-o", "json")
+    assert ran.code == 1
+    assert any(each["field"] == field and rule in each["rule"] for each in ran.json["remarks"]), ran.json
+    other = restow("profile", "evaluate", "-f", path, "--at", NOW)
+    assert other.code == 1
+    assert field in other.err and rule in other.err
+
+
+def test_gaps_are_told_by_validate(manifest):
+    """An operator would find out by Shoots that cannot be updated."""
+    gap = profile(
+        {"version": "1.29.1", "lifecycle": [stage("supported"), stage("expired", "2027-01-01T00:00:00Z")]}, NEXT
+    )
+    ran = restow("profile", "validate", "-f", manifest(gap), "--at", NOW, "-o", "json")
+    assert ran.code == 0
+    assert any("add a version of 1.30" in each["rule"] for each in ran.json["remarks"])
+
+
+def test_a_managed_manifest_is_one_to_be_kept(manifest, tmp_path):
+    """The notes of the conversion, or the server's defaults, would be committed to where profiles are kept."""
+    config = tmp_path / "config.yaml"
+    config.write_text("controllers: {cloudProfile: {kubernetesVersionManagement: {enabled: true}}}\n")
+    old = profile(
+        {"version": "1.31.1", "classification": "preview", "expirationDate": "2027-01-01T00:00:00Z"},
+        {"version": "1.31.2"},
+    )
+    old["apiVersion"] = "core.gardener.cloud/v1beta1"
+    old["spec"]["machineTypes"] = [{"name": "t", "cpu": "1", "gpu": "0", "memory": "1Gi"}]
+    ran = restow("profile", "manage", "-f", manifest(old), "--config", config, "--at", NOW, "--apply")
+    assert ran.yaml["metadata"] == {"name": "local"}
+    assert ran.yaml["spec"]["machineTypes"] == old["spec"]["machineTypes"]

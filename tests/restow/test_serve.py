@@ -69,7 +69,7 @@ def module(folder: Path, text: str) -> str:
         (
             "registry = 7",
             "registry",
-            "--registry conversions:registry is of the type int, neither a Registry nor a Graph",
+            "--registry conversions:registry is of the type int, and not a Registry or Graph",
         ),
         ("registry =", "registry", "--registry: importing conversions failed: SyntaxError: "),
         ("1 / 0", "registry", "--registry: importing conversions failed: ZeroDivisionError: division by zero ("),
@@ -97,6 +97,18 @@ def test_what_names_no_attribute(authority: Authority, spec: str) -> None:
     ran = serve(authority, registry=spec)
     assert ran.code == 2
     assert "--registry takes module:attribute" in ran.err
+
+
+def test_a_refusal_of_nothing_is_refused(authority: Authority, crd_file: Path) -> None:
+    """A flag that installs nothing looks like protection; it ends before the cluster is asked for anything."""
+    tls = ("--cert", authority.certificate.parent / "tls.crt", "--key", authority.certificate.parent / "tls.key")
+    own = ("--own-ca", "a/b", "--crd", crd_file, *tls)
+    ran = serve(authority, "--refuse-unconvertible", *own)
+    assert ran.code == 2
+    assert "no rule for these CRDs keeps a value" in " ".join(ran.err.split())
+    ran = serve(authority, "--refuse-unconvertible", "--crd", crd_file)
+    assert ran.code == 2
+    assert "--refuse-unconvertible needs --own-ca" in " ".join(ran.err.split())
 
 
 def test_all_defects_are_told(authority: Authority, tmp_path: Path, crd_file: Path) -> None:
@@ -258,7 +270,10 @@ async def served(authority: Authority, *arguments: str | Path) -> AsyncIterator[
 async def test_a_life_alone(authority: Authority, crd_file: Path) -> None:
     """One line, one process, conversions, a new certificate on SIGHUP, and 0 after SIGTERM."""
     async with served(authority, "--crd", crd_file, "--drain-seconds", "0.2") as server:
-        assert f"serving /convert/{CRD_NAME}, /mutate/conversion-stash at port" in server.ready_line
+        assert (
+            f"serving /convert/{CRD_NAME}, /admit/refuse-unconvertible, /mutate/conversion-stash at port"
+            in server.ready_line
+        )
         await server.ready()
         metrics = (await server.probe("/metrics"))[1]
         for series in (  # what alerts look at: an increase from nothing to 1 is none

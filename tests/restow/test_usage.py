@@ -45,7 +45,7 @@ spec:
         (["migrate", CRD, "--rate", "0"], "0.0 is not in the range"),
         (["migrate", CRD, "--page-size", "0"], "0 is not in the range"),
         (["migrate", CRD, "--settle", "-1"], "-1.0 is not in the range"),
-        (["status", "-o", "xml"], "is not one of 'table', 'json', 'yaml'"),
+        (["status", "-o", "xml"], "is not one of 'table', 'wide', 'json', 'yaml'"),
         (["plan", CRD, "--dry-run"], "No such option"),
         (["plan", "-f", "/nonexistent/crd.yaml"], "'/nonexistent/crd.yaml' does not exist"),
         (["migrate", CRD, "--report", "/"], "is a directory"),

@@ -158,10 +158,14 @@ def test_no_command_prints_a_control_character_of_a_file() -> None:
 @pytest.mark.usefixtures("folder")
 def test_programs_get_the_names_as_they_are() -> None:
     """What is escaped for a reader must still be the same text for a parser."""
+    spec = {"kubernetes": {"versions": [{"version": "1.30.5"}]}, "providerConfig": {"text": EVIL}}
+    Path("named.yaml").write_text(yaml.safe_dump({**PROFILE, "metadata": {"name": "a"}, "spec": spec}))
+    child = {"metadata": {"name": "b", "namespace": "c"}, "spec": {"parent": {"kind": "CloudProfile", "name": "a"}}}
+    Path("project.yaml").write_text(yaml.safe_dump({**CHILD, **child}))
     for output in ("json", "yaml"):
-        ran = run("profile", "render", "-f", "profile.yaml", "-f", "child.yaml", "-o", output)
+        ran = run("profile", "render", "-f", "named.yaml", "-f", "project.yaml", "-o", output)
         told = json.loads(ran.out) if output == "json" else yaml.safe_load(ran.out)
-        assert [image["name"] for image in told["machineImages"]] == [EVIL]
+        assert told["providerConfig"] == {"text": EVIL}, ran.err
 
 
 async def test_what_a_server_says_is_shown_and_not_obeyed(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -25,12 +26,13 @@ from restow.controlplane.binaries.build import build_environment, find_go, run
 from restow.controlplane.binaries.cache import locked, scratch
 from restow.controlplane.binaries.search import BinarySearch
 
-__all__ = ["CLUSTER_API", "GARDENER", "cluster_api", "gardener", "kueue", "metallb"]
+__all__ = ["CLUSTER_API", "GARDENER", "GARDENER_ALL", "cluster_api", "crossplane", "gardener", "kueue", "metallb"]
 
 _HERE: Final = Path(__file__).parent
 _PINS: Final = (_HERE / "go.mod", _HERE / "go.sum")
 
 _CLUSTER_API: Final = "sigs.k8s.io/cluster-api"
+_CROSSPLANE: Final = "github.com/crossplane/crossplane/v2"
 _GARDENER: Final = "github.com/gardener/gardener"
 _KUEUE: Final = "sigs.k8s.io/kueue"
 _METALLB: Final = "go.universe.tf/metallb"
@@ -43,10 +45,18 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
         "core/config/crd/bases/cluster.x-k8s.io_clusters.yaml",
         "core/config/crd/bases/cluster.x-k8s.io_machines.yaml",
     ),
+    _CROSSPLANE: ("cluster/crds/apiextensions.crossplane.io_compositeresourcedefinitions.yaml",),
     _GARDENER: (
         "example/30-cloudprofile.yaml",
         "example/35-namespacedcloudprofile.yaml",
         "example/90-shoot.yaml",
+        "example/provider-local/shoot.yaml",
+        "example/provider-local/shoot-ipv6.yaml",
+        "example/provider-local/shoot-workerless.yaml",
+        "example/provider-local/managedseeds/shoot-managedseed.yaml",
+        "example/provider-local/managedseeds/shoot-managedseed-ipv6.yaml",
+        "dev-setup/gardenconfig/components/cloudprofile/cloudprofile.yaml",
+        "dev-setup/gardenadm/resources/base/shoot.yaml",
     ),
     _KUEUE: ("config/components/crd/bases/kueue.x-k8s.io_workloads.yaml",),
     _METALLB: ("config/crd/bases/metallb.io_bgppeers.yaml",),
@@ -55,13 +65,24 @@ _FILES: Final[Mapping[str, tuple[str, ...]]] = {
 CLUSTER_API: Final = tuple(Path(file).name for file in _FILES[_CLUSTER_API])
 """The names of Cluster API's CRDs: v1beta1 deprecated, v1beta2 stored."""
 
-GARDENER: Final = tuple(Path(file).name for file in _FILES[_GARDENER])
-"""The names of Gardener's example manifests."""
+GARDENER: Final = tuple(Path(file).name for file in _FILES[_GARDENER][:3])
+"""The names of the example manifests that Gardener's documentation begins with."""
+
+GARDENER_ALL: Final = (
+    *dict.fromkeys(Path(file).name for file in _FILES[_GARDENER]),
+    "dev-setup-gardenadm-resources-base-shoot.yaml",
+)
+"""The names of all whole manifests of the module with a kind that restow has; of equal names one has its folders."""
 
 
 def cluster_api() -> Path:
     """Return the folder with Cluster API's CRDs, and nothing else."""
     return _folder() / "cluster-api"
+
+
+def crossplane() -> Path:
+    """Return the folder with Crossplane's CRD of CompositeResourceDefinitions, and nothing else."""
+    return _folder() / "crossplane"
 
 
 def gardener() -> Path:
@@ -108,7 +129,7 @@ async def _find() -> Path:
 
 
 async def _download(search: BinarySearch, work: Path) -> None:
-    """Take the files out of the modules, into ``files/<last part of the module's path>/`` of a work folder."""
+    """Take the files out of the modules, into ``files/<the module's name>/`` of a work folder."""
     for pin in _PINS:
         shutil.copy(pin, work)
     go = await find_go(search, _PINS[0].read_text(encoding="utf-8"), _say)
@@ -118,10 +139,13 @@ async def _download(search: BinarySearch, work: Path) -> None:
         version = await run([str(go), "list", "-m", module], cwd=work, environment=environment)
         command = [str(go), "mod", "download", "-json", version.strip().replace(" ", "@")]
         found = Path(json.loads(await run(command, cwd=work, environment=environment))["Dir"])
-        target = work / "files" / Path(module).name
+        target = work / "files" / re.sub("/v[0-9]+$", "", module).rpartition("/")[2]
         target.mkdir(parents=True)
+        taken: set[str] = set()
         for file in files:
-            shutil.copyfile(found / file, target / Path(file).name)
+            name = Path(file).name
+            shutil.copyfile(found / file, target / (name if name not in taken else file.replace("/", "-")))
+            taken.add(name)
     changed = [pin.name for pin in _PINS if (work / pin.name).read_bytes() != pin.read_bytes()]
     assert not changed, f"{', '.join(changed)} of tests/upstream is incomplete: add what `go mod download` adds."
 

@@ -5,8 +5,11 @@ bundle is wired into CRDs and webhook configurations, and rotated before it ends
 ``manager`` takes it.
 
 Public:
+
+- ``MountedCertificates``: the same wiring for certificates that another tool keeps in files, as cert-manager does;
 - ``Certificates``: keeps the CA, the serving certificate and the bundles; ``service_hosts``: the DNS names of a
   Service;
+- ``CertificateKeeper``: what both are;
 - ``Lifetimes``: validity and renewal times; ``CertificateDetails``: the state after one look, for metrics and
   readiness;
 - ``RotationStep``: a change of the stored certificates;
@@ -16,7 +19,18 @@ Needs ``cryptography`` (restow[operator]).
 """
 
 from restow.conversion.certificates.ca.authority import CertificateError
-from restow.conversion.certificates.ca.manager import CertificateDetails, Certificates, service_hosts
+from restow.conversion.certificates.ca.keeper import CertificateDetails, CertificateKeeper
+from restow.conversion.certificates.ca.manager import Certificates, service_hosts
+from restow.conversion.certificates.ca.mounted import MountedCertificates
 from restow.conversion.certificates.ca.rotation import Lifetimes, RotationStep
 
-__all__ = ["CertificateDetails", "CertificateError", "Certificates", "Lifetimes", "RotationStep", "service_hosts"]
+__all__ = [
+    "CertificateDetails",
+    "CertificateError",
+    "CertificateKeeper",
+    "Certificates",
+    "Lifetimes",
+    "MountedCertificates",
+    "RotationStep",
+    "service_hosts",
+]

@@ -34,6 +34,7 @@ __all__ = [
     "CertifiedKey",
     "LeafCertificate",
     "Trust",
+    "ends_at",
     "is_signed_by",
     "root_of",
 ]
@@ -150,6 +151,15 @@ class Authority(CertifiedKey):
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
         )
         return LeafCertificate(_pem(builder.sign(self.private, hashes.SHA256())), _private_pem(key))
+
+
+def ends_at(certificate: bytes) -> datetime:
+    """Return until when a certificate is valid: the first one of a PEM file, whatever its key.
+
+    Raises:
+        CertificateError: it is malformed.
+    """
+    return _parsed(certificate).not_valid_after_utc
 
 
 def is_signed_by(leaf: LeafCertificate, root: bytes) -> bool:

@@ -15,12 +15,10 @@ with the certificates that can.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,63 +30,31 @@ from restow.conversion.certificates.ca.authority import (
     Trust,
     is_signed_by,
 )
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateDetails, CertificateKeeper, ignore_details
 from restow.conversion.certificates.ca.rotation import Lifetimes, ObservedBundle, RotationDecision, RotationStep, decide
 from restow.conversion.certificates.ca.store import SecretStore, install, installed
 from restow.conversion.certificates.ca.targets import ConfigurationTarget, CrdTarget, WiringTarget
 from restow.conversion.certificates.probe import probe
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, Service
-from restow.conversion.model.errors import WiringError
+from restow.conversion.model.errors import WiringError, WiringRefused
 from restow.crds import CrdError
-from restow.kube import Cluster, KubeError
+from restow.kube import Cluster, KubeError, Resource
 from restow.kube.clock import SYSTEM_CLOCK, Clock
-from restow.kube.errors import Conflict, Unreachable, describe_failure
-from restow.kube.retry import Backoff
-from restow.kube.watch import watch
-from restow.kube.watchevents import Added, Deleted, Item, Listed, Modified, WatchEvent
+from restow.kube.errors import Conflict, Unreachable
 
-__all__ = ["CertificateDetails", "Certificates", "service_hosts"]
+__all__ = ["Certificates", "service_hosts"]
 
 
 _log = logging.getLogger(__name__)
 
-_MOST_STEPS: Final = 16
+_MOST_STEPS: Final = 32  # each takes two looks
 _POLL: Final = 30.0  # seconds; how long a change of a Secret, or of what cannot be watched, may go unseen
-_WATCH_AGAIN: Final = 300.0  # seconds after which a watch that was refused is tried again
-_SPREAD: Final = 0.2  # seconds over which the replicas answer a change: most find it done
-_BACKOFF: Final = Backoff(first=1.0, most=30.0)
 
 
 def service_hosts(service: Service) -> frozenset[str]:
     """Return the DNS names under which a Service is called: by API servers, by pods of its namespace and of others."""
     short = f"{service.name}.{service.namespace}"
     return frozenset({service.name, short, f"{short}.svc", f"{short}.svc.cluster.local"})
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateDetails:
-    """The state after one look, for metrics and readiness.
-
-    Attributes:
-        taken: steps that this replica took.
-        leaf_ends, authority_ends: until when the served certificate and the CA that signs are valid; None where that
-            could not be found out.
-        wired: CRDs, and webhook configurations (``<kind> <name>``), whose bundle is as it should be.
-        problems: what stands in the way, each a sentence.
-        unwired: CRDs and webhook configurations of which that is not known.
-        in_conflict: those whose wiring another writer undoes repeatedly.
-        writes: how often this replica wrote one of them since it began.
-        failure: why the certificates could not be kept, a sentence; empty if they could.
-    """
-
-    taken: tuple[RotationStep, ...]
-    leaf_ends: datetime | None
-    authority_ends: datetime | None
-    wired: tuple[str, ...]
-    problems: tuple[str, ...]
-    unwired: tuple[str, ...] = ()
-    in_conflict: tuple[str, ...] = ()
-    writes: int = 0
-    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +69,7 @@ class _State:
     taken: tuple[RotationStep, ...]
 
 
-def _ignore(_details: CertificateDetails) -> None:
-    pass
-
-
-class Certificates:
+class Certificates(CertificateKeeper):
     """The certificates of one webhook.
 
     Args:
@@ -120,6 +82,8 @@ class Certificates:
         configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
             address and without ``caBundle``.
         former_names: of configurations, by name: what an earlier release called them. It is removed.
+        every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
+            of them that is far cheaper than one by one.
         lifetimes: durations.
         poll: seconds between two looks at the most.
         probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
@@ -139,41 +103,41 @@ class Certificates:
         crds: Mapping[str, Address | None],
         configurations: Iterable[Mapping[str, Any]] = (),
         former_names: Mapping[str, str] | None = None,
+        every: Collection[Resource] = (),
         lifetimes: Lifetimes | None = None,
         poll: float = _POLL,
         probe: Probe = probe,
         hook_probe: HookProbe = probe_hook,
-        hook: Callable[[CertificateDetails], None] = _ignore,
+        hook: Callable[[CertificateDetails], None] = ignore_details,
         clock: Clock = SYSTEM_CLOCK,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._cluster = cluster
+        former = former_names or {}
+        configured = (
+            ConfigurationTarget(
+                cluster, each, former=former.get(each["metadata"]["name"], ""), probe=hook_probe, now=clock.now
+            )
+            for each in configurations
+        )
+        wired = (CrdTarget(cluster, crd, address, probe=probe, now=clock.now) for crd, address in crds.items())
+        super().__init__(
+            cluster,
+            name,
+            (*wired, *configured),
+            every=every,
+            poll=poll,
+            probe=probe,
+            hook_probe=hook_probe,
+            hook=hook,
+            clock=clock,
+            chance=chance,
+        )
         self._store = SecretStore(cluster, namespace or cluster.default_namespace, name)
-        self._name = name
         self._hosts = frozenset(hosts)
         self._folder = folder
-        self._places: tuple[WiringTarget, ...] = (
-            *(CrdTarget(cluster, crd, address, probe=probe, now=clock.now) for crd, address in crds.items()),
-            *(
-                ConfigurationTarget(
-                    cluster,
-                    each,
-                    former=(former_names or {}).get(each["metadata"]["name"], ""),
-                    probe=hook_probe,
-                    now=clock.now,
-                )
-                for each in configurations
-            ),
-        )
         self._lifetimes = lifetimes or Lifetimes()
-        self._poll = poll
-        self._hook = hook
-        self._clock = clock
-        self._chance = chance
-        self._told: tuple[str, ...] = ()
         self._told_of: Exception | None = None
         self._wanted = NO_BUNDLE  # what the last look that went well had wired
-        self._woken = asyncio.Event()
         if not self._hosts:
             msg = f"the certificate {name} needs at least one host; see service_hosts()"
             raise ValueError(msg)
@@ -194,24 +158,7 @@ class Certificates:
             leaf = installed(self._folder)
             if leaf is None or leaf.not_after <= self._clock.now() or not leaf.hosts >= self._hosts:
                 raise
-            self._tell_problems((self._not_kept(error),))
-
-    async def run_forever(self) -> None:
-        """Look, act and wait, until cancelled. Failures are reported, and tried again."""
-        failures = 0
-        async with asyncio.TaskGroup() as group:
-            for place in self._places:
-                group.create_task(self._watch(place), name=f"watch {place.name}")
-            while True:
-                try:
-                    delay = await self.reconcile()
-                    failures = 0
-                except Exception as error:  # noqa: BLE001 - whatever it is, the next look may go well
-                    failures += 1
-                    delay = _BACKOFF.delay(failures, self._chance())
-                    if error is not self._told_of:
-                        self._tell_problems((self._not_kept(error),))
-                await self._pause(min(delay, self._poll))
+            self._log_problems((self._not_kept(error),))
 
     async def reconcile(self) -> float:
         """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
@@ -221,6 +168,11 @@ class Certificates:
             KubeError: the API server refuses a request, or cannot be reached.
             OSError: a file cannot be read or written. All of them come once everything is wired by what can be read.
         """
+        if await self._is_dismissed():
+            leaf = installed(self._folder)
+            every = tuple(each.name for each in self._places.targets)
+            self._call_hook(every, (), leaf_ends=None if leaf is None else leaf.not_after)
+            return self._poll
         try:
             state = await self._agree_on_secrets()
         except Exception as error:
@@ -228,13 +180,19 @@ class Certificates:
             self._told_of = error
             raise
         self._wanted = state.decision.wanted
-        wired, problems, changed = await self._wire(state.places, state.decision.wanted, state.decision.dropped)
+        wired, problems, changed = await self._places.wire(state.places, state.decision.wanted, state.decision.dropped)
         problems = (*state.problems, *problems)
-        self._tell_problems(problems)
-        self._tell(state.taken, state.leaf.not_after, state.trust.signing.not_after, wired, problems)
+        self._log_problems(problems)
+        self._call_hook(
+            wired,
+            problems,
+            leaf_ends=state.leaf.not_after,
+            authority_ends=state.trust.signing.not_after,
+            taken=state.taken,
+        )
         if changed:
             return 0.0
-        return _BACKOFF.first if problems else state.decision.after.total_seconds()
+        return BACKOFF.first if problems else state.decision.after.total_seconds()
 
     async def rotate_authority(self) -> None:
         """Begin the rotation of the CA now, as before its end; ``reconcile`` carries it on.
@@ -255,20 +213,38 @@ class Certificates:
                 continue
             return
 
+    async def _is_dismissed(self) -> bool:
+        """Look whether ``unwire`` took this server from all its CRDs: then its Secrets and configurations go as well.
+
+        Made again, they would outlive the server that is about to be uninstalled.
+        """
+        crds = [place for place in self._places.targets if isinstance(place, CrdTarget)]
+        if not any(place.is_unwired for place in crds):
+            return False
+        for place in crds:
+            try:
+                await place.look()
+            except WiringRefused:
+                continue  # what does not exist calls no webhook
+            if not place.is_unwired:
+                return False
+        return True
+
     async def _agree_on_secrets(self) -> _State:
         """Take every step that is due in the Secrets, and put the leaf into the folder."""
         taken: list[RotationStep] = []
+        fully = False
         for _ in range(_MOST_STEPS):
             stored = await self._store.read_leaf()
             leaf = stored or installed(self._folder)
             if leaf is not None and install(self._folder, leaf):
                 _log.info("%s: the certificate that ends %s is installed", self._name, leaf.not_after)
             trust = await self._store.read_trust()
-            places, seen, problems = await self._look()
+            look = await self._places.look(fully=fully)
             decision = decide(
                 trust,
                 leaf,
-                seen,
+                look.seen,
                 hosts=self._hosts,
                 now=self._clock.now(),
                 lifetimes=self._lifetimes,
@@ -277,9 +253,13 @@ class Certificates:
             if decision.step is None:
                 assert leaf is not None
                 assert trust is not None
-                return _State(leaf, trust, decision, places, problems, tuple(taken))
+                return _State(leaf, trust, decision, tuple(look.usable), tuple(look.problems), tuple(taken))
+            if not fully:
+                fully = True  # no step is taken on what only a watch has shown
+                continue
+            fully = False
             try:
-                await self._take(decision, trust, seen)
+                await self._take(decision, trust, look.seen)
             except Conflict:
                 continue  # another replica was first: look again
             _log.info("%s: %s (%s)", self._name, decision.step, decision.reason)
@@ -307,54 +287,24 @@ class Certificates:
     def _new_authority(self) -> Authority:
         return Authority.create(self._name, now=self._clock.now(), valid_for=self._lifetimes.authority)
 
-    async def _look(self) -> tuple[tuple[WiringTarget, ...], tuple[ObservedBundle, ...], tuple[str, ...]]:
-        """Read all places; return those that can be used, the bundles in them, and what is wrong with the others."""
-        usable: list[WiringTarget] = []
-        seen: list[ObservedBundle] = []
-        problems: list[str] = []
-        for place in self._places:
-            try:
-                seen += await place.look()
-            except (WiringError, CrdError) as error:
-                problems.append(str(error))
-            else:
-                usable.append(place)
-        return tuple(usable), tuple(seen), tuple(problems)
-
-    async def _wire(
-        self, places: Iterable[WiringTarget], wanted: Bundle, dropped: Bundle
-    ) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """Wire the places; return those that are as they should be, the problems, and whether anything was written."""
-        wired: list[str] = []
-        problems: list[str] = []
-        changed = False
-        for place in places:
-            try:
-                changed |= await place.wire(wanted, dropped)
-            except (WiringError, CrdError, KubeError) as error:
-                problems.append(str(error))
-            else:
-                wired.append(place.name)
-        return tuple(wired), tuple(problems), changed
-
     async def _wire_by_what_is_known(self, error: Exception) -> None:
         """Have API servers go on verifying what is served, though its keeping failed; take no certificate out."""
         usable: list[WiringTarget] = []
         problems: list[str] = []
         bundle, leaf = self._known(), installed(self._folder)
         if not isinstance(error, Unreachable):  # else nothing can be asked at all
-            for place in self._places if bundle else ():
+            for place in self._places.targets if bundle else ():
                 try:
                     await place.look()
                 except (WiringError, CrdError, KubeError) as hindrance:
                     problems.append(str(hindrance))
                 else:
                     usable.append(place)
-        wired, more, _ = await self._wire(usable, bundle, NO_BUNDLE)
+        wired, more, _ = await self._places.wire(usable, bundle, NO_BUNDLE)
         problems += more
         failure, ends = self._not_kept(error), None if leaf is None else leaf.not_after
-        self._tell_problems((failure, *problems))
-        self._tell((), ends, None, wired, tuple(problems), failure)
+        self._log_problems((failure, *problems))
+        self._call_hook(wired, tuple(problems), leaf_ends=ends, failure=failure)
 
     def _known(self) -> Bundle:
         """The CA certificates that were wired last, or else what can be read of the Secrets; none that are no use."""
@@ -364,88 +314,6 @@ class Certificates:
                 return bundle
         return NO_BUNDLE
 
-    async def _watch(self, place: WiringTarget) -> None:
-        """Have a change of a place looked at, if it has to be wired."""
-        while True:
-            try:
-                stream = watch(self._cluster, place.selection, clock=self._clock, chance=self._chance)
-                async with stream as events:
-                    async for event in events:
-                        if any(place.notice(None if item is None else item.json()) for item in _items_of(event)):
-                            self._woken.set()
-            except Exception as error:  # noqa: BLE001 - looking goes on without
-                _log.warning(
-                    "%s: %s cannot be watched, so that it takes up to %g s until a change of it is noticed: %s",
-                    self._name,
-                    place.name,
-                    self._poll,
-                    describe_failure(error),
-                )
-            await self._clock.sleep(_WATCH_AGAIN)
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but no longer than until a place has to be wired."""
-        ends = self._clock.monotonic() + seconds
-        while (left := ends - self._clock.monotonic()) > 0 and await self._woken_within(left):
-            await self._clock.sleep(_SPREAD * self._chance())
-            self._woken.clear()
-            if any(place.is_undone for place in self._places):
-                return
-
-    async def _woken_within(self, seconds: float) -> bool:
-        async def passes() -> None:
-            await self._clock.sleep(seconds)
-
-        async with asyncio.TaskGroup() as group:
-            woken, passed = group.create_task(self._woken.wait()), group.create_task(passes())
-            await asyncio.wait((woken, passed), return_when=asyncio.FIRST_COMPLETED)
-            woken.cancel()
-            passed.cancel()
-        return self._woken.is_set()
-
-    def _tell(
-        self,
-        taken: tuple[RotationStep, ...],
-        leaf_ends: datetime | None,
-        authority_ends: datetime | None,
-        wired: tuple[str, ...],
-        problems: tuple[str, ...],
-        failure: str = "",
-    ) -> None:
-        places = self._places
-        self._hook(
-            CertificateDetails(
-                taken,
-                leaf_ends,
-                authority_ends,
-                wired,
-                problems,
-                unwired=tuple(place.name for place in places if place.name not in wired),
-                in_conflict=tuple(place.name for place in places if place.is_in_conflict),
-                writes=sum(place.writes for place in places),
-                failure=failure,
-            )
-        )
-
-    def _not_kept(self, error: Exception) -> str:
-        told = str(error) if isinstance(error, CertificateError | OSError) else describe_failure(error)
-        return f"the certificate {self._name} cannot be kept: {told}"
-
-    def _tell_problems(self, problems: tuple[str, ...]) -> None:
-        """Log new problems only: the same sentence every few seconds does not help."""
-        for problem in problems:
-            if problem not in self._told:
-                _log.warning("%s: %s", self._name, problem)
-        self._told = problems
-
-
-def _items_of(event: WatchEvent) -> tuple[Item | None, ...]:
-    """Return the object that a watch of one object reports; None if it is gone."""
-    match event:
-        case Listed(items=items):
-            return items or (None,)
-        case Added(item=item) | Modified(item=item):
-            return (item,)
-        case Deleted():
-            return (None,)
-    return ()
+    def _failed(self, error: Exception) -> None:
+        if error is not self._told_of:
+            self._log_problems((self._not_kept(error),))

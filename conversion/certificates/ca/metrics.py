@@ -8,7 +8,7 @@ from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
-from restow.conversion.certificates.ca.manager import CertificateDetails
+from restow.conversion.certificates.ca.keeper import CertificateDetails
 from restow.conversion.certificates.ca.rotation import RotationStep
 from restow.kube.clock import SYSTEM_CLOCK
 

@@ -1,8 +1,8 @@
 """How the CA rotates: what is due, one step at a time, and when to look again.
 
 The law: at no moment does the certificate that a replica serves fail to verify against the bundle of a CRD, or of a
-webhook configuration of admission (what is said here of CRDs holds for both). Hence the order of a CA's rotation, each
-step taken only once the one before it can be *seen* in the CRDs:
+webhook configuration of admission (this page says CRDs for both). Hence the order of a CA's rotation, each step
+taken only once the one before it can be *seen* in the CRDs:
 
 1. the successor joins the bundle; the wiring brings it into every CRD;
 2. when every CRD has had it for `settle`, it is promoted: leaves are signed by it, the leaf first of all;

@@ -39,6 +39,7 @@ import msgspec
 
 from restow.conversion.certificates.ca.authority import Authority, CertificateError, LeafCertificate, Trust, root_of
 from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Bundle, BundleError
+from restow.conversion.certificates.wiring.fieldmanagers import MANAGED_BY
 from restow.conversion.model.values import Json
 from restow.kube import Cluster, Resource
 from restow.kube.errors import NotFound
@@ -47,7 +48,6 @@ from restow.kube.resources import qualified_name
 __all__ = [
     "CERTIFICATE",
     "KEY",
-    "MANAGED_BY",
     "SECRETS",
     "SecretStore",
     "install",
@@ -83,9 +83,19 @@ def install(folder: Path, leaf: LeafCertificate) -> bool:
     """
     if installed(folder) == leaf:
         return False
+    install_files(folder, leaf.certificate, leaf.key)
+    return True
+
+
+def install_files(folder: Path, certificate: bytes, key: bytes) -> None:
+    """Put a certificate and its key there, both in one step. Only the owner may read them.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))  # mode 0700
-    for name, content in ((CERTIFICATE, leaf.certificate), (KEY, leaf.key)):
+    for name, content in ((CERTIFICATE, certificate), (KEY, key)):
         with os.fdopen(os.open(fresh / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(content)
     before = _current(folder)
@@ -95,7 +105,6 @@ def install(folder: Path, leaf: LeafCertificate) -> bool:
             _link(folder / name, f"{_DATA}/{name}")
     if before is not None:
         shutil.rmtree(before, ignore_errors=True)
-    return True
 
 
 def _current(folder: Path) -> Path | None:
@@ -111,9 +120,6 @@ def _link(path: Path, target: str) -> None:
     aside.symlink_to(target)
     aside.replace(path)
 
-
-#: The label (key, value) of the Secrets that restow fills.
-MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "restow")
 
 Data = Mapping[str, bytes]
 

@@ -21,19 +21,27 @@ from restow.conversion.certificates.apply import (
     install,
     read_configuration,
     read_crd,
-    remove_former,
+    read_definition,
+    remove_configuration,
     resource_of,
     wire,
 )
 from restow.conversion.certificates.ca.rotation import ObservedBundle
-from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_of
+from restow.conversion.certificates.wiring.clientconfig import NO_BUNDLE, Address, Bundle, address_in
 from restow.conversion.certificates.wiring.configuration import bundles_of, plan_configuration
-from restow.conversion.certificates.wiring.crd import Wiring, bundle_of, injector_of, plan_wiring
+from restow.conversion.certificates.wiring.crd import (
+    UNWIRED,
+    Definition,
+    Wiring,
+    bundle_of,
+    injector_of,
+    plan_wiring,
+    resource_of_definition,
+)
 from restow.conversion.certificates.wiring.fieldmanagers import last_writer
 from restow.conversion.model.errors import NotAnswering, WiringError, WiringRefused
 from restow.crds import Crd, CrdError
 from restow.kube import Cluster
-from restow.kube.resources import CRDS
 from restow.kube.watch import Selection
 
 __all__ = [
@@ -82,7 +90,6 @@ def _within(times: deque[datetime], rate: tuple[int, timedelta], now: datetime) 
 _log = logging.getLogger(__name__)
 
 _FRESH: Final = timedelta(minutes=1)
-_KIND: Final = "CustomResourceDefinition"
 
 Document = Mapping[str, Any]
 
@@ -90,23 +97,29 @@ Document = Mapping[str, Any]
 class WiringTarget(ABC):
     """One object that names the webhook.
 
+    While a watch shows every change of it, it need not be read again: ``is_watched`` is set as long as that is so.
+
     Attributes:
         name: what messages call it.
         selection: what to watch for changes of it.
         writes: how often it was written by this process.
+        is_watched: whether ``notice`` is given every change, and so what was seen last is what there is.
+        observed: the bundles in it that are ours to keep, as last read or seen.
     """
 
     def __init__(self, name: str, selection: Selection, now: Callable[[], datetime]) -> None:
         self.name: Final = name
         self.selection: Final = selection
         self.writes = 0
+        self.is_watched = False
+        self.observed: tuple[ObservedBundle, ...] = ()
+        self._seen = self._done = False
         self._now = now
         self._conflict = WriteConflict()
         self._notes = _Notes()
         self._wiring: tuple[Bundle, Bundle] | None = None
         self._undone = False
 
-    @abstractmethod
     async def look(self) -> tuple[ObservedBundle, ...]:
         """Read it; return the bundles in it that are ours to keep, and by which this webhook is verified.
 
@@ -115,6 +128,23 @@ class WiringTarget(ABC):
             CrdError: the document is no CRD, or is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
         """
+        self._undone = self._seen = self._done = False  # what is noticed from here on may be newer than what is read
+        await self._read()
+        self._seen = True
+        self.observed = self._observed()
+        return self.observed
+
+    @abstractmethod
+    async def _read(self) -> None:
+        """Read it, and remember what is needed of it."""
+
+    @abstractmethod
+    def _observed(self) -> tuple[ObservedBundle, ...]:
+        """Return the bundles in it as it was last read or seen."""
+
+    @abstractmethod
+    def _see(self, document: Document) -> None:
+        """Remember what is needed of a document."""
 
     async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
         """Wire the object as it was last read without an error; return whether that was a change.
@@ -126,7 +156,9 @@ class WiringTarget(ABC):
         """
         dropped = NO_BUNDLE if self._conflict.keeps_certificates else dropped
         self._wiring = (wanted, dropped)
+        self._done = False
         removes = await self._wire(wanted, dropped)
+        self._done = not self._undone
         if removes is None:
             return False
         self.writes += 1
@@ -139,15 +171,39 @@ class WiringTarget(ABC):
     def notice(self, document: Document | None) -> bool:
         """Take note of a change that was watched, None for a deletion; return whether the object has to be wired."""
         try:
+            self._seen = document is not None
+            if document is not None:
+                self._see(document)
+                self.observed = self._observed()
             self._undone = document is None or self._wiring is None or self._lacks(document, *self._wiring)
         except (WiringError, CrdError):
-            self._undone = True  # the next look reports why
+            self._undone, self._seen = True, False  # the next look reports why
+        self._done &= not self._undone
         return self.is_undone
 
     @property
     def is_undone(self) -> bool:
         """Whether the watch has shown that it has to be wired, and it may be wired now."""
         return self._undone and self._conflict.may_write(self._now())
+
+    @property
+    def object_name(self) -> str:
+        """The name of the object itself."""
+        return self.name.rpartition(" ")[2]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it need not be read: a watch shows every change, and the last one was none that matters."""
+        return self.is_watched and self._seen and not self._undone
+
+    def is_done(self, wanted: Bundle, dropped: Bundle) -> bool:
+        """Say whether it is known to be wired with these certificates."""
+        return self._done and self.is_known and self._wiring == (wanted, dropped)
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was wired, or tried to, since this process began."""
+        return self._wiring is not None
 
     @property
     def is_in_conflict(self) -> bool:
@@ -182,26 +238,61 @@ class WiringTarget(ABC):
 
 
 class CrdTarget(WiringTarget):
-    """A CRD. ``address`` is where its webhook is; None for where the CRD says already."""
+    """A CRD. ``address`` is where its webhook is; None for where the CRD says already.
+
+    ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD: then that
+    one is looked at and written, and the CRD, which Crossplane keeps, is not.
+    """
 
     def __init__(
-        self, cluster: Cluster, name: str, address: Address | None, *, probe: Probe, now: Callable[[], datetime]
+        self,
+        cluster: Cluster,
+        name: str,
+        address: Address | None,
+        *,
+        composite: str = "",
+        probe: Probe,
+        now: Callable[[], datetime],
     ) -> None:
-        super().__init__(name, Selection(CRDS, field_selector=f"metadata.name={name}"), now)
+        selection = Selection(resource_of_definition(composite), field_selector=f"metadata.name={name}")
+        super().__init__(name, selection, now)
+        self.composite: Final = composite
         self._cluster = cluster
         self._address = address
         self._probe = probe
         self._answered: tuple[object, datetime] | None = None
         self._changes = _Changes("f:spec", now)
-        self._crd: Crd | None = None
+        self._crd: Definition | None = None
+        self._former_mark: str | None = None
+        self.is_unwired = False
+        """Whether ``unwire`` returned the CRD to the strategy None since this server started: it stays so."""
 
-    async def look(self) -> tuple[ObservedBundle, ...]:
-        self._undone = False  # what is noticed from here on may be newer than what is read
-        self._crd = crd = await read_crd(self._cluster, self.name)
+    async def _read(self) -> None:
+        self._remember(await read_definition(self._cluster, self.name, self.composite))
+
+    def _see(self, document: Document) -> None:
+        self._remember(Definition.of(document))
+
+    def _remember(self, crd: Definition) -> None:
+        self._crd = crd
+        mark = crd.annotations.get(UNWIRED, "")
+        if self._former_mark is None:
+            self._former_mark = mark  # of an earlier installation: this one begins
+        unwired = crd.strategy == "None" and bool(mark) and mark != self._former_mark
+        if unwired and not self.is_unwired:
+            _log.info("%s was unwired (restow unwire) and stays so until this server is started again", self.name)
+        self.is_unwired = unwired
+
+    def _observed(self) -> tuple[ObservedBundle, ...]:
+        crd = self._crd
+        if crd is None or not self._counts(crd):
+            return ()
         changed_at = self._changes.last(crd.uid, crd.generation, crd.managed_fields)
-        return (ObservedBundle(bundle_of(crd), changed_at),) if self._counts(crd) else ()
+        return (ObservedBundle(bundle_of(crd), changed_at),)
 
     async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
+        if self.is_unwired:
+            return None
         wiring = Wiring(wanted, self._address, dropped)
         assert self._crd is not None
         plan = plan_wiring(self._crd, wiring)
@@ -211,13 +302,13 @@ class CrdTarget(WiringTarget):
         if plan.rival is not None:
             await self._check_rival(self._crd, plan.rival)
         self._check_conflict()
-        written = await wire(self._cluster, self.name, wiring, probe=self._try)
+        written = await wire(self._cluster, self.name, wiring, composite=self.composite, probe=self._try)
         return plan.removes if written.changed else None
 
     def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
-        # In a list the items of a built-in resource do not say what they are.
-        crd = Crd.from_document({"apiVersion": "apiextensions.k8s.io/v1", "kind": _KIND, **document})
-        return plan_wiring(crd, Wiring(wanted, self._address, dropped)).body is not None
+        if self.is_unwired:
+            return False
+        return plan_wiring(Definition.of(document), Wiring(wanted, self._address, dropped)).body is not None
 
     def _managers(self) -> Iterable[Document]:
         return () if self._crd is None else self._crd.managed_fields
@@ -230,10 +321,10 @@ class CrdTarget(WiringTarget):
         await self._probe(crd, address, bundle)
         self._answered = (asked, self._now())
 
-    async def _check_rival(self, crd: Crd, rival: Address) -> None:
+    async def _check_rival(self, crd: Definition, rival: Address) -> None:
         """Raise WiringRefused while the webhook of another restow answers: the first one stays wired."""
         try:
-            await self._probe(crd, rival, bundle_of(crd))
+            await self._probe(await read_crd(self._cluster, self.name), rival, bundle_of(crd))
         except NotAnswering:
             return
         raise WiringRefused(
@@ -241,14 +332,11 @@ class CrdTarget(WiringTarget):
             "out of what is served here"
         )
 
-    def _counts(self, crd: Crd) -> bool:
+    def _counts(self, crd: Definition) -> bool:
         """Whether API servers verify this webhook by the CRD's bundle, and the bundle is ours to keep."""
-        if crd.webhook is None or injector_of(crd.annotations):
+        if crd.webhook is None or (injector_of(crd.annotations) and not self.composite):
             return False
-        try:
-            return self._address is None or address_of(crd.webhook.get("clientConfig") or {}) == self._address
-        except ValueError:
-            return False
+        return self._address is None or address_in(crd.webhook) == self._address
 
 
 class ConfigurationTarget(WiringTarget):
@@ -271,9 +359,13 @@ class ConfigurationTarget(WiringTarget):
         self._changes = _Changes("f:webhooks", now)
         self._live: Document | None = None
 
-    async def look(self) -> tuple[ObservedBundle, ...]:
-        self._undone = False  # what is noticed from here on may be newer than what is read
+    async def _read(self) -> None:
         self._live = await read_configuration(self._cluster, self._wanted)
+
+    def _see(self, document: Document) -> None:
+        self._live = document
+
+    def _observed(self) -> tuple[ObservedBundle, ...]:
         if self._live is None:
             return ()
         metadata = self._live["metadata"]
@@ -289,7 +381,7 @@ class ConfigurationTarget(WiringTarget):
             self._check_conflict()
             if await install(self._cluster, self._wanted, wanted, dropped, probe=self._probe):
                 written = plan.removes
-        told = await remove_former(self._cluster, self._wanted, self._former) if self._former else ""
+        told = await remove_configuration(self._cluster, self._wanted, self._former) if self._former else ""
         self._notes.tell((*plan.notes, *([told] if told else [])))
         return written
 

@@ -31,9 +31,13 @@ __all__ = [
     "BundleError",
     "Service",
     "Url",
+    "address_in",
     "address_of",
+    "assembled",
+    "bundle_in",
     "client_config",
     "is_same_server",
+    "leaves",
 ]
 
 
@@ -132,6 +136,14 @@ def address_of(client_config: Mapping[str, Any]) -> Address:
     raise ValueError(msg)
 
 
+def address_in(webhook: Mapping[str, Any] | None) -> Address | None:
+    """Return the address that a webhook of a CRD or of a configuration names; None for a malformed one, or none."""
+    try:
+        return address_of((webhook or {}).get("clientConfig") or {})
+    except ValueError:
+        return None
+
+
 def is_same_server(one: Address, other: Address) -> bool:
     """Say whether two addresses are of one webhook, whatever their paths, and whatever port of a Service they name."""
     if isinstance(one, Service) and isinstance(other, Service):
@@ -143,13 +155,27 @@ def is_same_server(one: Address, other: Address) -> bool:
 
 def client_config(address: Address) -> dict[str, Any]:
     """Return an address as a ``clientConfig`` has it, without a CA bundle."""
-    config: dict[str, Any] = {}
-    for (first, *rest), value in address.fields.items():
-        if rest:
-            config.setdefault(first, {})[rest[0]] = value
+    return assembled(address.fields)
+
+
+def leaves(node: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield what an object holds, with its path; a list is one value."""
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, (*path, name))
         else:
-            config[first] = value
-    return config
+            yield (*path, name), value
+
+
+def assembled(leaves: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return the object that has these leaves."""
+    whole: dict[str, Any] = {}
+    for path, value in leaves.items():
+        node = whole
+        for name in path[:-1]:
+            node = node.setdefault(name, {})
+        node[path[-1]] = value
+    return whole
 
 
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----\s*([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----")
@@ -233,6 +259,15 @@ class Bundle:
 
 NO_BUNDLE = Bundle()
 """No certificate; a CRD without a bundle is called with the API server's system roots."""
+
+
+def bundle_in(webhook: Mapping[str, Any] | None) -> tuple[Bundle, str]:
+    """Return the bundle of a webhook of a CRD or of a configuration, and what is wrong with it; then it is empty."""
+    config = (webhook or {}).get("clientConfig") or {}
+    try:
+        return Bundle.from_base64(str(config.get("caBundle") or "")), ""
+    except BundleError as error:
+        return NO_BUNDLE, str(error)
 
 
 def _blocks(pem: bytes) -> Iterator[bytes]:

@@ -8,10 +8,6 @@ A field that another writer has set to another value stays as it is, and is repo
 selector is meant. Only of address and CA bundle another *applier* is refused, as for CRDs: a webhook that is not found
 is worse than one that is not installed.
 
-The configuration of the step that restores stashes has one webhook per CRD, at the hub version (the storage version
-where no client ever sees the hub) with matchPolicy Equivalent, so that requests of all versions reach it, converted. A
-request at that version has lost no stash and does not call the webhook: migrations work while it is down.
-
 Sources: k8s.io/api `admissionregistration/v1` for what is a list by name (`webhooks`, `matchConditions`) and
 what is atomic (`rules`, `admissionReviewVersions`).
 
@@ -21,8 +17,7 @@ Pure.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,26 +26,23 @@ from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
     Bundle,
-    BundleError,
-    Service,
+    address_in,
     address_of,
-    client_config,
+    assembled,
+    bundle_in,
     is_same_server,
+    leaves,
 )
 from restow.conversion.certificates.wiring.crd import injector_of
 from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, owners, sole_owner
-from restow.conversion.compile.graph import Graph
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
-from restow.crds import Crd
 
 __all__ = [
     "ConfigurationPlan",
     "bundles_of",
     "is_alone_ours",
     "plan_configuration",
-    "stash_configuration",
-    "stash_name",
 ]
 
 
@@ -123,7 +115,7 @@ def plan_configuration(
 def is_alone_ours(live: Document, server: Address) -> bool:
     """Say whether restow alone wrote all webhooks of a configuration, and all are at this server."""
     found = _Found(live, "")
-    addresses = map(_address, found.hooks.values())
+    addresses = map(address_in, found.hooks.values())
     return (
         bool(found.hooks)
         and all(address is not None and is_same_server(address, server) for address in addresses)
@@ -141,9 +133,9 @@ def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
         return ()
     addresses = {hook["name"]: address_of(hook["clientConfig"]) for hook in wanted["webhooks"]}
     return tuple(
-        _bundle(hook.get("clientConfig") or {})[0]
+        bundle_in(hook)[0]
         for name, hook in found.hooks.items()
-        if name in addresses and _address(hook) == addresses[name]
+        if name in addresses and address_in(hook) == addresses[name]
     )
 
 
@@ -183,10 +175,10 @@ class _Hook:
         self._found = found
         live = found.hooks.get(self.name) or {}
         self._live = dict(_leaves(live))
-        present, self._problem = _bundle(live.get("clientConfig") or {})
+        present, self._problem = bundle_in(live)
         self.bundle = present if found.injector else (present - dropped) | (bundle - dropped)
         self.removes = not self.bundle >= present
-        self._present, self._names_another = present, self._other_server(_address(live) if live else None)
+        self._present, self._names_another = present, self._other_server(address_in(live))
         self._wanted = dict(_leaves(wanted))
         if self.bundle and not found.injector:
             self._wanted[_CA_BUNDLE] = self._live[_CA_BUNDLE] if present.matches(self.bundle) else self.bundle.base64
@@ -271,20 +263,6 @@ class _Hook:
         return f"{field} of the webhook {self.name} in the {self._found.name}"
 
 
-def _address(hook: Document) -> Address | None:
-    try:
-        return address_of(hook.get("clientConfig") or {})
-    except ValueError:
-        return None
-
-
-def _bundle(config: Document) -> tuple[Bundle, str]:
-    try:
-        return Bundle.from_base64(str(config.get("caBundle") or "")), ""
-    except BundleError as error:
-        return NO_BUNDLE, str(error)
-
-
 def _key(name: str) -> str:
     """An item of a list by name."""
     return f"k:{json.dumps({'name': name}, separators=(',', ':'))}"
@@ -294,76 +272,16 @@ def _leaves(hook: Document) -> Iterator[tuple[Path, Any]]:
     """The fields of a webhook: those of its address and its match conditions one by one, all others whole."""
     for name, value in hook.items():
         if name == "clientConfig":
-            yield from _below(value, (_CONFIG,))
+            yield from (((_CONFIG, *(f"f:{step}" for step in path)), leaf) for path, leaf in leaves(value))
         elif name == "matchConditions":
             yield from (((_CONDITIONS, _key(condition["name"])), condition) for condition in value or ())
         else:
             yield (f"f:{name}",), value
 
 
-def _below(node: Document, path: Path) -> Iterator[tuple[Path, Any]]:
-    for name, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _below(value, (*path, f"f:{name}"))
-        else:
-            yield (*path, f"f:{name}"), value
-
-
-def _assembled(name: str, leaves: Mapping[Path, Any]) -> Json:
+def _assembled(name: str, fields: Mapping[Path, Any]) -> Json:
     """A webhook of some of its fields."""
-    hook: Json = {"name": name}
-    for path, value in leaves.items():
-        if path[0] == _CONDITIONS:
-            hook.setdefault("matchConditions", []).append(value)
-            continue
-        node = hook
-        for part in path[:-1]:
-            node = node.setdefault(part.removeprefix("f:"), {})
-        node[path[-1].removeprefix("f:")] = value
-    return hook
-
-
-def stash_name(address: Address) -> str:
-    """Return the name of the configuration of a webhook's step: no other webhook of the cluster has it.
-
-    ``conversion-stash.SERVICE.NAMESPACE.svc``, or ``conversion-stash.HOST.PORT``; what no name may have becomes a dash.
-    """
-    if isinstance(address, Service):
-        return f"conversion-stash.{address.host}"
-    host = re.sub(r"[^a-z0-9.-]", "-", address.host).strip("-")
-    return f"conversion-stash.{host}.{address.port}"
-
-
-def stash_configuration(name: str, address: Address, graph: Graph, crds: Iterable[Crd]) -> Json:
-    """Return the MutatingWebhookConfiguration, without CA bundles.
-
-    Args:
-        name: of the object.
-        address: where the step is served.
-        graph: the conversions; CRDs that it does not know are left out.
-        crds: for their plurals and scopes.
-    """
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [_webhook(address, graph, crd) for crd in crds if (crd.group, crd.kind) in graph.kinds],
-    }
-
-
-def _webhook(address: Address, graph: Graph, crd: Crd) -> dict[str, Any]:
-    known = graph.kind(crd.group, crd.kind)
-    version = crd.storage.name if known.is_internal else known.hub
-    rule = {"apiGroups": [crd.group], "apiVersions": [version], "operations": ["UPDATE"], "resources": [crd.plural]}
-    condition = f"request.requestKind.version != '{version}'"
-    return {
-        "name": f"conversion-stash.{crd.name}",
-        "clientConfig": client_config(address),
-        "rules": [rule | {"scope": "Namespaced" if crd.namespaced else "Cluster"}],
-        "matchPolicy": "Equivalent",
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "timeoutSeconds": 10,
-        "admissionReviewVersions": ["v1"],
-        "matchConditions": [{"name": "comes-from-another-version", "expression": condition}],
-    }
+    conditions = [value for path, value in fields.items() if path[0] == _CONDITIONS]
+    plain = {path: value for path, value in fields.items() if path[0] != _CONDITIONS}
+    hook = assembled({tuple(step.removeprefix("f:") for step in path): value for path, value in plain.items()})
+    return {"name": name, **hook, **({"matchConditions": conditions} if conditions else {})}

@@ -1,4 +1,10 @@
-"""Decides what a CRD lacks for conversion by a webhook, and whether it may return to the strategy None.
+"""Decides what an object that defines a kind lacks for conversion by a webhook.
+
+Such an object is a CRD, or a CompositeResourceDefinition (XRD) of Crossplane. Both have the same ``spec.conversion``.
+Crossplane copies that of an XRD into the CRDs that it makes of it, again and again, so restow writes the XRD and leaves
+those CRDs alone. Source: Crossplane v2.0.2, `internal/xcrd/crd.go` (``Conversion: xrd.Spec.Conversion``) and
+`internal/controller/apiextensions/definition`. A process that wires thousands of kinds keeps a ``Definition`` of each,
+without the schemas, which are nearly all of a CRD.
 
 restow writes only what differs, and owns only what it wrote: with a manifest that carries `spec.conversion` (as it
 should, so that no moment is without it) that is `caBundle` alone; Helm, Flux or Argo CD keep the rest. A CRD on which
@@ -7,44 +13,57 @@ cert-manager injects the bundle keeps that: two writers of one field would rebui
 Certificates that are in a CRD's bundle already stay, in their order, unless they are to be dropped: a replica may still
 serve by them.
 
-A CRD that names a webhook which is gone can neither be read nor deleted at other versions than its storage version, and
-its namespaces hang. With the strategy None the server only renames apiVersion: that is right where nothing has to be
-converted at all, and corrupts objects where something would have been.
-
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from restow.conversion.certificates.wiring.clientconfig import (
     NO_BUNDLE,
     Address,
     Bundle,
-    BundleError,
+    address_in,
     address_of,
+    assembled,
+    bundle_in,
     is_same_server,
+    leaves,
 )
 from restow.conversion.certificates.wiring.fieldmanagers import appliers, is_ours, sole_owner
 from restow.conversion.model.errors import WiringRefused
 from restow.conversion.model.values import Json
-from restow.crds import Crd, Version, sort_versions
-from restow.crds.paths import ROOT, field_path, items_path, values_path
+from restow.crds import Crd
+from restow.kube.resources import CRDS, Resource
 
 __all__ = [
+    "COMPOSITES",
+    "UNWIRED",
     "CrdWiringPlan",
+    "Definition",
     "Wiring",
     "bundle_of",
+    "composite_of",
     "injector_of",
     "plan_wiring",
+    "resource_of_definition",
     "rival_of",
-    "why_not_none",
 ]
 
+
+UNWIRED: Final = "restow.dev/unwired"
+"""The annotation of a CRD that ``unwire`` returned to the strategy None: when, in ISO 8601. A server that was running
+then does not wire the CRD again; one that starts later does."""
+
+_CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+_GROUP: Final = "apiextensions.crossplane.io"
+_KIND: Final = "CompositeResourceDefinition"
+
+#: Crossplane's CompositeResourceDefinitions, at the version that both of its releases 1 and 2 serve.
+COMPOSITES: Final = Resource(_GROUP, "v1", "compositeresourcedefinitions", namespaced=False)
 
 _CA_BUNDLE: Final = ("webhook", "clientConfig", "caBundle")
 _REVIEW_VERSIONS: Final = ("webhook", "conversionReviewVersions")
@@ -52,6 +71,82 @@ _REVIEWS: Final = frozenset({"v1", "v1beta1"})
 _INJECTIONS: Final = ("inject-ca-from", "inject-ca-from-secret", "inject-apiserver-ca")
 
 Leaves = Mapping[tuple[str, ...], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An object with ``spec.conversion``. ``managed_fields`` have no more than what is about that field, and times."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    annotations: Mapping[str, str]
+    managed_fields: Sequence[Mapping[str, Any]]
+    conversion: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Definition:
+        """Read a document as it came from an API server; items of a list do not say what they are, and are CRDs."""
+        metadata, spec = document["metadata"], document.get("spec") or {}
+        return cls(
+            api_version=document.get("apiVersion") or _CRD[0],
+            kind=document.get("kind") or _CRD[1],
+            name=metadata["name"],
+            uid=metadata.get("uid") or "",
+            generation=metadata.get("generation") or 0,
+            resource_version=metadata.get("resourceVersion") or "",
+            annotations=metadata.get("annotations") or {},
+            managed_fields=tuple(map(_reduced, metadata.get("managedFields") or ())),
+            conversion=spec.get("conversion") or {},
+        )
+
+    @property
+    def strategy(self) -> Literal["None", "Webhook"]:
+        """The conversion strategy; None where it is not said."""
+        return "Webhook" if self.conversion.get("strategy") == "Webhook" else "None"
+
+    @property
+    def webhook(self) -> Mapping[str, Any] | None:
+        """The raw ``spec.conversion.webhook``; None with strategy None."""
+        found = self.conversion.get("webhook")
+        return found if self.strategy == "Webhook" and isinstance(found, Mapping) else None
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether it is Crossplane's."""
+        return self.kind == _KIND
+
+
+def _reduced(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    spec = (entry.get("fieldsV1") or {}).get("f:spec")
+    if spec is None:
+        return {**entry, "fieldsV1": {}}
+    kept = {"f:conversion": spec["f:conversion"]} if "f:conversion" in spec else {}
+    return {**entry, "fieldsV1": {"f:spec": kept}}
+
+
+def composite_of(document: Mapping[str, Any]) -> str:
+    """Return the apiVersion at which to write the CompositeResourceDefinition that controls a CRD; empty if none does.
+
+    It is that of ``COMPOSITES``, whatever the owner reference says: one that offers claims is invalid at v2, so that no
+    write goes through there. Its name is in the owner reference; that of a composite kind's CRD is its own name, that
+    of a claim's is not.
+    """
+    for owner in document["metadata"].get("ownerReferences") or ():
+        group = str(owner.get("apiVersion") or "").partition("/")[0]
+        if (group, owner.get("kind")) == (_GROUP, _KIND) and owner.get("controller"):
+            return COMPOSITES.api_version
+    return ""
+
+
+def resource_of_definition(api_version: str = "") -> Resource:
+    """Return the resource of CompositeResourceDefinitions at an apiVersion; without one that of CRDs."""
+    if not api_version:
+        return CRDS
+    return Resource(_GROUP, api_version.partition("/")[2], COMPOSITES.plural, namespaced=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +184,17 @@ class CrdWiringPlan:
     removes: bool = False
 
 
-def plan_wiring(crd: Crd, wiring: Wiring) -> CrdWiringPlan:
-    """Compare a CRD, as just read, with what it should say.
+def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
+    """Compare a CRD, or Crossplane's CompositeResourceDefinition, as just read, with what it should say.
 
     Raises:
         WiringRefused: the CRD names no webhook and ``wiring`` has no address, cert-manager injects into a CRD without
         the
             strategy Webhook, or another manager applies one of the fields.
     """
-    injector, notes = injector_of(crd.annotations), []
-    present, problem = _present_bundle(crd)
+    crd = _definition(live)
+    injector, notes = "" if crd.is_composite else injector_of(crd.annotations), []
+    present, problem = bundle_in(crd.webhook)
     if problem:
         notes.append(f"{crd.name}: {problem}; it is replaced")
     bundle = (present - wiring.dropped) | (wiring.bundle - wiring.dropped)
@@ -106,10 +202,10 @@ def plan_wiring(crd: Crd, wiring: Wiring) -> CrdWiringPlan:
         notes.append(f"{crd.name} has the annotation {injector}: cert-manager writes its caBundle, restow does not")
         bundle = present
     address = wiring.address or _own_address(crd)
-    live = dict(_leaves((crd.document.get("spec") or {}).get("conversion") or {}))
-    wanted = _wanted(live, address) | ({} if injector else _wanted_bundle(live, bundle, present))
-    changes = {path: value for path, value in wanted.items() if live.get(path) != value}
-    stale = _stale(live, wanted)
+    said = dict(leaves(crd.conversion))
+    wanted = _wanted(said, address) | ({} if injector else _wanted_bundle(said, bundle, present))
+    changes = {path: value for path, value in wanted.items() if said.get(path) != value}
+    stale = _stale(said, wanted)
     if not changes and not stale:
         return CrdWiringPlan(address, bundle, None, tuple(notes))
     if injector and crd.strategy != "Webhook":
@@ -125,25 +221,26 @@ def plan_wiring(crd: Crd, wiring: Wiring) -> CrdWiringPlan:
     return CrdWiringPlan(address, bundle, _body(crd, kept), tuple(notes), rival_of(crd, address), removes)
 
 
-def rival_of(crd: Crd, address: Address) -> Address | None:
+def _definition(live: Crd | Definition) -> Definition:
+    return Definition.of(live.document) if isinstance(live, Crd) else live
+
+
+def rival_of(crd: Crd | Definition, address: Address) -> Address | None:
     """Return the address of another server that a restow wrote into the CRD; None if there is none.
 
     Every restow writes under one name, so that a restow whose Service moved can go on. Who the other one is, and
     whether it is still there, only its webhook can tell.
     """
-    try:
-        live = address_of((crd.webhook or {}).get("clientConfig") or {})
-    except ValueError:
-        return None
-    if is_same_server(live, address):
+    live = address_in(crd.webhook)
+    if live is None or is_same_server(live, address):
         return None
     paths = (("webhook", "clientConfig", *path) for path in live.fields)
     return live if any(is_ours(crd.managed_fields, _field(path)) for path in paths) else None
 
 
-def bundle_of(crd: Crd) -> Bundle:
+def bundle_of(crd: Crd | Definition) -> Bundle:
     """Return the bundle that the CRD has now; an unreadable one is empty."""
-    return _present_bundle(crd)[0]
+    return bundle_in(crd.webhook)[0]
 
 
 def injector_of(annotations: Mapping[str, str]) -> str:
@@ -152,15 +249,7 @@ def injector_of(annotations: Mapping[str, str]) -> str:
     return next((name for name in names if name in annotations), "")
 
 
-def _present_bundle(crd: Crd) -> tuple[Bundle, str]:
-    config = (crd.webhook or {}).get("clientConfig") or {}
-    try:
-        return Bundle.from_base64(str(config.get("caBundle") or "")), ""
-    except BundleError as error:
-        return NO_BUNDLE, str(error)
-
-
-def _own_address(crd: Crd) -> Address:
+def _own_address(crd: Definition) -> Address:
     if crd.webhook is None:
         raise WiringRefused(
             f"{crd.name} has the conversion strategy None: say where its webhook is, or put spec.conversion with the "
@@ -191,7 +280,7 @@ def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
     return [path for path in live if path[:2] == _CA_BUNDLE[:2] and path != _CA_BUNDLE and path not in wanted]
 
 
-def _check_owners(crd: Crd, changes: Leaves, stale: list[tuple[str, ...]]) -> None:
+def _check_owners(crd: Definition, changes: Leaves, stale: list[tuple[str, ...]]) -> None:
     for path in (*changes, *stale):
         managers = appliers(crd.managed_fields, _field(path))
         if managers:
@@ -212,81 +301,10 @@ def _field(path: tuple[str, ...]) -> tuple[str, ...]:
     return ("f:spec", "f:conversion", *(f"f:{name}" for name in path))
 
 
-def _body(crd: Crd, leaves: Leaves) -> Json:
-    conversion: Json = {}
-    for path, value in leaves.items():
-        node = conversion
-        for name in path[:-1]:
-            node = node.setdefault(name, {})
-        node[path[-1]] = value
+def _body(crd: Definition, fields: Leaves) -> Json:
     return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+        "apiVersion": crd.api_version,
+        "kind": crd.kind,
         "metadata": {"name": crd.name, "uid": crd.uid, "resourceVersion": crd.resource_version},
-        "spec": {"conversion": conversion},
+        "spec": {"conversion": assembled(fields)},
     }
-
-
-def _leaves(node: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, (*path, name))
-        else:
-            yield (*path, name), value
-
-
-_PROSE = frozenset({"description", "title", "example", "externalDocs"})
-
-
-def why_not_none(crd: Crd) -> str:
-    """Return why the strategy None would be wrong, as a sentence; empty where it is safe.
-
-    It is safe if only one version is served and stored, or if the schemas of all that are, are the same but for prose.
-    (What a webhook does between equal schemas cannot be seen here.)
-    """
-    stored = {*crd.stored_versions, crd.storage.name}
-    unknown = sort_versions(name for name in stored if crd.version(name) is None)
-    if unknown:
-        return f"{crd.name} may hold objects stored at {unknown[0]}, which it does not have any more"
-    names = sort_versions({*stored, *crd.served})
-    for left, right in pairwise([version for name in names if (version := crd.version(name)) is not None]):
-        place = _first_difference(left, right)
-        if place:
-            return (
-                f"{crd.name} needs its webhook: {place} differs between {left.name} and {right.name}. Migrate its "
-                f"objects to {crd.storage.name} (restow migrate {crd.name}) and stop serving the other versions first"
-            )
-    return ""
-
-
-def _first_difference(left: Version, right: Version) -> str:
-    return next(_differences(left.schema.node, right.schema.node, ROOT), "")
-
-
-def _differences(left: Any, right: Any, path: str) -> Iterator[str]:
-    """Yield where two schema nodes differ, the first place first."""
-    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
-        if left != right:
-            yield path
-        return
-    for name in dict.fromkeys((*left, *right)):
-        if name in _PROSE:
-            continue
-        ours, theirs = left.get(name), right.get(name)
-        if name == "properties":
-            yield from _differing_fields(ours or {}, theirs or {}, path)
-        elif name == "items":
-            yield from _differences(ours, theirs, items_path(path))
-        elif name == "additionalProperties":
-            yield from _differences(ours, theirs, values_path(path))
-        elif ours != theirs:
-            yield path
-
-
-def _differing_fields(left: Mapping[str, Any], right: Mapping[str, Any], path: str) -> Iterator[str]:
-    for name in dict.fromkeys((*left, *right)):
-        below = field_path(path, name)
-        if name not in left or name not in right:
-            yield below
-        else:
-            yield from _differences(left[name], right[name], below)

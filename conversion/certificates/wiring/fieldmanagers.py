@@ -16,6 +16,7 @@ from typing import Any, Final
 
 __all__ = [
     "FIELD_MANAGER",
+    "MANAGED_BY",
     "appliers",
     "is_ours",
     "last_writer",
@@ -26,6 +27,9 @@ __all__ = [
 
 #: The field manager under which restow wires.
 FIELD_MANAGER: Final = "restow-wiring"
+
+#: The label (key, value) of the Secrets that restow fills.
+MANAGED_BY: Final = ("app.kubernetes.io/managed-by", "restow")
 
 FieldPath = tuple[str, ...]
 Entries = Sequence[Mapping[str, Any]]

@@ -7,11 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.model import (
+    Direction,
+    Ends,
+    Inline,
+    Lens,
+    Misfit,
+    Remembered,
+    Rule,
+    Shape,
+    Shortcut,
+    Side,
+    Standard,
+    declared,
+)
 from restow.conversion.rules.standard.shapes import choices, has_template, losing, number_of, whole
 
 __all__ = ["SCALARS", "ScalarType", "cast", "caster"]
@@ -75,7 +88,7 @@ def cast(
         loses=losing(up=(spoke_type, hub_type) not in _LOSSLESS, down=(hub_type, spoke_type) not in _LOSSLESS),
         standard=Standard(
             shapes={"spoke": (SCALARS.get(spoke_type, {}),), "hub": (SCALARS.get(hub_type, {}),)},
-            quick={"up": _quick(spoke_type, hub_type), "down": _quick(hub_type, spoke_type)},
+            quick=_quick(spoke_type, hub_type),
             check=_Check(spoke_type, hub_type, otherwise),
         ),
         defects=defects,
@@ -194,25 +207,25 @@ _TO: Final[Mapping[str, Caster]] = {
 }
 
 
-def _quick(of: str, to: str) -> Caster | Inline:
-    """Return a function for the usual values of a type, which come back."""
-    return _QUICK.get((of, to), _never)
-
-
-def _never(_value: Any) -> Any:
-    return ABSENT
+def _quick(of: str, to: str) -> dict[Direction, Shortcut]:
+    """Return shortcuts for the usual values of both types, which come back."""
+    ways: dict[Direction, tuple[str, str]] = {"up": (of, to), "down": (to, of)}
+    found: dict[Direction, Shortcut] = {direction: _QUICK[way] for direction, way in ways.items() if way in _QUICK}
+    # Each rule remembers for itself.
+    return {
+        direction: replace(each, known={}) if isinstance(each, Remembered) else each
+        for direction, each in found.items()
+    }
 
 
 def _digits_of(value: Any) -> Any:
     return str(value) if value.__class__ is int and -_SMALL < value < _SMALL else ABSENT
 
 
-def _word_of(value: Any) -> Any:
-    return "true" if value is True else "false" if value is False else ABSENT
-
-
-def _truth_of(value: Any) -> Any:
-    return True if value == "true" else False if value == "false" else ABSENT
+def _integer_in(value: Any) -> Any:
+    """Return a natural number in canonical digits."""
+    is_number = value.__class__ is str and len(value) < 18 and value.isdecimal() and value.isascii()
+    return int(value) if is_number and (value[0] != "0" or value == "0") else ABSENT
 
 
 def _text_in(value: Any) -> Any:
@@ -231,20 +244,16 @@ def _number_or_text(value: Any) -> Any:
 
 
 _SMALL: Final = 10**18
-_DIGITS: Final = Inline(f"str(VALUE) if VALUE.__class__ is int and {-_SMALL} < VALUE < {_SMALL} else A")
-_NUMBER_IN: Final = Inline(
-    "int(VALUE) if VALUE.__class__ is str and len(VALUE) < 18 and VALUE.isdecimal() and VALUE.isascii()"
-    " and (VALUE[0] != '0' or VALUE == '0') else A"
-)
-_QUICK: Final[Mapping[tuple[str, str], Caster | Inline]] = {
+_DIGITS: Final = Inline(f"VALUE.__class__ is int and {-_SMALL} < VALUE < {_SMALL}", "str(VALUE)")
+_QUICK: Final[Mapping[tuple[str, str], Shortcut]] = {
     ("integer", "string"): _DIGITS,
     ("number", "string"): _DIGITS,
-    ("string", "integer"): _NUMBER_IN,
-    ("string", "number"): _NUMBER_IN,
-    ("boolean", "string"): _word_of,
-    ("string", "boolean"): _truth_of,
+    ("string", "integer"): Remembered(_integer_in),
+    ("string", "number"): Remembered(_integer_in),
+    ("boolean", "string"): Inline("VALUE is True or VALUE is False", "'true' if VALUE else 'false'"),
+    ("string", "boolean"): Inline("VALUE == 'true' or VALUE == 'false'", "VALUE == 'true'"),
     ("int-or-string", "string"): _text_or_digits,
-    ("string", "int-or-string"): _number_or_text,
+    ("string", "int-or-string"): Remembered(_number_or_text),
 }
 
 

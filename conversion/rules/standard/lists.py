@@ -13,7 +13,15 @@ from restow.conversion.model.values import ABSENT, Json, same
 from restow.conversion.rules.constructors import default, each, rename, stash
 from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.enums import enum
-from restow.conversion.rules.standard.shapes import ANY_SHAPE, choices, losing, opposite, oriented
+from restow.conversion.rules.standard.shapes import (
+    ANY_SHAPE,
+    AsEdited,
+    choices,
+    differs_in_type,
+    losing,
+    opposite,
+    oriented,
+)
 from restow.crds.types import fits
 
 __all__ = ["conditions", "select"]
@@ -65,7 +73,7 @@ def select(
         loses=losing(up=side == "hub" or rest is not None, down=side == "spoke" or rest is not None),
         standard=Standard(
             shapes={side: (ANY_SHAPE, *rest_shapes), items: (listed,)},
-            merge=oriented(side, _Replace(make), _Found(find)),
+            merge=oriented(side, _Replace(make), AsEdited(find)),
             check=_CheckItem(side, values, field, fill or {}),
             image=_SelectImage(side, values, field, rest is not None),
         ),
@@ -143,16 +151,6 @@ class _Replace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """An edit of the list is converted as it is."""
-
-    find: _Find
-
-    def __call__(self, edited: Any, _shown: Any, _kept: Any) -> Any:
-        return self.find(edited)
-
-
-@dataclass(frozen=True, slots=True)
 class _CheckItem:
     """Values that no item can have, and items that the field alone cannot make."""
 
@@ -177,9 +175,8 @@ class _CheckItem:
                 problem = f"has items that require {name}, which the field alone does not have"
                 yield Misfit(opposite(self.side), 0, problem, "Give it a value in fill=")
         field = item.field(self.field)
-        words = ("type", "x-kubernetes-int-or-string")
         if single is not None and field is not None and "any" not in (single.schema.kind, field.kind):
-            if any(single.schema.node.get(word) != field.node.get(word) for word in words):
+            if differs_in_type(single.schema.node, field.node):
                 problem = f"is of another type than the field {self.field} of the items"
                 yield Misfit(self.side, 0, problem, "Let both have the same type")
             if single.required:

@@ -11,7 +11,18 @@ from typing import Any
 
 from restow.conversion.model.values import ABSENT, Json
 from restow.conversion.rules.model import Ends, Lens, Misfit, Rule, Shape, Side, Standard, declared
-from restow.conversion.rules.standard.shapes import ANY_SHAPE, MAP, TEXT, choices, losing, opposite, oriented, shortcuts
+from restow.conversion.rules.standard.shapes import (
+    ANY_SHAPE,
+    MAP,
+    TEXT,
+    AsEdited,
+    choices,
+    differs_in_type,
+    losing,
+    opposite,
+    oriented,
+    shortcuts,
+)
 
 __all__ = ["fields", "keyed", "keys"]
 
@@ -288,20 +299,12 @@ def fields(spoke: MapOrFields, hub: MapOrFields, *, rest: str | None = None) -> 
         loses=losing(up=side == "hub" or rest is not None, down=side == "spoke" or rest is not None),
         standard=Standard(
             shapes={side: shapes, opposite(side): (MAP,)},
-            merge=oriented(side, _MergeEntries(to_map), _Edited(to_fields)),
+            merge=oriented(side, _MergeEntries(to_map), AsEdited(to_fields)),
             check=_CheckFields(side, tuple(paths)),
             image=_FieldsImage(side, len(paths), rest is not None),
         ),
         defects=() if sum(each is None for each in given) == 1 and paths else defects,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Edited:
-    function: Any
-
-    def __call__(self, edited: Any, _shown: Any, _kept: Any) -> Any:
-        return self.function(edited)
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,17 +368,12 @@ class _CheckFields:
             end = ends[self.side][index]
             if end is None or values is None or "any" in (values.kind, end.schema.kind):
                 continue
-            if _differs_in_type(end.schema.node, values.node):
+            if differs_in_type(end.schema.node, values.node):
                 problem = f"is of another type than the values of the map that has it as {key}"
                 yield Misfit(self.side, index, problem, "Let both have the same type")
             if end.required:
                 problem = f"is required, but the map need not have the key {key}"
                 yield Misfit(self.side, index, problem, "Make it optional")
-
-
-def _differs_in_type(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    words = ("type", "x-kubernetes-int-or-string")
-    return any(ours.get(word) != theirs.get(word) for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,18 @@ from fractions import Fraction
 from typing import Any, Final
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Rule, Shape, Side, Standard, declared
-from restow.conversion.rules.standard.durationtext import (
+from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Remembered, Rule, Shape, Side, Standard, declared
+from restow.conversion.rules.standard.numbertexts import (
+    BILLIONTHS,
     NANOSECONDS,
     DurationUnit,
-    canonical_seconds,
-    parse_duration,
-    print_duration,
-)
-from restow.conversion.rules.standard.quantitytext import (
-    BILLIONTHS,
     QuantityFormat,
     QuantityUnit,
+    canonical_seconds,
     canonical_suffixes,
+    parse_duration,
     parse_quantity,
+    print_duration,
     print_quantity,
 )
 from restow.conversion.rules.standard.shapes import (
@@ -99,7 +97,7 @@ def duration(
         loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
         standard=Standard(
             shapes={text: (TEXT,), opposite(text): ({"type": number},)},
-            quick=shortcuts(text, _QuickDuration(size), _QuickText(write)),
+            quick=shortcuts(text, Remembered(_QuickDuration(size)), _QuickText(write)),
             check=_Check(text, unit, otherwise, "duration"),
         ),
         defects=choices(
@@ -155,7 +153,9 @@ def quantity(
         loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
         standard=Standard(
             shapes={text: (_QUANTITY,), opposite(text): ({"type": number},)},
-            quick=shortcuts(text, _QuickQuantity(size, canonical_suffixes(form)), _quick_text(write, unit, form)),
+            quick=shortcuts(
+                text, Remembered(_QuickQuantity(size, canonical_suffixes(form))), _quick_text(write, unit, form)
+            ),
             check=_Check(text, unit, otherwise, "quantity"),
             image=_quantity_text if text == "hub" else None,
         ),
@@ -383,11 +383,11 @@ def _ratio(factor: Any) -> Fraction | None:
 
 def _times(factor: Fraction) -> Inline:
     """Return a whole number times a factor, where the result is whole: such a number comes back."""
-    times = f"VALUE * {factor.numerator}"
+    is_whole = "VALUE.__class__ is int"
+    times = "VALUE" if factor.numerator == 1 else f"VALUE * {factor.numerator}"
     if factor.denominator == 1:
-        return Inline(f"{times} if VALUE.__class__ is int else A")
-    whole_times = f"{times} // {factor.denominator}"
-    return Inline(f"{whole_times} if VALUE.__class__ is int and not {times} % {factor.denominator} else A")
+        return Inline(is_whole, times)
+    return Inline(f"{is_whole} and not {times} % {factor.denominator}", f"{times} // {factor.denominator}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,17 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import msgspec
 
 from restow.conversion.model.values import ABSENT, canonical, depth
-from restow.conversion.rules.model import Lens, Move, Rule, RuleGroup, Shape, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Lens, Misfit, Move, Rule, RuleGroup, Shape, Side, Standard, declared
 from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, choices, has_template, opposite, oriented
 
-__all__ = ["gather", "json", "spread"]
+__all__ = ["described", "gather", "json", "spread"]
 
 
 #: The fields of one parent: names that both versions have, or the other version's names by those of the one object.
@@ -102,6 +102,53 @@ def json(spoke: str, hub: str | None = None, *, text: Side = "spoke", type: Json
         ),
         defects=choices(text=(text, Side), type=(type, JsonType)),
     )
+
+
+@declared
+def described(spoke: str, hub: str | None = None, *, by: Side = "hub") -> Rule:
+    """A field that one version describes, and whose other version keeps any value: ``described("spec.config")``.
+
+    It passes as it is. A value that the schema cannot hold as a whole, because of an unknown field, a type or a missing
+    field, is not shown there, and the stash keeps it.
+
+    ``hub`` is the path in the hub, if it differs.
+
+    ``by`` is the side whose schema describes the field.
+    """
+    return Lens(
+        spoke=(spoke,),
+        hub=(hub or spoke,),
+        up=_unchanged,
+        down=_unchanged,
+        loses="both",
+        standard=Standard(
+            shapes={"spoke": (ANY_SHAPE,), "hub": (ANY_SHAPE,)},
+            must_fit=by,
+            passes=True,
+            check=_DescribedCheck(by),
+        ),
+        defects=choices(by=(by, Side)),
+    )
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _DescribedCheck:
+    by: Side
+
+    def __call__(self, ends: Ends) -> Iterator[Misfit]:
+        (typed,), (other,) = ends[self.by], ends[opposite(self.by)]
+        if typed is None or other is None:
+            return
+        if typed.schema.kind == "any" and other.schema.kind != "any":
+            problem = "describes nothing, and by= names the side whose schema describes the field"
+            yield Misfit(self.by, 0, problem, f'Say by="{opposite(self.by)}"')
+        elif typed.required:
+            problem = "is required, and a value that its schema cannot hold would not be shown"
+            yield Misfit(self.by, 0, problem, "Let it be optional, or convert it with rules.pair")
 
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {

@@ -5,11 +5,13 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isfinite
 from typing import Any, Final, Literal, get_args
 
-from restow.conversion.rules.model import Direction, Function, Inline, Loses, Shape, Side
+from restow.conversion.rules.model import Direction, Function, Loses, Shape, Shortcut, Side
 
 __all__ = [
     "ANY_SHAPE",
@@ -19,6 +21,7 @@ __all__ = [
     "NumberType",
     "Rounding",
     "choices",
+    "differs_in_type",
     "direction_from",
     "has_template",
     "losing",
@@ -60,6 +63,21 @@ def choices(**arguments: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AsEdited:
+    """The ``merge`` of a side whose edits are converted as they are, whatever the stash has."""
+
+    function: Function
+
+    def __call__(self, edited: Any, _shown: Any, _kept: Any) -> Any:
+        return self.function(edited)
+
+
+def differs_in_type(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+    """Say whether two schema nodes declare values of different types."""
+    return any(ours.get(word) != theirs.get(word) for word in ("type", "x-kubernetes-int-or-string"))
+
+
 def opposite(side: Side) -> Side:
     """Return the other side."""
     return "hub" if side == "spoke" else "spoke"
@@ -75,7 +93,7 @@ def oriented(side: Side, forward: Function, back: Function) -> dict[Direction, F
     return {direction_from(side): forward, direction_from(opposite(side)): back}
 
 
-def shortcuts(side: Side, forward: Function | Inline, back: Function | Inline) -> dict[Direction, Function | Inline]:
+def shortcuts(side: Side, forward: Shortcut, back: Shortcut) -> dict[Direction, Shortcut]:
     """Return two shortcuts (``Standard.quick``) by direction; ``forward`` reads ``side``."""
     return {direction_from(side): forward, direction_from(opposite(side)): back}
 

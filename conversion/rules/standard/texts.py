@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from restow.conversion.model.values import ABSENT
-from restow.conversion.rules.model import Ends, Inline, Lens, Misfit, Rule, Side, Standard, declared
+from restow.conversion.rules.model import Ends, Lens, Misfit, Remembered, Rule, Side, Standard, declared
 from restow.conversion.rules.standard.casts import SCALARS, Caster, ScalarType, caster
 from restow.conversion.rules.standard.pattern import Pattern, parsed
 from restow.conversion.rules.standard.shapes import TEXT, choices, has_template, losing, opposite, oriented, shortcuts
@@ -53,7 +53,8 @@ def _joined(spoke: str, hub: str, separator: str, item_type: ScalarType, items: 
     to_list = _Split(separator or ",", caster("string", item_type))
     ways = oriented(items, to_text, to_list)
     is_text = item_type == "string"
-    quick = shortcuts(items, _QuickJoin(separator or ","), _quick_split(str(separator or ","))) if is_text else {}
+    quick_split = Remembered(_QuickSplit(separator or ","), gives_list=True)
+    quick = shortcuts(items, _QuickJoin(separator or ","), quick_split) if is_text else {}
     defects = choices(item_type=(item_type, ScalarType))
     if not isinstance(separator, str) or not separator:
         defects = (*defects, (f"has separator={separator!r}", "Give a text that is not empty"))
@@ -114,12 +115,15 @@ class _QuickJoin:
         return text if (text.split(self.separator) if text else []) == value and not has_template(text) else ABSENT
 
 
-def _quick_split(separator: str) -> Inline:
-    """Return the list of a text that has no sign of a template: it always comes back."""
-    if "VALUE" in separator:
-        return Inline("A")
-    is_plain = "VALUE.__class__ is str and VALUE and '$' not in VALUE and '{' not in VALUE"
-    return Inline(f"VALUE.split({separator!r}) if {is_plain} else A")
+@dataclass(frozen=True, slots=True)
+class _QuickSplit:
+    """The list of a text that has no sign of a template: it always comes back."""
+
+    separator: str
+
+    def __call__(self, value: Any) -> Any:
+        is_plain = value.__class__ is str and value and "$" not in value and "{" not in value
+        return value.split(self.separator) if is_plain else ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from restow.conversion.model.values import Json
 from restow.conversion.testing.conformance.case import Case, Severity, Skipped, WebhookUnderTest, asked, expect
-from restow.conversion.testing.fieldsets import empties, support
+from restow.conversion.testing.findings import empties, support
 from restow.crds import ANY, Schema
 
 __all__ = ["CASES"]

@@ -1,12 +1,16 @@
-"""Cases of what cannot be converted: it has to fail, as a whole, and to say so."""
+"""Cases of what cannot be converted, which has to fail as a whole and with a reason; and of the idle connection."""
 
 from __future__ import annotations
+
+import asyncio
+import re
 
 from restow.conversion.model.values import Json
 from restow.conversion.reviews.responsechecks import ResponseRejected, check_result, check_uid, converted_objects
 from restow.conversion.testing.conformance.case import (
     Case,
     Exchange,
+    NotConformant,
     Severity,
     Skipped,
     WebhookUnderTest,
@@ -14,7 +18,7 @@ from restow.conversion.testing.conformance.case import (
     expect,
 )
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "KEEP_ALIVE"]
 
 _NO_VERSION = "v0unknown"
 _BAD_NAME = "the-bad-one"
@@ -89,6 +93,37 @@ def _succeeded(exchange: Exchange) -> bool:
     return bool(converted_objects(exchange.answer))
 
 
+_KEPT_S = 90  # apimachinery pkg/util/net/http.go IdleConnTimeout
+
+
+async def _keep_alive(webhook: WebhookUnderTest) -> None:
+    source, target = webhook.samples.ways[0]
+    obj = webhook.samples.full(source)
+    async with webhook.alone() as other:
+        await _kept(other, obj, target)
+
+
+async def _kept(webhook: WebhookUnderTest, obj: Json, target: str) -> None:
+    first = await webhook.ask([obj], target)
+    closing = first.http.headers.get("Connection", "").lower() == "close"
+    expect(not closing, "the answer closes the connection (Connection: close)")
+    announced = re.search(r"timeout=(\d+)", first.http.headers.get("Keep-Alive", ""))
+    if announced is not None and int(announced[1]) <= _KEPT_S:
+        raise NotConformant(f"the server announces to close idle connections after {announced[1]} s, not after 90")
+    await asyncio.sleep(webhook.idle_s)
+    again = await webhook.ask([obj], target)
+    expect(again.http.reused, f"the connection was closed within {webhook.idle_s:g} s")
+
+
+KEEP_ALIVE = Case(
+    "keep-alive",
+    Severity.MUST,
+    "An idle connection stays open for more than 90 s (tested for as long as --idle says).",
+    "A request that meets the close fails with EOF; POSTs are not sent again.",
+    "apimachinery pkg/util/net/http.go; kubernetes#127335",
+    _keep_alive,
+)
+
 CASES = (
     Case(
         "unknown-version",
@@ -146,4 +181,5 @@ CASES = (
         "HTTP",
         _wrong_method,
     ),
+    KEEP_ALIVE,
 )

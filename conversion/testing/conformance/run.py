@@ -16,11 +16,11 @@ from restow.conversion.certificates.probe import WebhookClient
 from restow.conversion.certificates.wiring.clientconfig import Bundle, Url
 from restow.conversion.model.errors import NotAnswering
 from restow.conversion.reviews.responsechecks import ResponseRejected
-from restow.conversion.testing.conformance import envelope, laws, objects, partial, refusals, transport
+from restow.conversion.testing.conformance import envelope, laws, objects, partial, refusals
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped, WebhookUnderTest
 from restow.conversion.testing.conformance.envelope import GATE
+from restow.conversion.testing.conformance.refusals import KEEP_ALIVE
 from restow.conversion.testing.conformance.samples import Samples
-from restow.conversion.testing.conformance.transport import KEEP_ALIVE
 
 __all__ = ["CASES", "IDLE_S", "CaseOutcome", "CaseResult", "ConformanceReport", "check", "run"]
 
@@ -31,7 +31,6 @@ CASES: tuple[Case, ...] = (
     *partial.CASES,
     *laws.CASES,
     *refusals.CASES,
-    *transport.CASES,
 )
 
 

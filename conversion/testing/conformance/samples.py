@@ -17,7 +17,7 @@ from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 
 from restow.conversion.model.values import Json, canonical
-from restow.conversion.testing.fieldsets import support
+from restow.conversion.testing.findings import support
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from restow.crds import Crd, Schema
 

@@ -12,9 +12,9 @@ import click
 from restow.cli import options
 from restow.cli.exits import InputError
 from restow.cli.printing import print_data, print_table
-from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images
+from restow.cloudprofile.objects import Object, image_versions, kubernetes_versions, machine_images
 from restow.cloudprofile.versions.lifecycle import classification_at, next_transition
-from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, offers, read_profiles
 
 __all__ = ["command"]
 
@@ -26,13 +26,15 @@ __all__ = ["command"]
 def command(files: tuple[Path, ...], at: str | None, output: str) -> None:
     """Show the classification of every version of profiles at a time, the next one, and when it begins.
 
-    Exit codes: 0 shown; 2 usage, or a manifest that is none.
+    A NamespacedCloudProfile is shown with the versions of its parent, which the manifests must have.
+
+    Exit codes: 0 shown; 1 an API server would refuse a profile; 2 usage, or a manifest that is none.
 
     \b
     restow profile evaluate -f cloudprofile.yaml --at 2026-03-01T00:00:00Z
     """
     now = moment(at)
-    found = [row for profile in read_profiles(files) for row in _rows(profile, now)]
+    found = [row for profile, spec in offers(read_profiles(files)) for row in _rows(profile, spec, now)]
     if output != "table":
         print_data({"at": _written(now), "versions": found}, output)
         return
@@ -40,9 +42,9 @@ def command(files: tuple[Path, ...], at: str | None, output: str) -> None:
     print_table(columns, ([row[name] or "" for name in columns] for row in found))
 
 
-def _rows(profile: Profile, now: datetime) -> Iterator[dict[str, Any]]:
-    lists = [("Kubernetes", kubernetes_versions(profile.spec))]
-    lists += [(str(image.get("name") or ""), image_versions(image)) for image in machine_images(profile.spec)]
+def _rows(profile: Profile, spec: Object, now: datetime) -> Iterator[dict[str, Any]]:
+    lists = [("Kubernetes", kubernetes_versions(spec))]
+    lists += [(str(image.get("name") or ""), image_versions(image)) for image in machine_images(spec)]
     for group, versions in lists:
         for version in versions:
             name = str(version.get("version") or "")

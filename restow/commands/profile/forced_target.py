@@ -12,16 +12,10 @@ import click
 from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, say
-from restow.cloudprofile.maintenance.updates import (
-    NoUpdateTarget,
-    auto_target,
-    due,
-    forced_chain,
-    image_due,
-    image_target,
-)
+from restow.cloudprofile.maintenance.updates import NoUpdateTarget, image_due, image_target
 from restow.cloudprofile.objects import Object, kubernetes_versions, machine_images
-from restow.commands.profile.inputs import Profile, at_option, files_option, moment, one, read_profiles
+from restow.cloudprofile.versions.kubernetesupdates import auto_target, due, forced_chain
+from restow.commands.profile.inputs import at_option, files_option, moment, offers, one, read_profiles
 
 __all__ = ["command"]
 
@@ -35,26 +29,31 @@ __all__ = ["command"]
 def command(version: str, files: tuple[Path, ...], image: str | None, at: str | None, output: str) -> None:
     """Show where updates take a Shoot on VERSION: the automatic one, and the forced ones until none is forced.
 
-    The manifests have one CloudProfile.
+    The manifests have one CloudProfile; or one NamespacedCloudProfile and its parent, for Shoots of that project.
 
-    Exit codes: 0 shown; 1 a forced update has nowhere to go; 2 usage, or a manifest that is none.
+    Exit codes: 0 shown; 1 a forced update has nowhere to go, or an API server would refuse a profile; 2 usage, or a
+    manifest that is none.
 
     \b
     restow profile forced-target 1.31.4 -f cloudprofile.yaml
     restow profile forced-target 1592.1.0 --image gardenlinux -f cloudprofile.yaml
     """
-    profile = one(read_profiles(files), "CloudProfile")
+    profiles = read_profiles(files)
+    kinds = {each.kind for each in profiles}
+    profile = one(profiles, "NamespacedCloudProfile" if "NamespacedCloudProfile" in kinds else "CloudProfile")
+    ((_, spec),) = (each for each in offers(profiles) if each[0] is profile)
     now = moment(at)
+    name = f"{profile.kind} {profile.name}"
     try:
-        answer = _kubernetes(profile, version, now) if image is None else _image(profile, image, version, now)
+        answer = _kubernetes(spec, version, now) if image is None else _image(name, spec, image, version, now)
     except ValueError as error:
-        raise InputError(f"CloudProfile {profile.name}: {error}") from error
+        raise InputError(f"{name}: {error}") from error
     show(answer, output)
     raise SystemExit(int(Exit.FAILURES if answer["gap"] else Exit.DONE))
 
 
-def _kubernetes(profile: Profile, version: str, now: datetime) -> dict[str, Any]:
-    versions = kubernetes_versions(profile.spec)
+def _kubernetes(spec: Object, version: str, now: datetime) -> dict[str, Any]:
+    versions = kubernetes_versions(spec)
     why = due(versions, version, now, auto_update=False)
     chain = forced_chain(versions, version, now)
     return {
@@ -66,10 +65,10 @@ def _kubernetes(profile: Profile, version: str, now: datetime) -> dict[str, Any]
     }
 
 
-def _image(profile: Profile, name: str, version: str, now: datetime) -> dict[str, Any]:
-    image = next((each for each in machine_images(profile.spec) if each.get("name") == name), None)
+def _image(profile: str, spec: Object, name: str, version: str, now: datetime) -> dict[str, Any]:
+    image = next((each for each in machine_images(spec) if each.get("name") == name), None)
     if image is None:
-        raise InputError(f"CloudProfile {profile.name} has no machine image {name}")
+        raise InputError(f"{profile} has no machine image {name}")
     why = image_due(image, {"name": name, "version": version}, now, auto_update=False)
     steps, gap = _chain(image, name, version, now)
     return {

@@ -1,12 +1,14 @@
-"""What the subcommands read: profiles of manifests, brought to v1beta2, and the time to look at them.
+"""What the subcommands read: profiles of manifests, as the operator would see them, and the time to look at them.
 
-Rules are asked about objects whose values have the types of the schema, as behind an API server: a manifest with others
-is refused here.
+A manifest is taken as an API server with strict validation takes it. Values of a wrong type end a command (exit code
+2). What the schema has against the rest, a misspelled field for instance, are findings (exit code 1). Then the schema's
+defaults are filled in, and the object is brought to v1beta2. A NamespacedCloudProfile is what it renders to, with the
+parent of the same manifests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -16,16 +18,34 @@ from typing import Any, TypeVar
 
 import click
 
-from restow.cli.exits import InputError
+from restow.cli.exits import FindingsError, InputError
 from restow.cli.files import documents_of
+from restow.cloudprofile.findings import FindingType, ValidationFinding
+from restow.cloudprofile.objects import image_versions, kubernetes_versions, machine_images, parent_of
+from restow.cloudprofile.profiles.defaults import defaulted
+from restow.cloudprofile.profiles.rendering import render
+from restow.cloudprofile.validation.supported import VersionKey
+from restow.cloudprofile.validation.versions import expirable
 from restow.cloudprofile.versions.lifecycle import InvalidTime, parse_time
 from restow.conversion import Graph, ObjectError
 from restow.conversion.manifests import objects_of
 from restow.crds import Crd, cloudprofiles, type_problems
+from restow.crds.decoding import schema_problems, with_defaults
 from restow.crds.types import without_ignored_nulls
 from restow.kube.resources import qualified_name
 
-__all__ = ["Profile", "at_option", "files_option", "moment", "one", "read_profiles"]
+__all__ = [
+    "Profile",
+    "at_option",
+    "files_option",
+    "moment",
+    "offers",
+    "one",
+    "read_profiles",
+    "rendered",
+    "unclassified_in",
+    "without_stash",
+]
 
 _GROUP = "core.gardener.cloud"
 _HUB = f"{_GROUP}/v1beta2"
@@ -38,9 +58,17 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One profile of a manifest, at v1beta2."""
+    """One profile of a manifest, at v1beta2.
+
+    Attributes:
+        document: as an API server stores it, with the schema's defaults.
+        written: the same without them.
+        findings: what the schema has against the manifest.
+    """
 
     document: Mapping[str, Any]
+    written: Mapping[str, Any]
+    findings: tuple[ValidationFinding, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -94,21 +122,73 @@ def moment(at: str | None) -> datetime:
         raise click.UsageError(f"--at: {error}") from error
 
 
-def read_profiles(files: Iterable[Path], *, keyed: bool = True) -> list[Profile]:
+def read_profiles(files: Iterable[Path], *, judged: bool = False) -> list[Profile]:
     """Return the profiles of files, in their order.
 
     Args:
         files: manifests.
-        keyed: refuse a version without its number, and any other item without the name that its list is keyed by.
+        judged: the caller reports the problems of each profile; otherwise they are findings that end the command.
 
     Raises:
         InputError: a file cannot be read, or the files hold no profile.
+        FindingsError: an API server would refuse a profile for its schema.
     """
     listed = list(files)
-    found = [Profile(_at_hub(document, where, keyed=keyed)) for file in listed for where, document in _profiles(file)]
+    found = []
+    for file in listed:
+        for where, document in _profiles(file):
+            profile = _read(document, where, keyed=not judged)
+            if not judged and (wrong := profile.findings or tuple(_lifecycle_findings(profile.spec))):
+                lines = [f"  {each}" for each in wrong]
+                raise FindingsError(f"{where}: {profile.kind} {profile.name} would be refused:", lines)
+            found.append(profile)
     if not found:
         raise InputError(f"{', '.join(map(str, listed))}: there is no CloudProfile or NamespacedCloudProfile in it")
     return found
+
+
+def _lifecycle_findings(spec: Mapping[str, Any]) -> Iterator[ValidationFinding]:
+    """Yield what is wrong with the order of stages, which the schema judges by CEL rules."""
+    for index, version in enumerate(kubernetes_versions(spec)):
+        yield from expirable(version, f"spec.kubernetes.versions[{index}]")
+    for place, image in enumerate(machine_images(spec)):
+        for index, version in enumerate(image_versions(image)):
+            yield from expirable(version, f"spec.machineImages[{place}].versions[{index}]")
+
+
+def offers(profiles: Sequence[Profile]) -> Iterator[tuple[Profile, Mapping[str, Any]]]:
+    """Yield each profile with the spec that it offers to Shoots; that of a NamespacedCloudProfile is rendered.
+
+    Raises:
+        InputError: the parent of a NamespacedCloudProfile is not in the manifests, or the two cannot be rendered.
+    """
+    for profile in profiles:
+        yield profile, defaulted(rendered(profile, profiles))
+
+
+def rendered(profile: Profile, profiles: Iterable[Profile]) -> Mapping[str, Any]:
+    """Return the spec of a CloudProfile, or what a NamespacedCloudProfile and its parent of the manifests render to.
+
+    Raises:
+        InputError: the parent is not in the manifests, or the two cannot be rendered.
+    """
+    if profile.kind != "NamespacedCloudProfile" or "parent" not in profile.spec:
+        return profile.spec
+    wanted = parent_of(profile.document)
+    parents = [each for each in profiles if each.kind == "CloudProfile" and each.name == wanted.name]
+    if not parents:
+        raise InputError(f"NamespacedCloudProfile {profile.name} names {wanted}, which is not in the manifests")
+    try:
+        return render(parents[-1].spec, profile.spec)
+    except ValueError as error:
+        raise InputError(f"NamespacedCloudProfile {profile.name} cannot be rendered: {error}") from error
+
+
+def unclassified_in(profile: Profile) -> frozenset[VersionKey]:
+    """Return the versions of a CloudProfile whose stage ``supported`` its author has not written."""
+    from restow.cloudprofile.conversions import unclassified
+
+    return unclassified(_graph(), profile.document)
 
 
 def one(profiles: Iterable[Profile], kind: str) -> Profile:
@@ -123,6 +203,14 @@ def one(profiles: Iterable[Profile], kind: str) -> Profile:
     return found[0]
 
 
+def without_stash(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest without what the conversion from v1beta1 noted in it: at v1beta2 that says nothing more."""
+    metadata = dict(document.get("metadata") or {})
+    key = _graph().kind(_GROUP, document["kind"]).stash_key
+    annotations = {name: text for name, text in (metadata.pop("annotations", None) or {}).items() if name != key}
+    return {**document, "metadata": metadata | ({"annotations": annotations} if annotations else {})}
+
+
 def _profiles(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the profiles of a file, each with where it stands."""
     for number, document in enumerate(documents_of(file), 1):
@@ -135,13 +223,21 @@ def _is_profile(document: dict[str, Any]) -> bool:
     return document.get("kind") in _KINDS and str(document.get("apiVersion", "")).rpartition("/")[0] == _GROUP
 
 
-def _at_hub(document: dict[str, Any], where: str, *, keyed: bool) -> Mapping[str, Any]:
+def _read(document: dict[str, Any], where: str, *, keyed: bool) -> Profile:
     plain = _fitting(document, where, keyed=keyed)
+    version = _crds()[document["kind"]].version(document["apiVersion"].rpartition("/")[2])
+    problems = () if version is None else schema_problems(plain, version.schema)
+    found = tuple(ValidationFinding(FindingType(each.type), each.field, each.detail) for each in problems)
+    complete = plain if version is None else with_defaults(plain, version.schema)
+    return Profile(_at_hub(complete, where, keyed=keyed), _at_hub(plain, where, keyed=keyed), found)
+
+
+def _at_hub(plain: dict[str, Any], where: str, *, keyed: bool) -> Mapping[str, Any]:
     try:
         converted = _graph().convert(plain, _HUB)
     except ObjectError as error:
         raise InputError(
-            f"{where}: {document['kind']} {Profile(document).name} cannot be brought to v1beta2: {error}"
+            f"{where}: {plain['kind']} {Profile(plain, plain).name} cannot be brought to v1beta2: {error}"
         ) from error
     # A field that only v1beta2 declares passes a conversion as it is, and a rule reads it.
     return converted if converted is plain else _fitting(converted, where, keyed=keyed)

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
+from restow.cli import options
 from restow.cli.exits import Exit, InputError
 from restow.cli.printing import echo, print_data, print_table
-from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles
+from restow.commands.profile.inputs import at_option, files_option, moment, one, read_profiles, without_stash
 
 __all__ = ["command"]
 
@@ -24,16 +25,15 @@ __all__ = ["command"]
 )
 @at_option
 @click.option("--apply", "applied", is_flag=True, help="Print the changed manifest (v1beta2) instead of the plan.")
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print the plan."
-)
+@options.output
 def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool, output: str) -> None:
     """Show what automatic version management would change in a CloudProfile, and why.
 
     Both parts are off unless the configuration enables them. Nothing is written anywhere: pipe the manifest of --apply
     to where your profiles are kept.
 
-    Exit codes: 0 nothing would change; 2 usage, or a manifest that is none; 3 something would.
+    Exit codes: 0 nothing would change; 1 an API server would refuse the profile; 2 usage, or a manifest that is none; 3
+    something would.
 
     \b
     restow profile manage -f cloudprofile.yaml --config policy.yaml
@@ -46,13 +46,14 @@ def command(files: tuple[Path, ...], config: Path, at: str | None, applied: bool
     try:
         with click.open_file(str(config), encoding="utf-8") as text:
             wanted = read_configuration(text.read())
-        managed = manage(profile.spec, wanted, moment(at))
+        managed = manage(profile.written.get("spec") or {}, wanted, moment(at))
     except (InvalidConfiguration, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{config}: {error}") from error
     except ValueError as error:
         raise InputError(f"CloudProfile {profile.name}: {error}") from error
     if applied:
-        print_data({**profile.document, "spec": managed.spec}, "json" if output == "json" else "yaml")
+        manifest = {**without_stash(profile.written), "spec": managed.spec}
+        print_data(manifest, "json" if output == "json" else "yaml")
         return
     rows = [
         {"of": each.image or "Kubernetes", "version": each.version, "becomes": each.what, "why": each.why}

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import click
 
-from restow.cli.exits import InputError
 from restow.cli.printing import print_data
-from restow.cloudprofile.objects import parent_of
-from restow.cloudprofile.profiles.rendering import render
-from restow.commands.profile.inputs import files_option, one, read_profiles
+from restow.commands.profile.inputs import files_option, one, read_profiles, rendered
 
 __all__ = ["command"]
 
@@ -23,19 +20,11 @@ def command(files: tuple[Path, ...], output: str) -> None:
 
     The manifests have one NamespacedCloudProfile and the CloudProfile that it names.
 
-    Exit codes: 0 rendered; 2 usage, or a manifest that is none.
+    Exit codes: 0 rendered; 1 an API server would refuse a profile; 2 usage, or a manifest that is none.
 
     \b
     restow profile render -f cloudprofile.yaml -f namespacedcloudprofile.yaml
     """
     profiles = read_profiles(files)
     namespaced = one(profiles, "NamespacedCloudProfile")
-    wanted = parent_of(namespaced.document)
-    parents = [each for each in profiles if each.kind == "CloudProfile" and wanted and each.name == wanted.name]
-    if not parents:
-        raise InputError(f"NamespacedCloudProfile {namespaced.name} names {wanted}, which is not in the manifests")
-    try:
-        rendered = render(parents[0].spec, namespaced.spec)
-    except ValueError as error:
-        raise InputError(f"NamespacedCloudProfile {namespaced.name} cannot be rendered: {error}") from error
-    print_data(rendered, output)
+    print_data(rendered(namespaced, profiles), output)

@@ -12,9 +12,10 @@ from rich.text import Text
 from restow.cli.escapes import visible
 from restow.cli.exits import InputError
 from restow.cli.printing import console
+from restow.cloudprofile.objects import Object
 from restow.cloudprofile.versions.chart import LETTERS, ChartRow, ChartWindow, rows_of, svg_chart, text_chart, window_of
 from restow.cloudprofile.versions.lifecycle import Classification
-from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, offers, read_profiles
 
 __all__ = ["command"]
 
@@ -42,20 +43,26 @@ _WIDTH_ELSEWHERE = 100  # columns, where there is no terminal
 def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str | None, svg: Path | None) -> None:
     """Draw the stages of every version of profiles over time; a mark on top shows the time of --at.
 
-    Exit codes: 0 drawn; 2 usage, or a manifest that is none.
+    A NamespacedCloudProfile is drawn with the versions of its parent, which the manifests must have.
+
+    Exit codes: 0 drawn; 1 an API server would refuse a profile; 2 usage, or a manifest that is none.
 
     \b
     restow profile timeline -f cloudprofile.yaml --svg timeline.svg
     """
     now = moment(at)
     profiles = read_profiles(files)
-    if svg is not None and len(profiles) != 1:
-        msg = f"--svg draws one profile, and the manifests have {len(profiles)}"
-        raise click.UsageError(msg)
-    for profile in profiles:
+    drawn = [*offers(profiles)]
+    if svg is not None:
+        children = [each for each in drawn if each[0].kind == "NamespacedCloudProfile"]
+        drawn = children if len(children) == 1 else drawn  # the others are there for what they hand down
+        if len(drawn) != 1:
+            msg = f"--svg draws one profile, and the manifests have {len(drawn)}"
+            raise click.UsageError(msg)
+    for profile, spec in drawn:
         try:
-            window = _window(profile, now, start, end)
-            rows = rows_of(profile.spec, window)
+            window = _window(spec, now, start, end)
+            rows = rows_of(spec, window)
         except ValueError as error:
             raise InputError(f"{profile.kind} {profile.name}: {error}") from error
         if svg is not None:
@@ -64,8 +71,8 @@ def command(files: tuple[Path, ...], at: str | None, start: str | None, end: str
             _print(profile, rows, window, now)
 
 
-def _window(profile: Profile, now: datetime, start: str | None, end: str | None) -> ChartWindow:
-    whole = window_of(profile.spec, now)
+def _window(spec: Object, now: datetime, start: str | None, end: str | None) -> ChartWindow:
+    whole = window_of(spec, now)
     window = ChartWindow(moment(start) if start else whole.start, moment(end) if end else whole.end)
     if window.start >= window.end:
         msg = "--from must be before --to"

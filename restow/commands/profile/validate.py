@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from restow.cli import options
 from restow.cli.exits import Exit
 from restow.cli.printing import echo, print_data, print_table
+from restow.cloudprofile.capabilities import in_step
 from restow.cloudprofile.findings import ValidationVerdict
 from restow.cloudprofile.objects import parent_of
 from restow.cloudprofile.profiles.admission import judge, judge_namespaced
-from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles
+from restow.commands.profile.inputs import Profile, at_option, files_option, moment, read_profiles, unclassified_in
 
 __all__ = ["command"]
 
@@ -33,7 +35,8 @@ __all__ = ["command"]
 def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None, output: str) -> None:
     """Check profiles as admission would: refused fields with the rule, and warnings.
 
-    A NamespacedCloudProfile is checked against its parent, and a CloudProfile's changes against the
+    What the schemas refuse is found as well: a misspelled field, a missing one, a field of the other version. A
+    NamespacedCloudProfile is checked against its parent, and a CloudProfile's changes against the
     NamespacedCloudProfiles of the same manifests. Shoots are not looked at: only a cluster knows them.
 
     Exit codes: 0 all are allowed; 1 one is refused; 2 usage, or a manifest that is none.
@@ -42,10 +45,10 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
     restow profile validate -f new/cloudprofile.yaml --old cloudprofile.yaml
     """
     now = moment(at)
-    profiles = read_profiles(files, keyed=False)  # a rule refuses it
+    profiles = read_profiles(files, judged=True)
     olds = {
         (profile.kind, profile.name): profile
-        for profile in (read_profiles(old_files, keyed=False) if old_files else ())
+        for profile in (read_profiles(old_files, judged=True) if old_files else ())
     }
     parents = {each.name: each for each in (*olds.values(), *profiles) if each.kind == "CloudProfile"}
     children = [each.document for each in profiles if each.kind == "NamespacedCloudProfile"]
@@ -54,16 +57,40 @@ def command(files: tuple[Path, ...], old_files: tuple[Path, ...], at: str | None
         before = olds.get((profile.kind, profile.name))
         old = None if before is None else before.document
         if profile.kind == "CloudProfile":
-            verdict = judge(profile.document, old, children=children, shoots=(), now=now)
+            verdict = judge(
+                _in_step(profile, before),
+                old,
+                children=children,
+                shoots=(),
+                now=now,
+                unclassified=unclassified_in(profile),
+            )
         else:
             wanted = parent_of(profile.document)
             parent = parents.get(wanted.name) if wanted else None
             verdict = judge_namespaced(
-                profile.document, old, parent=None if parent is None else parent.document, shoots=(), now=now
+                profile.document,
+                old,
+                parent=None if parent is None else parent.document,
+                shoots=(),
+                now=now,
+                unclassified=() if parent is None else unclassified_in(parent),
             )
-        judged.append((profile, verdict))
+        judged.append((profile, _with_schema(profile, verdict)))
     show(judged, output)
     raise SystemExit(int(Exit.DONE if all(verdict.allowed for _, verdict in judged) else Exit.FAILURES))
+
+
+def _in_step(profile: Profile, before: Profile | None) -> dict[str, Any]:
+    """Return a CloudProfile as the operator's mutating step makes it."""
+    return {**profile.document, "spec": in_step(profile.spec, None if before is None else before.spec)}
+
+
+def _with_schema(profile: Profile, verdict: ValidationVerdict) -> ValidationVerdict:
+    """Return the verdict with what the schema says first; a rule that says the same of a field is not repeated."""
+    told = {(each.type, each.field) for each in profile.findings}
+    others = (each for each in verdict.findings if (each.type, each.field) not in told)
+    return ValidationVerdict((*profile.findings, *others), verdict.warnings)
 
 
 def show(judged: Sequence[tuple[Profile, ValidationVerdict]], form: str) -> None:

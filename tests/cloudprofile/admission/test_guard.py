@@ -1,4 +1,4 @@
-"""What a guard makes of an API server that is busy filling a watch cache anew."""
+"""The guard of the admission steps while an API server fills a watch cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GROUP = "core.gardener.cloud"
     ],
 )
 async def test_a_cache_that_is_filled_anew_is_waited_for(message: str, times: int, allowed: bool, asked: int) -> None:
-    """A new CA bundle has the server fill caches anew: a client's write in that moment would be refused for it."""
+    """While the server fills its caches after a new CA bundle, clients' writes would be refused."""
     calls = 0
 
     async def step(_request: AdmissionRequest, /) -> AdmissionResponse:

@@ -1,4 +1,4 @@
-"""The admission steps: requests in, verdicts out, over what the API server holds."""
+"""The admission steps: verdicts on requests, given the objects on the API server."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMING = {"lifecycle": [{"classification": "supported", "startTime": "2025-09-01
 
 
 def profile(*versions: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """Return a CloudProfile, complete but for what a test is about."""
+    """Return a CloudProfile that is complete except for the given versions and metadata."""
     spec = {
         "type": "local",
         "regions": [{"name": "here"}],
@@ -102,7 +102,7 @@ OVERRIDE = {
 
 @dataclass
 class Asked:
-    """One request, and what is expected of its answer."""
+    """One request, and the expected answer."""
 
     new: dict[str, Any]
     old: dict[str, Any] | None = None
@@ -115,7 +115,7 @@ class Asked:
 
 
 def request_of(asked: Asked, version: str = "v1beta2") -> AdmissionRequest:
-    """Return the request as it comes over the wire, through its envelope."""
+    """Return the request, encoded and decoded as an AdmissionReview."""
     kind, metadata = asked.new["kind"], asked.new["metadata"]
     stamped = [
         None if each is None else {"apiVersion": f"{GROUP}/{version}", **each} for each in (asked.new, asked.old)
@@ -137,14 +137,14 @@ def request_of(asked: Asked, version: str = "v1beta2") -> AdmissionRequest:
 
 
 def memory_of(asked: Asked) -> Memory:
-    """Return the server: the profile, and what else the test says; one user holds the custom verbs."""
+    """Return a server with the profile and the objects of the test; one user holds the custom verbs."""
     memory = Memory(**{"cloudprofiles": [PROFILE]} | asked.holds)
     memory.verbs["operator"] = {"modify-spec-kubernetes", "modify-spec-machineImages", "modify-spec-providerConfig"}
     return memory
 
 
 async def judged(asked: Asked, memory: Memory | None = None) -> AdmissionResponse:
-    """Return the verdict of the validating step of the request's kind."""
+    """Return the verdict of the validating step for the request's kind."""
     steps = admission_steps(memory or memory_of(asked), GRAPH, CRDS, lambda: NOW, tells_names=True)
     return await steps.validating[PLURALS[asked.new["kind"]]](request_of(asked))
 
@@ -184,6 +184,7 @@ TABLE = {
         PROFILE,
         {"shoots": [shoot("1.29.0")]},
         refused='Kubernetes version "1.29.0" from CloudProfile "a" - version is still in use by shoot \'ns/s\'',
+        code=HTTPStatus.FORBIDDEN,
     ),
     "one that a Shoot of a child uses stays": Asked(
         WITHOUT_OLDEST,
@@ -193,12 +194,14 @@ TABLE = {
             "shoots": [changed(shoot("1.29.0"), cloudProfile={"kind": "NamespacedCloudProfile", "name": "b"})],
         },
         refused="in use by shoot 'ns/s'",
+        code=HTTPStatus.FORBIDDEN,
     ),
     "a stage that a child overrides stays": Asked(
         WITHOUT_OVERRIDDEN,
         PROFILE,
         {"namespacedcloudprofiles": [child(**OVERRIDE)]},
         refused="unable to delete the stage expired of version 1.30.0",
+        code=HTTPStatus.FORBIDDEN,
     ),
     "a spec that stays is admitted whatever it is": Asked(
         profile({"version": "v1"}, labels={"a": "b"}), profile({"version": "v1"}), reads=0
@@ -232,13 +235,17 @@ TABLE = {
         shoot("1.30.0", IMAGE), warned='is deprecated and expires "2026-01-01T00:00:00+00:00"'
     ),
     "a new Shoot on an expired version": Asked(
-        shoot("1.29.0", IMAGE), refused='spec.kubernetes.version: Unsupported value: "1.29.0"'
+        shoot("1.29.0", IMAGE),
+        refused='spec.kubernetes.version: Unsupported value: "1.29.0"',
+        code=HTTPStatus.FORBIDDEN,
     ),
     "a new Shoot on a version to come": Asked(
-        shoot("1.32.0", IMAGE), refused='spec.kubernetes.version: Unsupported value: "1.32.0"'
+        shoot("1.32.0", IMAGE),
+        refused='spec.kubernetes.version: Unsupported value: "1.32.0"',
+        code=HTTPStatus.FORBIDDEN,
     ),
     "a Shoot keeps its expired version": Asked(
-        changed(shoot("1.29.0", IMAGE), region="there"), shoot("1.29.0", IMAGE), warned="has expired"
+        changed(shoot("1.29.0", IMAGE), region="here"), shoot("1.29.0", IMAGE), warned="has expired"
     ),
     "a Shoot that stays needs no profile": Asked(
         shoot("1.29.0", IMAGE, labels={"a": "b"}), shoot("1.29.0", IMAGE), {"cloudprofiles": []}, reads=0
@@ -253,7 +260,7 @@ TABLE = {
         refused="is being deleted",
     ),
     "a Shoot of a profile that goes goes on": Asked(
-        changed(shoot(image=IMAGE), region="x"),
+        changed(shoot(image=IMAGE), region="here"),
         shoot(image=IMAGE),
         {"cloudprofiles": [profile({"version": "1.31.0"}, **LEAVING)]},
     ),
@@ -268,7 +275,7 @@ TABLE = {
 
 @pytest.mark.parametrize("asked", TABLE.values(), ids=TABLE.keys())
 async def test_verdicts(asked: Asked) -> None:
-    """Each row is a request that people send; a refusal names the object, the field and the rule."""
+    """Users would get a wrong verdict for a typical request, or a refusal without the object, the field or the rule."""
     memory = memory_of(asked)
     verdict = await judged(asked, memory)
     assert verdict.allowed is not bool(asked.refused), verdict.message
@@ -292,7 +299,7 @@ async def test_verdicts(asked: Asked) -> None:
     ],
 )
 async def test_what_cannot_be_read_refuses(asked: Asked, request_: str) -> None:
-    """Failing open would admit what nobody has looked at."""
+    """A step that fails open would admit requests that it could not check."""
     memory = memory_of(asked)
     memory.refusals[request_] = (500, "etcd is away")
     verdict = await judged(asked, memory)
@@ -303,14 +310,14 @@ async def test_what_cannot_be_read_refuses(asked: Asked, request_: str) -> None:
 
 
 async def test_a_step_refuses_what_it_is_not_for() -> None:
-    """A webhook registered for the wrong version would judge fields that are not there, and admit."""
+    """A webhook registered for the wrong version would check fields that do not exist, and admit the request."""
     steps = admission_steps(Memory(), GRAPH, CRDS, lambda: NOW)
     verdict = await steps.validating["shoots"](request_of(Asked(shoot()), "v1beta1"))
     assert (verdict.allowed, verdict.code) == (False, HTTPStatus.BAD_REQUEST)
 
 
 async def test_only_writes_of_whole_objects_are_judged() -> None:
-    """A deletion has no object; a status has no spec of its own."""
+    """A deletion or a write of a status would be refused, although neither has a spec to judge."""
     steps = admission_steps(Memory(), GRAPH, CRDS, lambda: NOW)
     kind = GroupVersionKind(GROUP, "v1beta2", "Shoot")
     resource = request_of(Asked(shoot())).resource
@@ -320,7 +327,7 @@ async def test_only_writes_of_whole_objects_are_judged() -> None:
 
 
 async def test_a_broken_profile_refuses_with_its_name() -> None:
-    """A Shoot would be admitted, or refused without a word, because of somebody else's mistake."""
+    """A mistake in another user's profile would admit a Shoot, or refuse it without a reason."""
     broken = changed(PROFILE, **versions({"version": "1.31.0", "lifecycle": [{"startTime": "soon"}]}))
     verdict = await judged(Asked(shoot(image=IMAGE), holds={"cloudprofiles": [broken]}))
     assert not verdict.allowed
@@ -334,7 +341,7 @@ async def completed(asked: Asked, step: str = "shoot-defaults", version: str = "
 
 
 async def test_what_a_shoot_leaves_open_is_filled_in() -> None:
-    """A Shoot that names no version, no image and no architecture could not be made."""
+    """A Shoot that names no version, image or architecture would be stored without them and could not be created."""
     verdict = await completed(Asked(shoot("")))
     assert {operation["path"]: operation["value"] for operation in verdict.patch} == {
         "/spec/kubernetes/version": "1.31.0",
@@ -350,14 +357,14 @@ async def test_what_a_shoot_leaves_open_is_filled_in() -> None:
 
 
 async def test_what_cannot_be_filled_in_refuses() -> None:
-    """The Shoot would be stored half complete."""
+    """A Shoot would be stored with half of its defaults."""
     verdict = await completed(Asked(shoot("1.7")))
     assert not verdict.allowed
     assert "spec.kubernetes.version" in verdict.message
 
 
 async def test_nothing_is_filled_in_where_the_spec_stays() -> None:
-    """A migration would change objects."""
+    """A migration would change the specs of objects."""
     assert (await completed(Asked(shoot("", labels={"a": "b"}), shoot("")))).patch == ()
 
 
@@ -376,14 +383,14 @@ async def test_nothing_is_filled_in_where_the_spec_stays() -> None:
     ],
 )
 async def test_the_two_names_of_a_profile_are_synced(spec: dict[str, Any], patch: list[dict[str, Any]]) -> None:
-    """Clients of v1beta1 read one of the two fields, whichever the other one wrote."""
+    """Clients of v1beta1 that read only one of the two fields would not see what others wrote to the other."""
     new = {"kind": "Shoot", "metadata": {"name": "s", "namespace": "ns"}, "spec": spec}
     verdict = await completed(Asked(new), "shoot-reference", "v1beta1")
     assert list(verdict.patch) == patch
 
 
 async def test_old_clients_are_warned() -> None:
-    """A client of v1beta1 would believe that it has changed the classification."""
+    """A client of v1beta1 would believe that its edit changed the classification."""
     stored = {
         **PROFILE,
         "apiVersion": f"{GROUP}/v1beta2",
@@ -400,7 +407,7 @@ async def test_old_clients_are_warned() -> None:
 
 
 def test_warnings_stay_within_bounds() -> None:
-    """An API server cuts what is longer, and leaves out what is more."""
+    """An API server would cut off warnings that are too long, and drop those beyond its limit."""
     verdict = warned(AdmissionResponse(), [*(f"{number}" for number in range(40)), "0", "x" * 1000])
     assert len(verdict.warnings) == 16
     assert verdict.warnings[-1] == "and 26 more warnings like these"
@@ -420,7 +427,7 @@ def test_warnings_stay_within_bounds() -> None:
     ],
 )
 async def test_wrong_types_are_told_before_any_rule_reads_them(asked: Asked, refused: str) -> None:
-    """Mutating steps come before the API server's validation: a rule that meets a number for a version raises."""
+    """A rule would raise on a number as a version, because mutating steps run before the server's validation."""
     for verdict in (await completed(asked), await judged(asked)):
         assert (verdict.allowed, verdict.code) == (False, HTTPStatus.UNPROCESSABLE_ENTITY)
         assert refused in verdict.message
@@ -428,7 +435,7 @@ async def test_wrong_types_are_told_before_any_rule_reads_them(asked: Asked, ref
 
 
 async def test_wrong_types_in_profiles_are_told() -> None:
-    """``startTime: 2025`` without quotes is a number to YAML; a list that is too long takes a rule too long."""
+    """Values of a wrong type, such as ``startTime: 2025``, would raise, or a long list would exceed the timeout."""
     stage = {"classification": "expired", "startTime": 2025}
     verdict = await judged(Asked(profile({"version": "1.31.0", "lifecycle": [stage]})))
     assert "lifecycle[0].startTime: Invalid value: must be a string, not a number" in verdict.message
@@ -437,7 +444,7 @@ async def test_wrong_types_in_profiles_are_told() -> None:
 
 
 async def test_who_is_not_known_is_told_no_names(caplog: pytest.LogCaptureFixture) -> None:
-    """Anybody may make up a request; what it is told must be no list of tenants' Shoots. The log may name them."""
+    """An unauthenticated sender of a made-up request could read the names of tenants' Shoots."""
     users = [shoot("1.29.0") | {"metadata": {"name": name, "namespace": "secret"}} for name in ("s1", "s2")]
     memory = memory_of(Asked(WITHOUT_OLDEST, PROFILE, {"shoots": users}))
     steps = admission_steps(memory, GRAPH, CRDS, lambda: NOW)
@@ -449,7 +456,7 @@ async def test_who_is_not_known_is_told_no_names(caplog: pytest.LogCaptureFixtur
 
 
 async def test_an_update_that_leaves_a_spec_of_wrong_types_is_admitted() -> None:
-    """A migration, or the removal of a finalizer, must not fail because of what has long been stored."""
+    """A migration, or the removal of a finalizer, would fail because of values of a wrong type stored long ago."""
     stored = changed(shoot(), kubernetes={"version": 1.31})
     verdict = await judged(Asked({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, stored))
     assert verdict.allowed

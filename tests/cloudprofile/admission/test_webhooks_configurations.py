@@ -1,4 +1,4 @@
-"""The webhook configurations: what an API server is told to ask, and when."""
+"""The webhook configurations, by which an API server decides which requests to send to which step."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def hooks() -> list[dict[str, Any]]:
 
 
 def test_every_path_is_served_and_every_step_is_asked() -> None:
-    """A webhook without a step would refuse everything, a step without a webhook would never be asked."""
+    """A webhook without a step would refuse every request, and a step without a webhook would never be called."""
     steps = admission_steps(Memory(), graph(CRDS), CRDS, lambda: NOW)
     served = WebhookServer({}, validating=steps.validating, mutating=steps.mutating).paths
     assert {each["clientConfig"]["url"] for each in hooks()} == set(served)
 
 
 def test_nothing_fails_open() -> None:
-    """What nobody has looked at would be admitted; side effects would forbid dry runs."""
+    """A webhook that fails open would admit unchecked requests, and one with side effects would forbid dry runs."""
     for hook in hooks():
         assert hook["failurePolicy"] == "Fail"
         assert hook["sideEffects"] == "None"
@@ -34,7 +34,7 @@ def test_nothing_fails_open() -> None:
 
 
 def test_all_versions_reach_the_steps_of_the_hub() -> None:
-    """A client of the old version would pass by; one at v1beta1 must not be asked of others."""
+    """Requests at the old version would bypass the rules, or steps for v1beta1 would get requests of other versions."""
     for hook in hooks():
         versions = {version for rule in hook["rules"] for version in rule["apiVersions"]}
         assert versions in ({"v1beta2"}, {"v1beta1"})
@@ -42,13 +42,14 @@ def test_all_versions_reach_the_steps_of_the_hub() -> None:
 
 
 def test_old_clients_are_looked_at_first_and_stashes_restored_before_defaults() -> None:
-    """After a patch the object has been to the hub and back, and what was sent is gone."""
+    """After an earlier patch the steps for old clients would no longer see the object as the client sent it."""
     mutating = webhook_configurations("x", lambda path: {"url": path})[0]["webhooks"]
     names = [each["name"].partition(".")[0] for each in mutating]
     assert names == [
         "cloudprofile-old-clients",
         "namespacedcloudprofile-old-clients",
         "conversion-stash",
+        "cloudprofile-capabilities",
         "shoot-reference",
         "shoot-defaults",
     ]

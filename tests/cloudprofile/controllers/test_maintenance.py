@@ -43,7 +43,7 @@ def shoot(version: str, **metadata: Any) -> dict[str, Any]:
 
 
 def maintenance(memory: Memory) -> ShootMaintenance:
-    """Return the reconciler over what the server holds."""
+    """Return the reconciler over the objects of the server."""
     index = ProfileIndex()
     index.profiles.apply(Listed((item(PROFILE),), "1"))
     index.shoots.apply(Listed((item(memory.held["shoots", "ns", "s"]),), "1"))
@@ -52,7 +52,7 @@ def maintenance(memory: Memory) -> ShootMaintenance:
 
 
 def states(memory: Memory) -> list[str]:
-    """Return what was written, in order: the kind of patch, and the state that a status tells."""
+    """Return the writes in order: the kind of each patch, and the state that a status reports."""
     return [
         f"{what} {body['status']['lastMaintenance']['state']}" if what == "status" else what
         for what, body in memory.patches
@@ -60,7 +60,7 @@ def states(memory: Memory) -> list[str]:
 
 
 async def test_a_forced_update_is_tried_told_written_and_told() -> None:
-    """The order is what a reader of the status relies on; each write is bound to the version that was read."""
+    """Readers of the status would see its states in another order, or a write would ignore a newer object."""
     memory = Memory(shoots=[shoot("1.29.0")])
     reconcile = maintenance(memory).reconcile
     again = await reconcile(Key("ns", "s"))
@@ -76,7 +76,7 @@ async def test_a_forced_update_is_tried_told_written_and_told() -> None:
 
 @pytest.mark.parametrize("status", [400, 403, 422])
 async def test_a_refused_update_is_told_and_not_tried_again(status: int) -> None:
-    """The Shoot would be half maintained, or the refused request be sent again and again."""
+    """A Shoot would be half maintained, or the controller would send the refused request again and again."""
     asked = {"annotations": {"gardener.cloud/operation": "maintain"}}
     memory = Memory(shoots=[shoot("1.29.0", **asked)])
     memory.refusals["patch dry of shoots"] = (status, "a policy says no")
@@ -89,7 +89,7 @@ async def test_a_refused_update_is_told_and_not_tried_again(status: int) -> None
 
 
 async def test_what_another_process_did_is_not_done_again() -> None:
-    """After a change of leader the memory may be older than the last leader's maintenance."""
+    """After a change of leader the controller would repeat a maintenance that its index does not show yet."""
     memory = Memory(shoots=[shoot("1.29.0")])
     reconcile = maintenance(memory).reconcile
     memory.held["shoots", "ns", "s"]["status"] = {"lastMaintenance": {"triggeredTime": "2025-03-01T22:00:00Z"}}
@@ -98,8 +98,64 @@ async def test_what_another_process_did_is_not_done_again() -> None:
 
 
 async def test_nothing_due_writes_nothing() -> None:
-    """Each Shoot would be written once a day for nothing."""
+    """Each Shoot would get a needless write every day."""
     memory = Memory(shoots=[shoot("1.30.1")])
     await maintenance(memory).reconcile(Key("ns", "s"))
     assert memory.patches == []
     assert memory.events == []
+
+
+UNREADABLE = {"begin": "000000+2400", "end": "235959+2400"}
+
+
+def of_another_offset(made: dict[str, Any], **auto_update: bool) -> dict[str, Any]:
+    """Return a Shoot whose window no scheduler can read, like one stored before the rule existed."""
+    made["spec"]["maintenance"] = {"timeWindow": UNREADABLE, "autoUpdate": auto_update}
+    return made
+
+
+async def test_no_window_is_a_way_out_of_forced_updates() -> None:
+    """A Shoot would stay on an expired version for ever, reported only by a line in a log."""
+    memory = Memory(shoots=[of_another_offset(shoot("1.29.0"), kubernetesVersion=False)])
+    await maintenance(memory).reconcile(Key("ns", "s"))
+    held = memory.held["shoots", "ns", "s"]
+    assert held["spec"]["kubernetes"]["version"] == "1.30.1"
+    (condition,) = held["status"]["conditions"]
+    assert condition == {
+        "type": "MaintenanceWindowValid",
+        "status": "False",
+        "reason": "WindowUnreadable",
+        "message": "The maintenance window cannot be read, so forced updates happen at any time, and no others; change "
+        "spec.maintenance.timeWindow: '000000+2400' is no time of a maintenance window like 220000+0100 (HHMMSS+ZZZZ)",
+        "lastTransitionTime": "2025-03-01T22:30:00Z",
+    }
+    assert [event["reason"] for event in memory.events] == ["WindowUnreadable", "KubernetesVersionMaintenance"]
+
+
+async def test_without_a_readable_window_nothing_is_updated_automatically() -> None:
+    """A cluster would be rolled in its working hours for an update that could wait."""
+    memory = Memory(shoots=[of_another_offset(shoot("1.30.0"), kubernetesVersion=True)])
+    index_profile = {"version": "1.30.0"}
+    PROFILE["spec"]["kubernetes"]["versions"].append(index_profile)
+    try:
+        await maintenance(memory).reconcile(Key("ns", "s"))
+    finally:
+        PROFILE["spec"]["kubernetes"]["versions"].remove(index_profile)
+    assert memory.held["shoots", "ns", "s"]["spec"]["kubernetes"]["version"] == "1.30.0"
+
+
+async def test_the_condition_is_written_once_and_taken_back() -> None:
+    """Every check of the window would cost a write, or the condition would stay after its owner corrects the window."""
+    other = {"type": "APIServerAvailable", "status": "True"}
+    memory = Memory(shoots=[of_another_offset(shoot("1.30.1")) | {"status": {"conditions": [other]}}])
+    await maintenance(memory).reconcile(Key("ns", "s"))
+    written = len(memory.patches)
+    await maintenance(memory).reconcile(Key("ns", "s"))
+    assert len(memory.patches) == written
+    memory.held["shoots", "ns", "s"]["spec"]["maintenance"].pop("timeWindow")
+    await maintenance(memory).reconcile(Key("ns", "s"))
+    conditions = memory.held["shoots", "ns", "s"]["status"]["conditions"]
+    assert [(each["type"], each["status"]) for each in conditions] == [
+        ("APIServerAvailable", "True"),
+        ("MaintenanceWindowValid", "True"),
+    ]

@@ -1,4 +1,4 @@
-"""The conversions under test, and objects of the family to try them on."""
+"""The conversions under test, and objects of the family to convert."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from restow.cloudprofile.conversions import graph
 from restow.cloudprofile.versions.lifecycle import status_of
 from restow.conversion import Graph
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource
-from restow.conversion.reviews.restore import restore_stash
+from restow.conversion.reviews.admissionsteps import restore_stash
 from restow.crds import Crd
 from restow.crds.cloudprofiles import documents
 
@@ -43,7 +43,7 @@ def crds() -> dict[str, Crd]:
 
 
 def crd_of(kind: str) -> Crd:
-    """Return the CRD of a kind, as it is applied."""
+    """Return the CRD of a kind, as applied to a server."""
     return crds()[kind]
 
 
@@ -94,7 +94,7 @@ def without_stash(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def replaced(stored: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-    """Return what an API server stores when a client of v1beta1 replaces an object, admission included."""
+    """Return the object that an API server stores when a client of v1beta1 replaces one, admission included."""
     request = AdmissionRequest(
         uid="u",
         kind=GroupVersionKind(GROUP, "v1beta2", stored["kind"]),
@@ -107,7 +107,7 @@ def replaced(stored: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
     admitted = dict(up(sent))
     for operation in restore_stash(conversions(), request, stored_status=True).patch:
         admitted = _patched(admitted, operation["path"].split("/")[1:], operation)
-    # The server goes back to the request's version, takes the stored status, and encodes at the storage version.
+    # The server converts to the request's version, keeps the stored status, and encodes at the storage version.
     at_request = {name: value for name, value in down(admitted).items() if name != "status"}
     shown = down(stored)
     return up({**at_request, **({"status": shown["status"]} if "status" in shown else {})})

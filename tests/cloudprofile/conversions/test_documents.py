@@ -1,4 +1,4 @@
-"""The manifests of GEP-32, GEP-25 and Gardener, converted both ways, and every edge that the schemas take."""
+"""The manifests of GEP-32, GEP-25 and Gardener, and all edge cases that the schemas accept, converted both ways."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_both_ways(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_classifications_as_they_are_written_today() -> None:
-    """GEP-32, "Motivation": nothing of it needs a stash."""
+    """The plain versions of GEP-32, "Motivation" would need a stash, or change their meaning at v1beta2."""
     new = check_both_ways(load(GEP_32_BEFORE))
     assert new["metadata"] == {"name": "local"}
     assert [version["lifecycle"] for version in new["spec"]["kubernetes"]["versions"]] == [
@@ -55,7 +55,7 @@ def test_classifications_as_they_are_written_today() -> None:
 
 @pytest.mark.parametrize("name", GEP_32)
 def test_lifecycles_as_they_are_proposed(name: str) -> None:
-    """GEP-32's manifests, at v1beta2: back from v1beta1 as they were; as they stand, they are lifted."""
+    """GEP-32's manifests would lose stages at v1beta1, or could not be lifted from the wrong version."""
     wrong = load(GEP_32[name])
     right = {**wrong, "apiVersion": V1BETA2}
     check_both_ways(right)
@@ -63,14 +63,14 @@ def test_lifecycles_as_they_are_proposed(name: str) -> None:
 
 
 def test_the_proposals_override_is_shown_sparsely() -> None:
-    """GEP-32, "NamespacedCloudProfile": v1beta1 can say nothing of its stages, and keeps them."""
+    """v1beta1 would show stages of GEP-32's override ("NamespacedCloudProfile") that have no field, or lose them."""
     shown = down({**load(GEP_32["namespaced"]), "apiVersion": V1BETA2})
     assert shown["spec"]["kubernetes"]["versions"] == [{"version": "1.28.0"}, {"version": "1.18.0"}]
 
 
 @pytest.mark.parametrize("name", GEP_25)
 def test_the_manifests_of_namespaced_profiles(name: str) -> None:
-    """GEP-25's manifests, which stand at v1beta1."""
+    """GEP-25's manifests, written at v1beta1, would change in a round trip, or a plain date would need a stash."""
     old = load(GEP_25[name])
     new = check_both_ways(old)
     if name == "namespaced":
@@ -81,7 +81,7 @@ def test_the_manifests_of_namespaced_profiles(name: str) -> None:
 
 @pytest.mark.parametrize("name", GARDENER)
 def test_gardeners_manifests(name: str) -> None:
-    """Real manifests: whole objects, with all that conversion does not touch."""
+    """A real manifest with many fields that conversion does not touch would lose one of them."""
     check_both_ways(gardener_manifest(name))
 
 
@@ -91,7 +91,7 @@ EDGES = table("cloudprofile_taken.yaml")
 @pytest.mark.parametrize("api_version", [V1BETA1, V1BETA2])
 @pytest.mark.parametrize("name", EDGES)
 def test_every_edge(name: str, api_version: str) -> None:
-    """Whatever the API server takes at one version is lossless, and has the right types at the other."""
+    """An object that the API server accepts would lose data at the other version, or have wrong types there."""
     edge = EDGES[name]
     if edge.get("at", api_version.rpartition("/")[2]) == api_version.rpartition("/")[2]:
         obj = {"apiVersion": api_version, "kind": edge["kind"], "metadata": {"name": "edge"}, "spec": edge["spec"]}

@@ -133,6 +133,13 @@ ROWS: list[Any] = [
         [],
         id="a-hidden-version-with-a-classification-that-it-lacks",
     ),
+    pytest.param(
+        "2.0.0",
+        {"expirationDate": day("2036-06-01")},
+        [stage("supported"), stage("expired", "2036-06-01")],
+        [],
+        id="a-hidden-version-with-a-date-alone",
+    ),
     pytest.param("1.31.0", {}, None, [], id="a-version-added"),
     pytest.param(
         "1.31.0",
@@ -152,7 +159,7 @@ ROWS: list[Any] = [
 
 
 def edited(stored: dict[str, Any], version: str, fields: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what a client of v1beta1 sends that read an object and changed one version, or removed it."""
+    """Return the object that a client of v1beta1 sends after it read one and changed or removed one version."""
     shown = down(stored)
     versions = [each for each in shown["spec"]["kubernetes"]["versions"] if each["version"] != version]
     position = next(
@@ -170,7 +177,7 @@ def stages_in(obj: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("version", "fields", "lifecycle", "warnings"), ROWS)
 def test_an_edit(version: str, fields: dict[str, Any], lifecycle: Any, warnings: list[str]) -> None:
-    """A row of the table, the stash sent back and lost alike; every other version stays as it was."""
+    """An edit through v1beta1 would have another result than the documented one, or change other versions."""
     sent = edited(STORED, version, fields)
     expected = {**stages_in(STORED), version: lifecycle}
     assert stages_in(up(sent)) == expected
@@ -182,7 +189,7 @@ def test_an_edit(version: str, fields: dict[str, Any], lifecycle: Any, warnings:
 
 @pytest.mark.parametrize("name", ["1.27.0", "1.28.0", "1.30.0"])
 def test_a_version_removed(name: str) -> None:
-    """It is removed, and takes no hidden version along."""
+    """Removing a version at v1beta1 would have no effect, or would remove a hidden version too."""
     sent = edited(STORED, name, None)
     expected = {version: stages for version, stages in stages_in(STORED).items() if version != name}
     assert stages_in(up(sent)) == expected
@@ -192,7 +199,7 @@ def test_a_version_removed(name: str) -> None:
 
 @pytest.mark.parametrize("kubernetes", [{"versions": []}, {}])
 def test_hidden_versions_outlive_the_list(kubernetes: dict[str, Any]) -> None:
-    """A typed client leaves an empty list out: nothing of a hidden version is nothing said about it."""
+    """A typed client that omits an empty list would delete the hidden versions."""
     stored = at_time(profile(spec_with(v2_0_0=HIDDEN)), NOW)
     shown = down(stored)
     assert shown["spec"] == {"kubernetes": {"versions": []}}
@@ -202,7 +209,7 @@ def test_hidden_versions_outlive_the_list(kubernetes: dict[str, Any]) -> None:
 
 
 def test_hidden_versions_keep_their_places() -> None:
-    """Reordering lists for no reason makes noise in every diff, and takes ownership from whom it belongs to."""
+    """Lists would be reordered without a reason, which shows up in every diff and moves the ownership of items."""
     spec = spec_with(v1_27_0={}, v2_0_0=HIDDEN, v1_28_0={}, v2_1_0=HIDDEN, v1_29_0={})
     stored = at_time(profile(spec), NOW)
     assert [each["version"] for each in down(stored)["spec"]["kubernetes"]["versions"]] == [
@@ -215,7 +222,7 @@ def test_hidden_versions_keep_their_places() -> None:
 
 
 def test_an_edit_of_something_else_leaves_stages_alone() -> None:
-    """Most edits are of this kind."""
+    """Most edits change other fields; each of them would change or lose stages."""
     shown = down(STORED)
     sent = {**shown, "spec": {**shown["spec"], "caBundle": "bundle"}}
     expected = {**STORED, "spec": {**STORED["spec"], "caBundle": "bundle"}}
@@ -224,7 +231,7 @@ def test_an_edit_of_something_else_leaves_stages_alone() -> None:
 
 
 def test_an_edit_of_an_image_version() -> None:
-    """Versions in images are versions too; warnings name the image."""
+    """Edits of image versions would lose stages, or their warnings would not name the image."""
     images = [
         {"name": "suse", "versions": [{"version": "1", "lifecycle": FULL}, {"version": "2", "lifecycle": HIDDEN}]}
     ]
@@ -244,7 +251,7 @@ def test_an_edit_of_an_image_version() -> None:
 
 
 def test_an_image_removed_takes_its_hidden_versions_along() -> None:
-    """Who removes an image means all of it."""
+    """A user who removes an image would keep its hidden versions."""
     images = [{"name": "suse", "versions": [{"version": "2", "lifecycle": HIDDEN}]}]
     stored = at_time(profile({**spec_with(), "machineImages": images}), NOW)
     shown = down(stored)
@@ -254,7 +261,7 @@ def test_an_image_removed_takes_its_hidden_versions_along() -> None:
 
 
 def test_warnings_are_of_the_stash_that_was_sent() -> None:
-    """Who restores a backup is warned of what that becomes, not of what it overwrites."""
+    """A user who restores a backup would be warned of the stages that it overwrites instead of the result."""
     saved = [FULL[0], *FULL[2:]]
     versions = [{"version": "1.28.0", "lifecycle": saved}]
     backup = down(profile({"kubernetes": {"versions": versions}}))
@@ -264,7 +271,7 @@ def test_warnings_are_of_the_stash_that_was_sent() -> None:
 
 
 def test_there_are_no_warnings_for_others() -> None:
-    """Clients of v1beta2 say what they mean; Shoots have no lifecycle."""
+    """Clients of v1beta2, and clients of Shoots, would get warnings about lifecycles that their edits do not affect."""
     shoot = {"apiVersion": V1BETA1, "kind": "Shoot", "metadata": {"name": "s"}, "spec": {"cloudProfileName": "p"}}
     assert edit_warnings(conversions(), up(shoot), shoot) == []
     assert edit_warnings(conversions(), STORED, STORED) == []
@@ -274,7 +281,7 @@ def test_there_are_no_warnings_for_others() -> None:
     "lifecycle", [None, "x", [1], [{}], [{"classification": 1, "startTime": []}], [{"startTime": "?"}]]
 )
 def test_nothing_fails_whatever_a_lifecycle_is(lifecycle: Any) -> None:
-    """One object that cannot be converted makes every LIST fail: the server's own validation comes later."""
+    """One object with a broken lifecycle would make every LIST fail, because the server validates only later."""
     stored = profile(spec_with(v1_28_0={"lifecycle": lifecycle}))
     up(down(stored))
     for fields in (

@@ -1,4 +1,4 @@
-"""The laws of conversion for the three kinds, over objects made from their CRDs."""
+"""The laws of conversion for the three kinds, over objects generated from their CRDs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RELAXED = settings(suppress_health_check=list(HealthCheck), deadline=None)
 
 NAMES = st.sampled_from(["1.30.1", "1.30.2", "1.31.0"])
 IMAGES = st.sampled_from(["a", "b"])
-#: Stages in order; and two that began before time, a lone expiration, an unavailable one.
+#: Stages in order, and special cases: two stages without start, a lone expiration, an unavailable version.
 STAGES = lifecycles() | st.sampled_from(
     [
         [],
@@ -27,14 +27,14 @@ STAGES = lifecycles() | st.sampled_from(
         [{"classification": "expired"}],
     ]
 )
-#: What no version can be written with is refused by the schema; generated objects do not have it.
+#: The schema refuses a lifecycle at v1beta1, so generated objects of v1beta1 have none.
 NO_STAGES: st.SearchStrategy[list[Any]] = st.just([])
 NAMED = {"cloudProfileName": "a"}
 PLACES = ("spec", "status.cloudProfileSpec")
 
 
 def overrides() -> dict[str, dict[str, st.SearchStrategy[Any]]]:
-    """Let statuses speak of the versions that specs have, rightly or wrongly, and lifecycles be what they can be."""
+    """Return strategies by path: statuses that list versions of the spec, rightly or wrongly, and lifecycles."""
     found: dict[str, dict[str, st.SearchStrategy[Any]]] = {"v1beta1": {}, "v1beta2": {}}
     for version, stages in (("v1beta1", NO_STAGES), ("v1beta2", STAGES)):
         for place in (*PLACES, "status"):
@@ -50,7 +50,7 @@ def overrides() -> dict[str, dict[str, st.SearchStrategy[Any]]]:
 
 
 def shoot_specs() -> st.SearchStrategy[dict[str, Any]]:
-    """Specs that name a profile in one of the two ways, or in both, even of different ones: a rule needs one."""
+    """Return specs that name a profile in one way or in both, even two different ones, because a rule requires one."""
     version = crd_of("Shoot").version("v1beta1")
     schema = None if version is None else version.schema.field("spec")
     assert schema is not None
@@ -65,7 +65,7 @@ TestShoot = roundtrip_suite(conversions(), crd_of("Shoot"), overrides={"v1beta1"
 
 
 def lifted(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec with its versions in the words of v1beta2."""
+    """Return a spec with its versions in the form of v1beta2."""
     return dict(conversions().convert(profile(spec, version=V1BETA1), V1BETA2)["spec"])
 
 
@@ -94,7 +94,7 @@ def living_projects(draw: st.DrawFn) -> dict[str, Any]:
 @RELAXED
 @given(living_profiles() | living_projects())
 def test_the_laws_hold_at_every_instant(obj: dict[str, Any]) -> None:
-    """Else an object would change, or become invalid, by the mere passing of time."""
+    """An object would change, or become invalid, only because time passes."""
     laws = Laws(conversions().kind(GROUP, obj["kind"]))
     laws.round_trip(obj, "v1beta1")
     laws.round_trip(laws.convert(obj, "v1beta1"), "v1beta2")
@@ -105,7 +105,7 @@ def test_the_laws_hold_at_every_instant(obj: dict[str, Any]) -> None:
 @RELAXED
 @given(living_profiles(), moments)
 def test_what_v1beta1_says_itself_does_not_depend_on_the_status(obj: dict[str, Any], now: datetime) -> None:
-    """Else a client of v1beta1 would read something else than it wrote until the reconciler has caught up."""
+    """A client of v1beta1 would read other fields than it wrote until the reconciler has updated the status."""
     shown = {name: value for name, value in conversions().convert(obj, V1BETA1).items() if name != "status"}
     plain = {**shown, "metadata": {"name": "p"}}
     stored = conversions().convert(plain, V1BETA2)
@@ -116,7 +116,7 @@ def test_what_v1beta1_says_itself_does_not_depend_on_the_status(obj: dict[str, A
 @RELAXED
 @given(living_profiles() | living_projects(), moments)
 def test_going_up_nothing_depends_on_the_status(obj: dict[str, Any], now: datetime) -> None:
-    """The server converts specs without their status too: for managedFields, and when it applies."""
+    """Specs without status, which the server converts for managedFields and in an apply, would differ."""
     shown = conversions().convert(obj, V1BETA1)
     spec = conversions().convert(shown, V1BETA2)["spec"]
     alone = {name: value for name, value in shown.items() if name != "status"}

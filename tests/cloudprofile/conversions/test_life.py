@@ -1,4 +1,4 @@
-"""A simulated life: clients of both versions edit one profile while the clock moves, which is to say its status."""
+"""A simulated life of one profile: clients of both versions edit it while the clock, and so its status, moves."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def versions_of(obj: Json) -> dict[Key, Json]:
 
 
 def spec_of(versions: dict[Key, Json]) -> Json:
-    """Return the spec that has these versions."""
+    """Return the spec with these versions."""
 
     def listed(image: str) -> list[Json]:
         return [{"version": name, **fields} for (its, name), fields in versions.items() if its == image]
@@ -66,14 +66,14 @@ def spec_of(versions: dict[Key, Json]) -> Json:
 
 
 def plain(fields: Json) -> Any:
-    """Return the lifecycle that plain fields mean, None if none."""
+    """Return the lifecycle that plain fields stand for, None if none."""
     classification, expiration = fields.get("classification"), fields.get("expirationDate")
     leading = [{"classification": classification or "supported"}] if classification or expiration else []
     return [*leading, *([{"classification": "expired", "startTime": expiration}] if expiration else [])] or None
 
 
 def is_plain(lifecycle: Any) -> bool:
-    """Say whether v1beta1 can say all of a lifecycle."""
+    """Return whether v1beta1 can represent all of a lifecycle."""
     if not lifecycle:
         return True
     (first, *others) = lifecycle
@@ -83,7 +83,7 @@ def is_plain(lifecycle: Any) -> bool:
 
 
 def by_the_table(lifecycle: Any, shown: Json, sent: Json) -> Any:
-    """Return what the design's table makes of an edit: told once more, as plainly as possible."""
+    """Return the lifecycle after an edit according to the design's table, implemented again as plainly as possible."""
     if is_plain(lifecycle):
         return plain(sent)
     stages = list(lifecycle)
@@ -101,10 +101,10 @@ def by_the_table(lifecycle: Any, shown: Json, sent: Json) -> Any:
 
 
 def assert_same(before: Json, after: Json) -> None:
-    """Check that two stored objects are the same bytes, but for one thing.
+    """Check that two stored objects are the same bytes, with one exception.
 
-    What v1beta1 remembers in the hub's stash of a version that a client of v1beta2 has removed or changed since means
-    nothing any more, and goes with the next write.
+    The hub's stash may keep fields of v1beta1 for a version that a client of v1beta2 has since removed or changed.
+    Those fields have no meaning any more, and the next write removes them.
     """
     assert canonical(without_stash(after)) == canonical(without_stash(before))
     if STASH not in before["metadata"].get("annotations", {}):
@@ -113,7 +113,7 @@ def assert_same(before: Json, after: Json) -> None:
 
 
 class Life(RuleBasedStateMachine):
-    """One stored profile. ``wanted`` is what its lifecycles have to be by the design."""
+    """One stored profile. ``wanted`` holds the lifecycles that the design requires."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,13 +130,13 @@ class Life(RuleBasedStateMachine):
 
     @rule(days=st.integers(0, 3))
     def tick(self, days: int) -> None:
-        """Time passes, and the reconciler writes the status."""
+        """Advance the clock, and let the reconciler write the status."""
         self.now += timedelta(days=days)
         self.write(at_time(self.stored, self.now))
 
     @rule(key=KEYS, lifecycle=lifecycles() | st.none())
     def new_client_writes(self, key: Key, lifecycle: Any) -> None:
-        """A client of v1beta2 adds a version, or changes its lifecycle; the reconciler is late."""
+        """Let a client of v1beta2 add a version, or change its lifecycle, before the reconciler runs."""
         versions = versions_of(self.stored)
         versions[key] = {} if lifecycle is None else {"lifecycle": lifecycle}
         self.write({**self.stored, "spec": spec_of(versions)})
@@ -145,14 +145,14 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self.wanted)
     @rule(data=st.data())
     def new_client_removes(self, data: st.DataObject) -> None:
-        """A client of v1beta2 removes a version."""
+        """Let a client of v1beta2 remove a version."""
         key = data.draw(st.sampled_from(sorted(self.wanted)))
         versions = versions_of(self.stored)
         del versions[key], self.wanted[key]
         self.write({**self.stored, "spec": spec_of(versions)})
 
     def old_client_sends(self, change: Callable[[dict[Key, Json]], None], *, loses_stash: bool) -> None:
-        """A client of v1beta1 reads, changes and replaces."""
+        """Let a client of v1beta1 read, change and replace the profile."""
         shown = down(self.stored)
         versions = versions_of(shown)
         change(versions)
@@ -161,7 +161,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(loses_stash=st.booleans())
     def old_client_changes_nothing(self, loses_stash: bool) -> None:
-        """Read-modify-write without a change is no change, to the byte."""
+        """A client of v1beta1 that reads and writes without a change would change stored bytes."""
         before = self.stored
         self.old_client_sends(lambda _: None, loses_stash=loses_stash)
         assert_same(before, self.stored)
@@ -173,10 +173,12 @@ class Life(RuleBasedStateMachine):
         loses_stash=st.booleans(),
     )
     def old_client_writes(self, key: Key, fields: Json, keeps: str, loses_stash: bool) -> None:
-        """A client of v1beta1 adds or changes a version, or re-adds one that is hidden from it."""
+        """Let a client of v1beta1 add or change a version, or add one again that is hidden from it."""
         shown = versions_of(down(self.stored)).get(key)
         if shown is None and key in self.wanted:
-            self.wanted[key] = by_the_table(self.wanted[key], {}, fields)
+            # A date alone means a version that is supported until then; the client sends it as a new version.
+            meant = {"classification": "supported", **fields} if "expirationDate" in fields else fields
+            self.wanted[key] = by_the_table(self.wanted[key], {}, meant)
         else:
             fields = {**{name: value for name, value in fields.items() if name != keeps}}
             if shown and keeps in shown:
@@ -187,25 +189,25 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: versions_of(down(self.stored)))
     @rule(data=st.data(), loses_stash=st.booleans())
     def old_client_removes(self, data: st.DataObject, loses_stash: bool) -> None:
-        """A client of v1beta1 removes a version that it sees."""
+        """Let a client of v1beta1 remove a version that it sees."""
         key = data.draw(st.sampled_from(sorted(versions_of(down(self.stored)))))
         self.old_client_sends(lambda versions: versions.pop(key), loses_stash=loses_stash)
         del self.wanted[key]
 
     @invariant()
     def lifecycles_are_as_the_design_says(self) -> None:
-        """No edit of one version changes another one; every edit is a row of the table."""
+        """An edit of one version would change another one, or differ from its row of the table."""
         found = {key: fields.get("lifecycle") for key, fields in versions_of(self.stored).items()}
         assert found == self.wanted
 
     @invariant()
     def the_round_trip_is_the_identity(self) -> None:
-        """At every moment, to the byte."""
+        """A round trip would change a byte of the stored object."""
         assert_same(self.stored, up(down(self.stored)))
 
     @invariant()
     def v1beta1_sees_what_is_and_no_more(self) -> None:
-        """Reconciled, every version is shown as it is now; what cannot be used yet is hidden."""
+        """After a reconcile, v1beta1 would show an outdated classification, or a version that is unavailable."""
         stored = at_time(self.stored, self.now)
         shown = versions_of(down(stored))
         for key, fields in versions_of(stored).items():
@@ -218,7 +220,7 @@ class Life(RuleBasedStateMachine):
 
 
 def test_life() -> None:
-    """Runs lives; a failure prints the shortest one that goes wrong."""
+    """A sequence of edits would break one of the invariants of ``Life``; the failure prints the shortest one."""
     run_state_machine_as_test(
         Life,
         settings=settings(settings(), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)),
@@ -229,18 +231,18 @@ def test_life() -> None:
 
 
 def replace(stored: Json, file: Json) -> Json:
-    """``kubectl replace``: the file in the place of everything, the annotation included."""
+    """Act like ``kubectl replace``: the file replaces the whole object, including the annotation."""
     return replaced(stored, {**file, "metadata": stored["metadata"]})
 
 
 def apply_client_side(stored: Json, file: Json) -> Json:
-    """``kubectl apply``: of custom resources a JSON merge patch, which replaces lists; annotations of others stay."""
+    """Act like ``kubectl apply``: a JSON merge patch, which replaces lists and keeps other annotations."""
     live = down(stored)
     return replaced(stored, {**live, "spec": {**live["spec"], **file["spec"]}})
 
 
 def apply_server_side(stored: Json, file: Json) -> Json:
-    """``kubectl apply --server-side``: lists are merged by their keys, fields of others stay."""
+    """Act like ``kubectl apply --server-side``: merge lists by their keys, keep other fields."""
     live = down(stored)
     versions = versions_of(live)
     for key, fields in versions_of(file).items():
@@ -259,10 +261,10 @@ DAYS_OF_LIFE = [datetime(2024, 12, 31, tzinfo=UTC) + timedelta(days=day) for day
     written=st.integers(0, 9),
 )
 def test_a_pipeline_loses_nothing(way: Callable[[Json, Json], Json], versions: dict[Key, Json], written: int) -> None:
-    """Its file was exported on one day, and is sent every day: no stage goes, and no hidden version.
+    """A pipeline that sends a file every day, exported on one day, would remove stages or hidden versions.
 
-    A version that has come out of hiding since, and is not in the file, is removed by who replaces the list;
-    server-side apply lets it be.
+    A version that is no longer hidden, and is not in the file, is removed by the ways that replace the list;
+    server-side apply keeps it.
     """
     stored = at_time(profile(spec_of(versions)), DAYS_OF_LIFE[written])
     exported = without_stash(down(stored))
@@ -291,7 +293,7 @@ PLANNED = [
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("classification", ["preview", "supported", "deprecated"])
 def test_a_pipelines_own_words_give_way_to_a_plan(way: Callable[[Json, Json], Json], classification: str) -> None:
-    """Whoever wrote the file long ago: stages planned at v1beta2 stand, and scheduled versions stay scheduled."""
+    """A pipeline's old file would undo stages planned at v1beta2, or remove scheduled versions."""
     words = {"classification": classification, "expirationDate": "2025-01-08T00:00:00Z"}
     image = {"machineImages": [{"name": "suse", "versions": []}]}
     file = profile({**spec_with(v1_30_1=words), **image}, version=V1BETA1)

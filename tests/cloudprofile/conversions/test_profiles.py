@@ -1,4 +1,4 @@
-"""What v1beta1 shows of a CloudProfile, and what its plain fields mean: the corners of the design's section 7."""
+"""CloudProfiles at v1beta1, and the meaning of their plain fields: the special cases of the design's section 7."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ status:
 
 
 def test_the_example_of_the_proposal() -> None:
-    """GEP-32's own object, as a client of v1beta1 reads it on the day that the proposal assumes."""
+    """A client of v1beta1 would read GEP-32's own object differently from the proposal."""
     shown = down(GEP32)
     assert shown["spec"]["kubernetes"]["versions"] == [
         {"version": "1.27.0"},
@@ -73,7 +73,7 @@ def test_the_example_of_the_proposal() -> None:
 
 
 def test_the_stash_has_what_cannot_be_said_and_nothing_else() -> None:
-    """Its bytes are stored by nobody, but sent by every client: they must be few, and always the same."""
+    """Every client would send a large or changing stash with more than the data that v1beta1 lacks fields for."""
     text = down(GEP32)["metadata"]["annotations"][STASH]
     items = json.loads(text)["kept"]["v1beta2"][".spec.kubernetes.versions"]["items"]
     assert [each.get("item", each.get("hidden", {}).get("version")) for each in items] == [
@@ -166,7 +166,7 @@ CORNERS: list[Any] = [
 
 @pytest.mark.parametrize(("lifecycle", "status", "fields"), CORNERS)
 def test_what_is_shown(lifecycle: Any, status: str | None, fields: dict[str, Any] | None) -> None:
-    """Each corner, for Kubernetes and for images alike, and back again without loss."""
+    """v1beta1 would show a wrong classification in a special case, or a round trip would lose the lifecycle."""
     item, seen = {"version": "1.28.0", "lifecycle": lifecycle}, [{"version": "1.28.0", "classification": status}]
     spec = {"kubernetes": {"versions": [item]}, "machineImages": [{"name": "suse", "versions": [item]}]}
     stored = profile(spec)
@@ -196,7 +196,7 @@ PLAIN: list[Any] = [
 
 @pytest.mark.parametrize(("fields", "lifecycle"), PLAIN)
 def test_what_the_old_fields_say_all_of_needs_no_stash(fields: dict[str, Any], lifecycle: Any) -> None:
-    """Plain fields map plainly both ways: the many objects that have nothing else must not grow."""
+    """The many objects with nothing but plain fields would grow by a stash."""
     old = profile(spec_with(v1_28_0=fields), version=V1BETA1)
     new = up(old)
     assert new["spec"] == spec_with(v1_28_0={} if lifecycle is None else lifecycle)
@@ -204,7 +204,7 @@ def test_what_the_old_fields_say_all_of_needs_no_stash(fields: dict[str, Any], l
 
 
 def test_a_date_alone_means_supported_until_then() -> None:
-    """In v1beta1 a version without classification is supported; a lone ``expired`` stage would make it unavailable."""
+    """A version of v1beta1 with only an expiration would become unavailable, as a lone ``expired`` stage makes it."""
     old = profile(spec_with(v1_28_0={"expirationDate": "2025-01-01T00:00:00Z"}), version=V1BETA1)
     new = up(old)
     assert new["spec"] == spec_with(v1_28_0=[stage("supported"), stage("expired", "2025-01-01")])
@@ -213,15 +213,12 @@ def test_a_date_alone_means_supported_until_then() -> None:
 
 
 def test_a_manifest_at_the_wrong_version_is_lifted() -> None:
-    """GEP-32's examples stand at v1beta1, where the server refuses them: ``restow convert`` makes them what they mean.
-
-    Nothing of the mistake is remembered: v1beta1 would show the refused field instead of a classification.
-    """
+    """``restow convert`` could not lift GEP-32's examples, or v1beta1 would keep showing the refused field."""
     assert up({**GEP32, "apiVersion": V1BETA1}) == GEP32
 
 
 def test_what_contradicts_itself_comes_back_to_be_refused() -> None:
-    """Only a lifecycle alone says all that it means; plain fields beside it must not vanish."""
+    """Plain fields that contradict a lifecycle would vanish instead of being refused."""
     wrong = profile(
         spec_with(v1_28_0={"classification": "preview", "lifecycle": [stage("supported")]}), version=V1BETA1
     )
@@ -231,7 +228,7 @@ def test_what_contradicts_itself_comes_back_to_be_refused() -> None:
 
 
 def test_time_passes_through_the_status_alone() -> None:
-    """The same spec is shown as the reconciler has judged it, from stage to stage."""
+    """v1beta1 would not show the stage that the reconciler wrote to the status."""
     spec = spec_with(
         v1_28_0=[
             stage("preview", "2025-01-01"),
@@ -250,7 +247,7 @@ def test_time_passes_through_the_status_alone() -> None:
 
 
 def test_hundreds_of_rich_versions_fit_into_the_stash() -> None:
-    """Over its budget a stash forgets stages: a large landscape's profile must be far from that."""
+    """A large landscape's profile would exceed the stash's budget and lose stages."""
     starts = {"supported": "2025-01-01", "deprecated": "2025-06-01", "expired": "2025-09-01"}
     full = [stage("preview"), *(stage(name, start) for name, start in starts.items())]
     versions = [{"version": f"1.{minor}.{patch}", "lifecycle": full} for minor in range(20) for patch in range(10)]

@@ -55,7 +55,7 @@ DATE = {"expirationDate": "2025-01-01T00:00:00Z"}
 
 @pytest.mark.parametrize("spec", [spec_with(v1_28_0=DATE), images(**DATE)])
 def test_an_expiration_is_exactly_one_stage(spec: dict[str, Any]) -> None:
-    """An invented stage would move the parent's: an override names only what it moves."""
+    """An invented stage would move the parent's stage, because an override names every stage that it moves."""
     old = profile(spec, version=V1BETA1, kind="NamespacedCloudProfile")
     new = up(old)
     assert first(new) == {"lifecycle": [stage("expired", "2025-01-01")]}
@@ -63,7 +63,7 @@ def test_an_expiration_is_exactly_one_stage(spec: dict[str, Any]) -> None:
 
 
 def test_a_version_of_its_own_has_a_classification() -> None:
-    """Projects can add image versions, classified as in a CloudProfile."""
+    """Image versions that a project adds would lose the classification that they have in a CloudProfile."""
     old = profile(images(classification="preview", **DATE), version=V1BETA1, kind="NamespacedCloudProfile")
     new = up(old)
     assert first(new) == {"lifecycle": [stage("preview"), stage("expired", "2025-01-01")]}
@@ -85,7 +85,7 @@ SHOWN: list[Any] = [
 @pytest.mark.parametrize("day", [None, "2025-06-01"])
 @pytest.mark.parametrize(("spec", "fields"), SHOWN)
 def test_overrides_are_shown_sparsely(spec: dict[str, Any], fields: dict[str, Any], day: str | None) -> None:
-    """What an override does not say is not made up from the parent, reconciled or not."""
+    """v1beta1 would show fields of the parent as if they were part of the override."""
     stored = project(spec, day)
     shown = down(stored)
     assert first(shown) == fields
@@ -93,7 +93,7 @@ def test_overrides_are_shown_sparsely(spec: dict[str, Any], fields: dict[str, An
 
 
 def test_an_override_of_an_unavailable_version_is_hidden() -> None:
-    """Its parent's version is hidden as well; before the first reconcile nobody knows, and it is shown."""
+    """v1beta1 would show an override of a hidden version, or hide one before the first reconcile."""
     spec = spec_with(v2_0_0=[stage("preview", "2035-01-01"), stage("expired", "2040-01-01")])
     assert down(project(spec, "2025-06-01"))["spec"] == {"kubernetes": {"versions": []}}
     assert down(project(spec, "2036-06-01"))["spec"] == spec_with(v2_0_0={"expirationDate": "2040-01-01T00:00:00Z"})
@@ -103,14 +103,14 @@ def test_an_override_of_an_unavailable_version_is_hidden() -> None:
 
 
 def test_a_date_that_a_client_of_v1beta1_wrote_is_never_hidden() -> None:
-    """Its own words would vanish as soon as the version is found to be scheduled."""
+    """A date that a client wrote would vanish as soon as the version turns out to be unavailable."""
     stored = project(spec_with(v2_0_0=[stage("expired", "2040-01-01")]), "2025-06-01")
     assert {"version": "2.0.0", "classification": "unavailable"} in stored["status"]["kubernetes"]["versions"]
     assert down(stored)["spec"] == spec_with(v2_0_0={"expirationDate": "2040-01-01T00:00:00Z"})
 
 
 def test_an_image_version_of_its_own_grows_old() -> None:
-    """The project's own versions are classified by its own status."""
+    """v1beta1 would show a project's own version with a classification other than in the project's own status."""
     spec = images(lifecycle=[stage("preview"), stage("deprecated", "2025-03-01"), stage("expired", "2025-09-01")])
     assert first(down(project(spec, "2025-04-01"))) == {
         "classification": "deprecated",
@@ -119,7 +119,7 @@ def test_an_image_version_of_its_own_grows_old() -> None:
 
 
 def test_the_rendered_spec_is_shown_as_a_cloud_profile() -> None:
-    """Clients of v1beta1 read rendered profiles: whole ones, each version as it is now."""
+    """Clients of v1beta1 would read a rendered profile without the current classification of each version."""
     stored = project(spec_with(v1_18_0=[stage("expired", "2030-01-01")]), "2025-06-01")
     shown = down(stored)
     assert shown["status"]["cloudProfileSpec"]["kubernetes"]["versions"] == [
@@ -149,7 +149,7 @@ EDITS: list[Any] = [
 
 @pytest.mark.parametrize(("fields", "lifecycle", "warnings"), EDITS)
 def test_edits_move_the_date_and_nothing_else(fields: dict[str, Any], lifecycle: Any, warnings: list[str]) -> None:
-    """The table's rows for overrides, the stash sent back and lost alike, beside a status that needs one of its own."""
+    """An edit of a date at v1beta1 would move other stages of the override, with or without the stash."""
     stored = project(spec_with(v1_18_0=MOVED), "2024-07-01")
     shown = down(stored)
     assert STASH in shown["metadata"]["annotations"]
@@ -161,7 +161,7 @@ def test_edits_move_the_date_and_nothing_else(fields: dict[str, Any], lifecycle:
 
 
 def test_a_move_of_no_visible_stage_survives() -> None:
-    """v1beta1 shows nothing of it at all, and a date that is added joins it."""
+    """A date added at v1beta1 would remove a moved stage that v1beta1 cannot show."""
     stored = project(spec_with(v1_28_0=[stage("supported", "2025-12-01")]), "2025-06-01")
     shown = down(stored)
     sent = {**shown, "spec": spec_with(v1_28_0={"expirationDate": "2026-06-01T00:00:00Z"})}

@@ -27,7 +27,7 @@ SAME: list[Any] = [
 
 @pytest.mark.parametrize(("old", "new"), SAME)
 def test_what_is_the_same(old: dict[str, Any], new: dict[str, Any]) -> None:
-    """v1beta1 shows both fields of a CloudProfile; nothing has to be kept for that."""
+    """The two fields for a CloudProfile at v1beta1 would need a stash, or differ from Gardener's."""
     assert up(shoot(V1BETA1, **old)) == shoot(V1BETA2, **new)
     assert down(shoot(V1BETA2, **new)) == shoot(V1BETA1, **old)
 
@@ -43,14 +43,14 @@ KEPT: list[Any] = [
 
 @pytest.mark.parametrize(("old", "new"), KEPT)
 def test_what_a_client_wrote_is_what_it_reads(old: dict[str, Any], new: dict[str, Any]) -> None:
-    """A field that appears or goes by itself makes every apply a change."""
+    """A field would appear or vanish by itself, and every apply would be a change."""
     stored = up(shoot(V1BETA1, **old))
     assert stored["spec"] == {"cloudProfile": new, "region": "r"}
     assert down(stored) == shoot(V1BETA1, **old)
 
 
 def test_a_move_at_the_hub_is_shown_whole() -> None:
-    """The stash of an older reference must not hide the newer one."""
+    """The stash of an older reference would hide the newer one."""
     stored = up(shoot(V1BETA1, cloudProfileName="p"))
     assert STASH in stored["metadata"]["annotations"]
     moved = {**stored, "spec": {**stored["spec"], "cloudProfile": PROJECT}}
@@ -60,6 +60,6 @@ def test_a_move_at_the_hub_is_shown_whole() -> None:
 
 
 def test_what_v1beta2_refuses_is_not_lost_before_it_can() -> None:
-    """Dropped on the way through a webhook of v1beta1, the field would be accepted in silence."""
+    """A webhook of v1beta1 would drop the field silently before the schema of v1beta2 can refuse it."""
     wrong = shoot(V1BETA2, cloudProfileName="p")
     assert up(down(wrong)) == wrong

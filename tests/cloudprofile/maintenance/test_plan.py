@@ -1,14 +1,12 @@
-"""The maintenance of a Shoot: what changes, what is said of it, and when it may happen."""
+"""The maintenance of a Shoot: its changes, its reports, and its conditions."""
 
 from __future__ import annotations
 
 import copy
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from restow.cloudprofile.maintenance.plan import maintain
 from restow.cloudprofile.maintenance.report import (
@@ -20,16 +18,6 @@ from restow.cloudprofile.maintenance.report import (
     rejected,
     succeeded,
 )
-from restow.cloudprofile.maintenance.schedule import (
-    InvalidWindow,
-    MaintenanceWindow,
-    is_maintenance_due,
-    is_maintenance_requested,
-    is_maintenance_time,
-    window_of,
-)
-from restow.cloudprofile.objects import CLOUD_PROFILE, NAMESPACED_CLOUD_PROFILE
-from restow.cloudprofile.profiles.reconciliation import FINALIZER, decide_finalizers
 from tests.cloudprofile.cases import Case, load, params
 
 NOW = datetime(2025, 1, 15, 12, tzinfo=UTC)
@@ -38,13 +26,13 @@ FORCED = "Kubernetes version expired - force update required"
 
 
 def update_of(given_: dict[str, Any]) -> MaintenanceUpdate:
-    """Return an update as a case writes it."""
+    """Return an update from the notation of a case."""
     return MaintenanceUpdate(given_["successful"], given_["description"], given_["reason"])
 
 
 @pytest.mark.parametrize("case", params(load("messages")))
 def test_messages_as_in_gardener(case: Case) -> None:
-    """Dashboards and people read these texts; they have to stay what they know."""
+    """Dashboards and people who read Gardener's texts would no longer recognise them."""
     given_, expected = case["input"], case["expected"]
     pools = {
         field: {name: update_of(item) for name, item in given_.get(source, {}).items()}
@@ -64,7 +52,7 @@ def test_messages_as_in_gardener(case: Case) -> None:
 
 
 def test_messages_of_failures() -> None:
-    """Each kind of failure has its own words, in the description and in the reason."""
+    """A failure would be reported with the words of another kind, in the description or in the reason."""
     failed = MaintenanceUpdate(False, "nothing fits", "expired")
     report = MaintenanceReport(failed, {"a": failed}, {"b": failed}, {"ssh-keypair": failed})
     texts = messages(report)
@@ -84,7 +72,7 @@ def test_messages_of_failures() -> None:
 
 
 def test_events_tell_success_from_failure() -> None:
-    """An owner who watches events has to see a failed update as a warning."""
+    """An owner who watches Events would not see a failed update as a warning."""
     report = MaintenanceReport(
         MaintenanceUpdate(True, "done", "why"),
         workers_machine_image={"w": MaintenanceUpdate(False, "nothing fits", "why")},
@@ -99,7 +87,7 @@ def test_events_tell_success_from_failure() -> None:
 
 
 def test_last_maintenance() -> None:
-    """A failure stays in the status until a maintenance has nothing left to do."""
+    """A failure would vanish from the status before a maintenance has nothing left to do, or stay after that."""
     done, failed = (
         MaintenanceReport(MaintenanceUpdate(True, "done", "why")),
         MaintenanceReport(MaintenanceUpdate(False, "nothing fits", "why")),
@@ -158,7 +146,7 @@ EXPIRED = {"version": "1.30.1", "expirationDate": PAST}
 
 
 def test_workers_never_pass_their_control_plane() -> None:
-    """Research 7.1: a worker's forced update is capped at the control plane, as it is after its own."""
+    """A worker's forced update would go above its control plane (Research 7.1)."""
     versions = [EXPIRED, {"version": "1.31.2"}, {"version": "1.31.0"}, {"version": "1.30.0", "expirationDate": PAST}]
     before = shoot("1.31.0", pool("w", kubernetes={"version": "1.30.1"}), kubernetesVersion=False)
     done = maintain(before, offer(*versions), NOW)
@@ -170,7 +158,7 @@ def test_workers_never_pass_their_control_plane() -> None:
 
 
 def test_control_plane_and_workers_move_together() -> None:
-    """A worker that was not let up to its control plane's new version would lag behind for a week."""
+    """A worker that may not follow its control plane's new version would lag behind for a week."""
     before = shoot("1.30.1", pool("w", kubernetes={"version": "1.30.1"}), pool("follows"))
     done = maintain(before, offer(EXPIRED, {"version": "1.31.2"}), NOW)
     assert done.spec["kubernetes"]["version"] == "1.31.2"
@@ -183,7 +171,7 @@ def test_control_plane_and_workers_move_together() -> None:
 
 
 def test_automatic_updates_stay_inside_the_minor_version() -> None:
-    """A minor version that came without being asked for may break what runs in the cluster."""
+    """An automatic update to another minor version may break the workloads of the cluster."""
     before = shoot("1.30.1", pool("w", kubernetes={"version": "1.30.1"}))
     done = maintain(before, offer({"version": "1.30.1"}, {"version": "1.31.2"}), NOW)
     assert done.spec["kubernetes"] == before["spec"]["kubernetes"]
@@ -191,7 +179,7 @@ def test_automatic_updates_stay_inside_the_minor_version() -> None:
 
 
 def test_opted_out_shoots_are_only_forced() -> None:
-    """Policy: opting out holds until a version expires, and no longer."""
+    """A Shoot whose owner opted out would be updated before its version expires, or not even then."""
     versions = [{"version": "1.31.0"}, {"version": "1.31.2"}]
     before = shoot("1.31.0", pool("w"), pool("old", "b", "2.0.0"), kubernetesVersion=False, machineImageVersion=False)
     done = maintain(before, offer(*versions), NOW)
@@ -201,7 +189,7 @@ def test_opted_out_shoots_are_only_forced() -> None:
 
 
 def test_automatic_updates_are_the_default() -> None:
-    """A Shoot that says nothing about maintenance is kept up to date (API default)."""
+    """A Shoot without maintenance settings would not be kept up to date, against the API default."""
     before = {"metadata": {}, "spec": shoot("1.31.0", pool("w"))["spec"]}
     del before["spec"]["maintenance"]
     done = maintain(before, offer({"version": "1.31.0"}, {"version": "1.31.2"}), NOW)
@@ -214,7 +202,7 @@ def test_automatic_updates_are_the_default() -> None:
 
 
 def test_an_unknown_image_ends_the_search_but_not_the_maintenance() -> None:
-    """Gardener's order: pools before the unknown one are updated, those after it not, Kubernetes anyway."""
+    """One unknown image would stop Kubernetes updates, or pools would be updated in another order than in Gardener."""
     before = shoot("1.31.0", pool("first"), pool("lost", "gone"), pool("last"))
     done = maintain(before, offer({"version": "1.31.0"}, {"version": "1.31.2"}), NOW)
     versions = [item["machine"]["image"]["version"] for item in done.spec["provider"]["workers"]]
@@ -225,7 +213,7 @@ def test_an_unknown_image_ends_the_search_but_not_the_maintenance() -> None:
 
 
 def test_a_broken_chain_is_reported() -> None:
-    """A Shoot that cannot be moved off an expired version has to show why, and stay as it is."""
+    """An owner would not see why a Shoot cannot leave an expired version."""
     before = shoot("1.30.1")
     done = maintain(before, offer(EXPIRED, {"version": "1.32.0"}), NOW)
     assert done.spec == before["spec"]
@@ -239,14 +227,14 @@ def test_a_broken_chain_is_reported() -> None:
 
 
 def test_what_cannot_be_read_is_reported() -> None:
-    """A controller must not stumble over one Shoot."""
+    """One Shoot with an unreadable version would stop the controller."""
     done = maintain(shoot("one", pool("w")), offer({"version": "1.31.0"}), NOW)
     assert done.report.control_plane is not None and not done.report.control_plane.successful
     assert "'one' is no semantic version" in done.image_error
 
 
 def test_nothing_goes_down() -> None:
-    """A worker above its control plane, however it came there, must not be taken down to it."""
+    """A worker above its control plane would be downgraded."""
     versions = [{"version": "1.31.2"}, {"version": "1.31.5"}, {"version": "1.31.9"}]
     worker = pool("w", version="1.0.1", kubernetes={"version": "1.31.5"})
     before = shoot("1.31.2", worker, kubernetesVersion=False)
@@ -259,7 +247,7 @@ def test_nothing_goes_down() -> None:
     "broken", [{"updateStrategy": "sometimes"}, {"versions": [{"version": "1.0.0", "expirationDate": "soon"}]}]
 )
 def test_a_broken_image_is_reported(broken: dict[str, Any]) -> None:
-    """What one image of a profile gets wrong must not keep a Shoot from everything else."""
+    """A mistake in one image of a profile would stop all other updates of a Shoot."""
     fields = {"architectures": ["amd64"], "cri": [{"name": "containerd"}]}
     listed = [{"version": "1.0.0", **fields}, {"version": "1.0.1", **fields}]
     image = {"name": "a", "versions": listed} | broken
@@ -271,131 +259,10 @@ def test_a_broken_image_is_reported(broken: dict[str, Any]) -> None:
 
 
 def test_maintenance_is_idempotent_and_leaves_its_input() -> None:
-    """A second run in the same window must not roll the nodes again."""
+    """A second run in the same window would roll the nodes again, or the plan would change its input."""
     before = shoot("1.31.0", pool("w"), pool("x", kubernetes={"version": "1.31.0"}))
     spec, kept = offer({"version": "1.31.0"}, {"version": "1.31.2"}), copy.deepcopy(before)
     once = maintain(before, spec, NOW)
     assert before == kept
     again = maintain({**before, "spec": once.spec}, spec, NOW)
     assert again.report.is_empty and again.spec == once.spec
-
-
-@pytest.mark.parametrize(
-    ("begin", "end", "now", "inside"),
-    [
-        ("220000+0100", "230000+0100", "2025-01-15T20:59:59Z", False),
-        ("220000+0100", "230000+0100", "2025-01-15T21:00:00Z", True),
-        ("220000+0100", "230000+0100", "2025-01-15T22:00:00Z", True),
-        ("220000+0100", "230000+0100", "2025-01-15T22:00:01Z", False),
-        ("003000+0100", "013000+0100", "2025-01-15T23:30:00Z", True),
-        ("003000+0100", "013000+0100", "2025-01-15T00:15:00Z", True),
-        ("003000+0100", "013000+0100", "2025-01-15T12:00:00Z", False),
-        ("233000-0430", "003000-0430", "2025-01-15T04:30:00Z", True),
-        ("230000+0000", "020000+0000", "2025-01-15T01:59:59Z", True),
-    ],
-)
-def test_time_window(begin: str, end: str, now: str, inside: bool) -> None:
-    """A maintenance outside of its window hits users in their working hours."""
-    window = {"timeWindow": {"begin": begin, "end": end}}
-    assert is_maintenance_time({"spec": {"maintenance": window}}, datetime.fromisoformat(now)) is inside
-
-
-def test_next_start() -> None:
-    """A controller sleeps until then: too late and the window is missed, not later than now and it spins."""
-    window = MaintenanceWindow.parse("220000+0100", "230000+0100")
-    assert window.duration == timedelta(hours=1)
-    assert window.next_start(NOW) == datetime(2025, 1, 15, 21, tzinfo=UTC)
-    assert window.next_start(datetime(2025, 1, 15, 21, tzinfo=UTC)) == datetime(2025, 1, 16, 21, tzinfo=UTC)
-    assert window.next_start(datetime(2025, 1, 31, 21, 30, tzinfo=UTC)) == datetime(2025, 2, 1, 21, tzinfo=UTC)
-
-
-@given(
-    st.integers(0, 24 * 3600 - 1),
-    st.integers(0, 24 * 3600 - 1),
-    st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),  # noqa: DTZ001 - gets its zone below
-    st.integers(-12, 14),
-)
-def test_a_window_begins_where_it_says(begin: int, end: int, now: datetime, hours: int) -> None:
-    """The next start is inside the window, in the next 24 hours, in whatever zone ``now`` is."""
-    window = MaintenanceWindow(begin, end)
-    at = now.replace(tzinfo=timezone(timedelta(hours=hours)))
-    start = window.next_start(at)
-    assert at < start <= at + timedelta(days=1)
-    assert window.contains(start) and window.contains(start + window.duration)
-    assert window.last_start(at) == start - timedelta(days=1)
-
-
-@pytest.mark.parametrize("text", ["", "2200", "220000", "250000+0000", "226000+0000", "22:00:00+01:00", "220000+0160"])
-def test_no_time_is_an_error(text: str) -> None:
-    """A window that cannot be read must not be taken for always or never."""
-    with pytest.raises(InvalidWindow, match="HHMMSS"):
-        MaintenanceWindow.parse(text, "230000+0100")
-
-
-def test_without_a_window_it_is_always_time() -> None:
-    """Gardener's AlwaysTimeWindow."""
-    assert is_maintenance_time({"spec": {}}, NOW)
-    assert window_of({"spec": {}}).contains(datetime(2025, 1, 15, 23, 59, 59, 999999, tzinfo=UTC))
-
-
-def test_requested_maintenance_is_due_at_once() -> None:
-    """The annotation asks for maintenance outside of the window; a Shoot in deletion has none any more."""
-    window = {"maintenance": {"timeWindow": {"begin": "220000+0000", "end": "230000+0000"}}}
-    asked = {"metadata": {"annotations": {"gardener.cloud/operation": "rotate;maintain"}}, "spec": window}
-    assert is_maintenance_requested(asked) and is_maintenance_time(asked, NOW)
-    assert not is_maintenance_time({"metadata": {"annotations": {}}, "spec": window}, NOW)
-    deleting = {**asked, "metadata": {**asked["metadata"], "deletionTimestamp": PAST}}
-    assert not is_maintenance_time(deleting, NOW)
-
-
-@pytest.mark.parametrize(
-    ("triggered", "annotation", "due"),
-    [
-        (None, "", True),
-        ("2025-01-14T21:30:00Z", "", True),
-        ("2025-01-15T21:00:00Z", "", False),
-        ("2025-01-15T21:00:00Z", "maintain", True),
-    ],
-)
-def test_one_maintenance_a_window(triggered: str | None, annotation: str, due: bool) -> None:
-    """A controller that looks again must not take the next step of a forced chain in the same window."""
-    shoot_ = {
-        "metadata": {"annotations": {"gardener.cloud/operation": annotation}},
-        "spec": {"maintenance": {"timeWindow": {"begin": "220000+0100", "end": "230000+0100"}}},
-        "status": {"lastMaintenance": {"triggeredTime": triggered}},
-    }
-    assert is_maintenance_due(shoot_, datetime(2025, 1, 15, 21, 40, tzinfo=UTC)) is due
-    assert is_maintenance_due(shoot_, NOW) is bool(annotation)
-
-
-@pytest.mark.parametrize("case", params(load("deletion")))
-def test_deletion_as_in_gardener(case: Case) -> None:
-    """A profile that vanished under its Shoots would leave them without versions."""
-    expected, existing, profile = case["expected"], case["input"]["existing"], case["input"]["object"]
-    if profile is None:
-        assert expected == {"error": False, "requeueAfterSeconds": 0}  # nothing to decide
-        return
-    decided = decide_finalizers(
-        CLOUD_PROFILE, profile, existing.get("shoots", ()), existing.get("namespacedCloudProfiles", ())
-    )
-    assert bool(decided.blocked) == expected["error"]
-    assert expected.get("errorContains", "") in decided.blocked
-    if "metadata.finalizers" in expected:
-        assert list(decided.finalizers) == expected["metadata.finalizers"]
-    if expected.get("objectGone"):
-        assert decided.finalizers == ()
-
-
-def test_finalizers_of_a_namespaced_profile() -> None:
-    """Only Shoots of its own namespace can use it, whatever Shoots elsewhere call theirs."""
-    profile = {"metadata": {"name": "n", "namespace": "ns", "finalizers": ["x"]}}
-    assert decide_finalizers(NAMESPACED_CLOUD_PROFILE, profile, ()).finalizers == ("x", FINALIZER)
-    reference = {"cloudProfile": {"kind": "NamespacedCloudProfile", "name": "n"}}
-    users = [{"metadata": {"name": "s", "namespace": place}, "spec": reference} for place in ("other", "ns")]
-    deleting = {"metadata": profile["metadata"] | {"deletionTimestamp": PAST, "finalizers": ["x", FINALIZER]}}
-    assert decide_finalizers(NAMESPACED_CLOUD_PROFILE, deleting, users[:1]).finalizers == ("x",)
-    decided = decide_finalizers(NAMESPACED_CLOUD_PROFILE, deleting, users)
-    assert decided.finalizers == ("x", FINALIZER)
-    assert decided.blocked == (
-        'Cannot delete NamespacedCloudProfile "ns/n", because the following Shoots are still referencing it: [ns/s]'
-    )

@@ -1,4 +1,4 @@
-"""When a Shoot is maintained: once a window, each at its moment."""
+"""The schedule of a Shoot's maintenance: once a window, each Shoot at its own moment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from restow.cloudprofile.maintenance.plan import Maintenance, maintenance_patches, refused_status, withdrawal
 from restow.cloudprofile.maintenance.report import MaintenanceReport, MaintenanceUpdate
-from restow.cloudprofile.maintenance.schedule import InvalidWindow, annotations_without_request, schedule, window_of
+from restow.cloudprofile.maintenance.schedule import annotations_without_request, schedule
+from restow.cloudprofile.shoots.window import window_of
 
 NOW = datetime(2025, 3, 1, 22, 30, tzinfo=UTC)
-EARLIEST = ""  # crc32 of an empty uid is 0: the begin of the window
+EARLIEST = ""  # crc32 of an empty uid is 0: the beginning of the window
 
 
 def shoot(begin: str = "220000+0000", end: str = "230000+0000", uid: str = EARLIEST, **more: Any) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def test_when_it_is_due(made: dict[str, Any], looked: datetime | None, due: bool
 
 @given(uid=st.uuids().map(str), begin=st.integers(0, 23), hours=st.integers(1, 23), at=st.integers(0, 3 * 86400))
 def test_following_the_schedule_maintains_once_a_window(uid: str, begin: int, hours: int, at: int) -> None:
-    """The requeue would miss the window, or the moment would be another one after a restart."""
+    """The requeue would miss the window, or a restart would change the Shoot's moment."""
     made = shoot(f"{begin:02}0000+0000", f"{(begin + hours) % 24:02}0000+0000", uid)
     now = datetime(2025, 1, 1, tzinfo=UTC) + timedelta(seconds=at)
     planned = schedule(made, None, now)
@@ -68,24 +69,40 @@ def test_following_the_schedule_maintains_once_a_window(uid: str, begin: int, ho
     assert not schedule(made, planned.following, planned.following).is_due
 
 
-def test_a_window_that_cannot_be_read() -> None:
-    """It would be taken for a Shoot that may be rolled at any time."""
-    with pytest.raises(InvalidWindow):
-        schedule(shoot("at night", "late"), None, NOW)
+def test_a_window_that_cannot_be_read_is_always_open_for_forced_updates() -> None:
+    """A Shoot would never be updated by force, or be rolled at any time for an update that can wait."""
+    planned = schedule(shoot("at night", "late"), None, NOW)
+    assert (planned.is_due, planned.is_forced_only) == (True, True)
+    assert "'at night' is no time" in planned.unreadable
+    assert planned.following == datetime(2025, 3, 2, tzinfo=UTC)
+    used = schedule(shoot("at night", "late", status=triggered("2025-03-01T00:01:00Z")), None, NOW)
+    assert (used.is_due, used.is_forced_only) == (False, True)
+
+
+def test_who_asks_for_maintenance_gets_all_of_it() -> None:
+    """An owner's annotation would be ignored because the window cannot be read."""
+    asked = {"annotations": {"gardener.cloud/operation": "maintain"}}
+    planned = schedule(shoot("at night", "late", metadata=asked), NOW, NOW)
+    assert (planned.is_due, planned.is_forced_only) == (True, False)
+
+
+def test_a_last_maintenance_that_cannot_be_read_counts_as_none() -> None:
+    """One unreadable time in a status would end the maintenance of its Shoot."""
+    assert schedule(shoot(status=triggered("yesterday")), None, NOW).is_due
 
 
 @pytest.mark.parametrize(
     ("text", "left"), [("maintain", None), ("maintain;reconcile", "reconcile"), ("a;maintain;b", "a;b")]
 )
 def test_the_request_is_taken_back_alone(text: str, left: str | None) -> None:
-    """Other operations that were asked for with it would be lost."""
+    """Other operations in the same annotation would be lost."""
     made = shoot(metadata={"annotations": {"gardener.cloud/operation": text}})
     assert annotations_without_request(made) == {"gardener.cloud/operation": left}
     assert withdrawal(shoot()) == {}
 
 
 def test_the_writes_of_a_maintenance() -> None:
-    """What is announced is what is written, and afterwards told as done; a failure of before is no longer told."""
+    """The status would announce other changes than the written ones, or keep reporting an old failure."""
     made = shoot(status={"lastMaintenance": {"state": "Failed", "failureReason": "old", "description": "x"}})
     after = {**made["spec"], "kubernetes": {"version": "1.31.0"}}
     report = MaintenanceReport(MaintenanceUpdate(True, "Updated", "expired"))
@@ -98,7 +115,7 @@ def test_the_writes_of_a_maintenance() -> None:
 
 
 def test_nothing_to_do_writes_nothing() -> None:
-    """Every Shoot would get a write a day; only a failure that is over is told."""
+    """Every Shoot would get a needless write every day, or an old failure would stay in its status."""
     made = shoot(status=triggered("2025-02-01T00:00:00Z"))
     writes = maintenance_patches(made, Maintenance(made["spec"], MaintenanceReport()), NOW)
     assert (writes.before, writes.change, writes.after) == ({}, {}, {})
@@ -111,7 +128,7 @@ def test_nothing_to_do_writes_nothing() -> None:
 
 
 def test_a_refusal_is_told() -> None:
-    """The owner would not learn why the Shoot stays on an expired version."""
+    """An owner would not learn why a Shoot stays on an expired version."""
     told = refused_status(shoot(), "no", NOW)["status"]["lastMaintenance"]
     assert told == {
         "description": "Maintenance failed",

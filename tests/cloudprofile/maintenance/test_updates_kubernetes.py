@@ -1,4 +1,4 @@
-"""Where Kubernetes versions are taken by maintenance: tables, the policy document's examples, laws."""
+"""The targets of Kubernetes updates in maintenance: tables, the policy document's examples, laws."""
 
 from __future__ import annotations
 
@@ -9,67 +9,89 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.cloudprofile.maintenance.updates import (
+from restow.cloudprofile.maintenance.plan import maintain
+from restow.cloudprofile.versions.kubernetesupdates import (
     auto_target,
     consecutive_minor_target,
     due,
     forced_chain,
     forced_target,
-    gap_findings,
+    gap_warnings,
 )
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, parse
 from tests.cloudprofile.cases import Case, load, now_of, params
+from tests.cloudprofile.requests import answer_to, kubernetes_kept, profile_with
+from tests.cloudprofile.served import GROUP, HUB, ApiServer
 
 NOW = datetime(2025, 1, 15, 12, 0, 1, tzinfo=UTC)
 PAST, FUTURE = "2025-01-14T12:00:00Z", "2025-01-16T12:00:00Z"
 
 
 def version(text: str, classification: str | None = None, expires: str | None = None) -> dict[str, Any]:
-    """Return a version with the fields of v1beta1, those that are given."""
+    """Return a version with those fields of v1beta1 that are given."""
     fields = {"version": text, "classification": classification, "expirationDate": expires}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 @pytest.mark.parametrize("case", params(load("kubernetes_update", "latest patch")))
 def test_auto_target_as_in_gardener(case: Case) -> None:
-    """An automatic update that left its minor version or took a preview would surprise every owner."""
-    target = auto_target(case["input"]["versions"], case["input"]["currentVersion"], now_of(case))
+    """An automatic update would leave its minor version or choose a preview, to the surprise of the owner."""
+    now = now_of(case)
+    target = auto_target(kubernetes_kept(case["input"]["versions"], now), case["input"]["currentVersion"], now)
     assert (target or "") == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load("kubernetes_update", "next minor")))
 def test_consecutive_minor_as_in_gardener(case: Case) -> None:
-    """A forced update that skipped a minor version would break the cluster."""
-    target = consecutive_minor_target(case["input"]["versions"], case["input"]["currentVersion"], now_of(case))
+    """A forced update would skip a minor version and break the cluster."""
+    now = now_of(case)
+    versions = kubernetes_kept(case["input"]["versions"], now)
+    target = consecutive_minor_target(versions, case["input"]["currentVersion"], now)
     assert (target or "") == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load("kubernetes_update", "update")))
 def test_updates_as_in_gardener(case: Case) -> None:
-    """What is due, why, and where it goes are what Shoot owners know from Gardener."""
+    """Updates would differ from Gardener's, which Shoot owners know, in their reason or their target."""
     given_, expected = case["input"], case["expected"]
-    versions, current, now = given_["versions"], given_["currentVersion"], now_of(case)
+    now, current = now_of(case), given_["currentVersion"]
+    versions = kubernetes_kept(given_["versions"], now)
     why = due(versions, current, now, auto_update=given_["autoUpdate"])
     find = forced_target if why and why.forced else auto_target
     target = find(versions, current, now) if why else None
-    assert (target or current) == expected["version"]
+    assert after_maintenance(versions, current, now, auto_update=given_["autoUpdate"]) == expected["version"]
     assert (target is not None) == expected["changed"]
     assert bool(why and why.forced and target is None) == expected["error"]
     if "reason" in expected:
         assert why is not None and why.reason == expected["reason"]
 
 
+def after_maintenance(versions: list[dict[str, Any]], current: str, now: datetime, *, auto_update: bool) -> str:
+    """Return the Kubernetes version of a Shoot that is stored after its maintenance."""
+    profile = {**profile_with({}), "apiVersion": f"{GROUP}/{HUB}", "spec": {"kubernetes": {"versions": versions}}}
+    spec = {"cloudProfile": {"kind": "CloudProfile", "name": "p"}, "kubernetes": {"version": current}}
+    shoot = {
+        "metadata": {"name": "s"},
+        "spec": {**spec, "maintenance": {"autoUpdate": {"kubernetesVersion": auto_update}}},
+    }
+    done = maintain(shoot, profile["spec"], now)
+    answer = answer_to(ApiServer(now, {"cloudprofiles": [profile]}), "Shoot", {**shoot, "spec": done.spec}, shoot)
+    stored: str = answer.at(HUB)["spec"]["kubernetes"]["version"]
+    return stored
+
+
 @pytest.mark.parametrize("case", params(load("kubernetes_update", "chain")))
 def test_chain_as_in_gardener(case: Case) -> None:
-    """The chain has to end on the version that maintenance after maintenance ends on."""
-    chain = forced_chain(case["input"]["versions"], case["input"]["currentVersion"], now_of(case))
+    """The chain would promise another last version than repeated maintenance reaches."""
+    now = now_of(case)
+    chain = forced_chain(kubernetes_kept(case["input"]["versions"], now), case["input"]["currentVersion"], now)
     assert chain.steps == tuple(case["expected"]["sequence"])
     assert chain.gap is None
 
 
 def test_unavailable_is_never_a_target() -> None:
-    """GEP-32: a version that is not available yet cannot be referenced, so maintenance must not reference it."""
+    """Maintenance would choose a version that is not available yet, which admission refuses (GEP-32)."""
     soon = {"version": "1.28.6", "lifecycle": [{"classification": "supported", "startTime": FUTURE}]}
     next_minor = {"version": "1.29.0", "lifecycle": [{"classification": "preview", "startTime": FUTURE}]}
     versions = [version("1.28.5", expires=PAST), soon, next_minor]
@@ -80,14 +102,14 @@ def test_unavailable_is_never_a_target() -> None:
 
 
 def test_a_stage_is_active_from_its_start_on() -> None:
-    """A version that expires at this very instant forces the update in this maintenance, not in the next."""
+    """A version that expires at this very instant would be updated only in the next maintenance."""
     versions = [version("1.28.5", expires="2025-01-15T12:00:01Z"), version("1.28.6")]
     why = due(versions, "1.28.5", NOW, auto_update=False)
     assert why is not None and why.forced
 
 
 def test_policy_latest_patch_of_the_minor_first() -> None:
-    """Policy, Forceful migration: "picks the latest 'non-preview' patch version of the current minor version"."""
+    """Policy, Forceful migration: another version than the latest non-preview patch of the minor would be chosen."""
     versions = [
         version("1.16.1", expires=PAST),
         version("1.16.2", "deprecated"),
@@ -99,13 +121,13 @@ def test_policy_latest_patch_of_the_minor_first() -> None:
 
 
 def test_policy_next_consecutive_minor() -> None:
-    """Policy, Forceful migration: already on the latest patch, "the next consecutive minor Kubernetes version"."""
+    """Policy, Forceful migration: the latest patch would not lead on to the next consecutive minor version."""
     versions = [version("1.16.9", expires=PAST), version("1.17.3"), version("1.17.4", "preview"), version("1.18.0")]
     assert forced_target(versions, "1.16.9", NOW) == "1.17.3"
 
 
 def test_policy_repeats_until_not_expired() -> None:
-    """Policy, Forceful migration: "the update process repeats until a non-expired Kubernetes version is reached"."""
+    """Policy, Forceful migration: the updates would stop before a version that is not expired."""
     versions = [
         version("1.13.12", expires=PAST),
         version("1.14.9", expires=PAST),
@@ -117,7 +139,7 @@ def test_policy_repeats_until_not_expired() -> None:
 
 
 def test_policy_a_gap_is_found() -> None:
-    """Policy: "As a … update cannot skip a minor version, the CloudProfile has to be maintained properly"."""
+    """Policy: a gap that no update may skip would not be reported to the author of the profile."""
     versions = [version("1.13.12", expires=PAST), version("1.14.9", expires=PAST), version("1.16.1")]
     chain = forced_chain(versions, "1.13.12", NOW)
     assert chain.steps == ("1.14.9",)
@@ -128,14 +150,14 @@ def test_policy_a_gap_is_found() -> None:
 
 
 def test_policy_opted_out() -> None:
-    """Policy: expired versions are updated "even if the owner has opted out of automatic cluster updates"."""
+    """Policy: a Shoot whose owner has opted out would stay on an expired version, or be updated before it expires."""
     why = due([version("1.16.1", expires=PAST)], "1.16.1", NOW, auto_update=False)
     assert why is not None and why.forced
     assert due([version("1.16.1", expires=FUTURE)], "1.16.1", NOW, auto_update=False) is None
 
 
 def test_gaps_are_found_before_they_are_met() -> None:
-    """A profile that will strand its Shoots next month has to say so today."""
+    """The author of a profile would not learn today that its Shoots have no version to move to next month."""
     spec = {
         "kubernetes": {
             "versions": [
@@ -145,17 +167,19 @@ def test_gaps_are_found_before_they_are_met() -> None:
             ]
         }
     }
-    assert [finding.field for finding in gap_findings(spec, NOW)] == [
+    assert [
+        finding.field for finding in gap_warnings(spec["kubernetes"]["versions"], "spec.kubernetes.versions", NOW)
+    ] == [
         "spec.kubernetes.versions[0]",
         "spec.kubernetes.versions[1]",
     ]
     spec["kubernetes"]["versions"].append(version("1.32.0"))
-    assert gap_findings(spec, NOW) == ()
-    assert gap_findings({}, NOW) == ()
+    assert gap_warnings(spec["kubernetes"]["versions"], "spec.kubernetes.versions", NOW) == ()
+    assert gap_warnings((), "spec.kubernetes.versions", NOW) == ()
 
 
 def test_no_version_is_an_error() -> None:
-    """A version that cannot be compared must not be taken for the newest or the oldest."""
+    """A version that cannot be compared would count as the newest or the oldest."""
     with pytest.raises(InvalidVersion):
         auto_target([version("1.x")], "1.28.1", NOW)
 
@@ -165,7 +189,7 @@ stage_days = st.integers(-3, 3)
 
 @st.composite
 def lifecycles(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Draw a lifecycle that validation admits, often one that has begun to end."""
+    """Draw a lifecycle that validation admits, often one whose last stages have begun."""
     chosen = sorted(
         draw(st.sets(st.sampled_from(["preview", "supported", "deprecated", "expired"]), min_size=1)),
         key=lambda name: Classification(name).rank,
@@ -193,7 +217,7 @@ currents = st.builds("{}.{}.{}".format, st.integers(1, 2), st.integers(0, 4), st
 
 @given(profiles(), currents)
 def test_forced_updates_reach_a_fixed_point(versions: list[dict[str, Any]], current: str) -> None:
-    """Forced updates that never ended would roll a cluster in every maintenance."""
+    """Forced updates would not end, and roll a cluster in every maintenance."""
     chain = forced_chain(versions, current, NOW)
     end = chain.steps[-1] if chain.steps else current
     assert len(set(chain.steps)) == len(chain.steps)
@@ -203,7 +227,7 @@ def test_forced_updates_reach_a_fixed_point(versions: list[dict[str, Any]], curr
 
 @given(profiles(), currents)
 def test_forced_updates_never_skip_a_minor(versions: list[dict[str, Any]], current: str) -> None:
-    """A control plane that skips a minor version is refused by admission: the Shoot would be stuck."""
+    """Admission refuses a control plane that skips a minor version, so the Shoot would be stuck."""
     before = parse(current)
     for step in map(parse, forced_chain(versions, current, NOW).steps):
         assert step > before and step.major == before.major and step.minor <= before.minor + 1
@@ -212,7 +236,7 @@ def test_forced_updates_never_skip_a_minor(versions: list[dict[str, Any]], curre
 
 @given(profiles(), currents)
 def test_targets_are_never_preview_never_unavailable_never_lower(versions: list[dict[str, Any]], current: str) -> None:
-    """A target that must not be used is worse than none; an automatic one is not expired either."""
+    """An update would choose a preview, an unavailable or a lower version, or automatically an expired one."""
     by_text = {item["version"]: item for item in versions}
     automatic, forced = auto_target(versions, current, NOW), forced_target(versions, current, NOW)
     for target in filter(None, (automatic, forced)):
@@ -225,7 +249,7 @@ def test_targets_are_never_preview_never_unavailable_never_lower(versions: list[
 
 @given(profiles(), currents)
 def test_expired_only_where_the_minor_has_no_other(versions: list[dict[str, Any]], current: str) -> None:
-    """Design 7: who is forced off an expired version must not land on one while a better one is there."""
+    """Design 7: a Shoot forced off an expired version would move to another one although the minor has a better one."""
     target = forced_target(versions, current, NOW)
     if target is None:
         return
@@ -238,8 +262,8 @@ def test_expired_only_where_the_minor_has_no_other(versions: list[dict[str, Any]
 
 @given(profiles(), currents)
 def test_inputs_stay_as_they_are(versions: list[dict[str, Any]], current: str) -> None:
-    """Profiles come from a shared cache: a rule that sorted or filled them in would change everybody's view."""
+    """A rule that changes its input would change the profile in a shared cache for all its readers."""
     before = repr(versions)
     forced_chain(versions, current, NOW)
-    gap_findings({"kubernetes": {"versions": versions}}, NOW)
+    gap_warnings(versions, "spec.kubernetes.versions", NOW)
     assert repr(versions) == before

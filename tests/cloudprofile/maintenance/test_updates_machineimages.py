@@ -1,4 +1,4 @@
-"""Where machine images are taken by maintenance: tables, the policy document's examples, laws."""
+"""The targets of machine image updates in maintenance: tables, the policy document's examples, laws."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from restow.cloudprofile.versions.candidates import candidates, highest, latest
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at
 from restow.cloudprofile.versions.semver import InvalidVersion, parse
 from tests.cloudprofile.cases import Case, load, now_of, params
+from tests.cloudprofile.requests import answer_to, image_kept, image_versions_kept, kept_by_request, profile_with
+from tests.cloudprofile.served import GROUP, HUB, ApiServer
 
 FILE = "image_update"
 NOW = datetime(2025, 1, 15, 12, 0, 1, tzinfo=UTC)
@@ -36,106 +38,120 @@ def version(text: str, **fields: Any) -> dict[str, Any]:
 
 
 def target_of(case: Case, strategy: str, *, forced: bool) -> str:
-    """Return where a case's list of versions leads, an empty string for nowhere."""
+    """Return the target of a case's update, an empty string if there is none."""
     try:
-        listed = image(strategy, *case["input"]["versions"])
-        return image_target(listed, case["input"]["currentVersion"], now_of(case), forced=forced) or ""
+        now = now_of(case)
+        listed = image_kept(image(strategy, *case["input"]["versions"]), now)
+        return image_target(listed, case["input"]["currentVersion"], now, forced=forced) or ""
     except NoUpdateTarget:
         return ""
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "latest of the major")))
 def test_minor_strategy_as_in_gardener(case: Case) -> None:
-    """``minor`` that crossed a major, or took the newest minor before the newest patch, would break pools."""
+    """With ``minor``, an update would break pools by crossing a major, or by preferring a minor to a patch."""
     assert target_of(case, "minor", forced=False) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "latest of all")))
 def test_major_strategy_as_in_gardener(case: Case) -> None:
-    """``major`` takes the newest patch first, then the latest supported version of all."""
+    """With ``major``, an update would not take the newest patch first, or not the latest supported version then."""
     assert target_of(case, "major", forced=False) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "next minor")))
 def test_forced_to_the_next_minor_as_in_gardener(case: Case) -> None:
-    """``patch`` by force goes to the next minor that is listed, and to no other."""
+    """With ``patch``, a forced update would not go to the next listed minor."""
     assert target_of(case, "patch", forced=True) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "next major")))
 def test_forced_to_the_next_major_as_in_gardener(case: Case) -> None:
-    """``minor`` by force goes to the next major that is listed, and to no other."""
+    """With ``minor``, a forced update would not go to the next listed major."""
     assert target_of(case, "minor", forced=True) == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "next higher")))
 def test_next_higher_as_in_gardener(case: Case) -> None:
-    """The search for the next minor or major, and for whether one was skipped, is what forced updates rest on."""
+    """Forced updates would miss the next minor or major, or skip one."""
     given_, unit = case["input"], attrgetter(case["input"]["level"])
     at, now = parse(given_["currentVersion"]), now_of(case)
+    versions = image_versions_kept(given_["versions"], now)
     expired = "dropExpired" not in given_["predicates"]
-    found = imageupdate._highest_of_next(candidates(given_["versions"], now), at, unit, expired=expired)
+    found = imageupdate._highest_of_next(candidates(versions, now), at, unit, expired=expired)
     assert (found.text if found else None) == case["expected"]["version"]
-    assert imageupdate._next_listed(given_["versions"], at, unit, now) == case["expected"]["nextMinorOrMajor"]
+    assert imageupdate._next_listed(versions, at, unit, now) == case["expected"]["nextMinorOrMajor"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "highest")))
 def test_latest_qualifying_as_in_gardener(case: Case) -> None:
-    """The highest version that is no preview; what is no version must not be passed over."""
+    """A preview would count as the highest version, or an unreadable version would be ignored silently."""
+    now, versions = now_of(case), case["input"]["versions"]
     if case["expected"].get("error"):
-        with pytest.raises(InvalidVersion):
-            candidates(case["input"]["versions"], now_of(case))
+        assert_no_version(versions, now)
         return
-    best = highest(candidates(case["input"]["versions"], now_of(case)))
+    best = highest(candidates(image_versions_kept(versions, now), now))
     assert (best.text if best else "") == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "latest")))
 def test_latest_version_as_in_gardener(case: Case) -> None:
-    """A supported version comes before a newer deprecated one."""
-    best = latest(candidates(case["input"]["versions"], now_of(case)))
+    """A newer deprecated version would be chosen before a supported one."""
+    now = now_of(case)
+    best = latest(candidates(image_versions_kept(case["input"]["versions"], now), now))
     assert (best is None) == case["expected"].get("error", False)
     assert best is None or best.text == case["expected"]["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "no version")))
 def test_no_version_as_in_gardener(case: Case) -> None:
-    """An image with a version that is none has no latest version."""
+    """An image with an unreadable version would get a latest version."""
     assert case["expected"] == {"error": True}
+    assert_no_version(case["input"]["images"][0]["versions"], now_of(case))
+
+
+def assert_no_version(versions: list[dict[str, Any]], now: datetime) -> None:
+    """Check that an unreadable version is refused, and raises if it was stored before."""
+    answer = ApiServer(now).create(profile_with({"machineImages": [image(None, *versions)]}))
+    assert "spec.machineImages[0].versions[0].version: Invalid value" in answer.refusal
     with pytest.raises(InvalidVersion):
-        candidates(case["input"]["images"][0]["versions"], now_of(case))
+        candidates(versions, now)
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "target")))
 def test_target_as_in_gardener(case: Case) -> None:
-    """What an image's strategy leads to; an image at its end of life has to say so."""
+    """An image's strategy would lead to another version than in Gardener, or its end of life would not be reported."""
     given_, expected = case["input"], case["expected"]
+    listed = image_kept(given_["machineImage"], now_of(case))
     if expected["error"]:
         with pytest.raises(NoUpdateTarget) as refused:
-            image_target(given_["machineImage"], given_["currentVersion"], now_of(case), forced=given_["isExpired"])
+            image_target(listed, given_["currentVersion"], now_of(case), forced=given_["isExpired"])
         assert expected["errorContains"] in str(refused.value)
         return
-    target = image_target(given_["machineImage"], given_["currentVersion"], now_of(case), forced=given_["isExpired"])
+    target = image_target(listed, given_["currentVersion"], now_of(case), forced=given_["isExpired"])
     assert (target or "") == expected["version"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "fitting")))
 def test_filter_as_in_gardener(case: Case) -> None:
-    """A version that does not fit the pool must not be offered to it."""
+    """A pool would be updated to a version that does not fit it."""
     given_ = case["input"]
-    machine = {**given_["worker"]["machine"], "type": given_["machineType"]["name"]}
-    spec = {"machineTypes": [given_["machineType"]], "machineCapabilities": given_["machineCapabilities"]}
-    worker = {**given_["worker"], "machine": machine}
-    fitting = fitting_versions(given_["machineImage"], worker, spec, parse(given_["kubeletVersion"]))
+    worker = {**given_["worker"], "machine": {**given_["worker"]["machine"], "type": given_["machineType"]["name"]}}
+    parts = {"machineTypes": [given_["machineType"]], "machineCapabilities": given_["machineCapabilities"]}
+    spec = kept_by_request({**parts, "machineImages": [given_["machineImage"]]}, now_of(case))
+    fitting = fitting_versions(spec["machineImages"][0], worker, spec, parse(given_["kubeletVersion"]))
     assert [item["version"] for item in fitting] == case["expected"]["fitting"]
 
 
 @pytest.mark.parametrize("case", params(load(FILE, "maintenance")))
 def test_maintenance_as_in_gardener(case: Case) -> None:
-    """Which pool goes where, with all filters, is what Shoot owners know from Gardener."""
+    """Pools would move to other versions than in Gardener, which Shoot owners know."""
     expected = case["expected"]
-    done = maintain(case["input"]["shoot"], case["input"]["cloudProfile"]["spec"], now_of(case))
-    pools = {pool["name"]: pool["machine"]["image"] for pool in done.spec["provider"]["workers"]}
+    now = now_of(case)
+    spec, shoot = kept_by_request(case["input"]["cloudProfile"]["spec"], now), case["input"]["shoot"]
+    done = maintain(shoot, spec, now)
+    written = after_maintenance(shoot, done.spec, spec, now)
+    pools = {pool["name"]: pool["machine"]["image"] for pool in written["spec"]["provider"]["workers"]}
     assert bool(done.image_error) == expected["error"]
     assert expected.get("errorContains", "") in done.image_error
     for name, used in expected.get("workers", {}).items():
@@ -145,8 +161,18 @@ def test_maintenance_as_in_gardener(case: Case) -> None:
         assert updates[name].successful == result["successful"]
 
 
+def after_maintenance(
+    shoot: dict[str, Any], after: dict[str, Any], spec: dict[str, Any], now: datetime
+) -> dict[str, Any]:
+    """Return a Shoot as stored after the request of its maintenance, which admission must not refuse."""
+    profile = {**profile_with({}), "apiVersion": f"{GROUP}/{HUB}", "spec": spec}
+    of_profile = {"cloudProfile": {"kind": "CloudProfile", "name": "p"}}
+    old, new = ({**shoot, "spec": {**each, **of_profile}} for each in (shoot["spec"], after))
+    return answer_to(ApiServer(now, {"cloudprofiles": [profile]}), "Shoot", new, old).at(HUB)
+
+
 def test_policy_latest_version_of_the_image() -> None:
-    """Policy, Forceful migration: pools "will be updated to the latest 'non-preview' version" of their image."""
+    """Policy, Forceful migration: pools would not move to the latest non-preview version of their image."""
     listed = image(
         None,
         version("2021.1", expirationDate=PAST),
@@ -167,7 +193,7 @@ def test_expired_versions_are_only_taken_by_force() -> None:
 
 
 def test_next_minor_counts_minors_of_other_majors() -> None:
-    """Gardener looks for a skipped minor over all majors: an expired patch is then preferred in the found minor."""
+    """A forced update would choose another version than Gardener, which looks for a skipped minor over all majors."""
     listed = image(
         "patch",
         version("1.1.0", expirationDate=PAST),
@@ -179,7 +205,7 @@ def test_next_minor_counts_minors_of_other_majors() -> None:
 
 
 def test_unavailable_versions_do_not_count_as_listed() -> None:
-    """A version that is only scheduled must not push a pool to an expired one."""
+    """A version that is only scheduled would push a pool to an expired version."""
     listed = image(
         "patch",
         version("1.1.0", expirationDate=PAST),
@@ -192,14 +218,14 @@ def test_unavailable_versions_do_not_count_as_listed() -> None:
 
 @pytest.mark.parametrize("strategy", ["major", None])
 def test_end_of_life_names_the_image(strategy: str | None) -> None:
-    """An owner whose image ends has to learn that another image is needed."""
+    """An owner would not learn that the image reaches its end of life and that another image is needed."""
     listed = image(strategy, version("1.0.0", expirationDate=PAST), version("2.0.0", expirationDate=PAST))
     with pytest.raises(NoUpdateTarget, match='machine image "img" is reaching end of life'):
         image_target(listed, "1.0.0", NOW, forced=True)
 
 
 def test_names_are_compared_as_spelled() -> None:
-    """A pool that spells the image in another case is updated by force, as in Gardener."""
+    """A pool that spells the image in another case would not be updated by force, as it is in Gardener."""
     listed = image("major", version("1.0.0"), version("1.0.1"))
     due = image_due(listed, {"name": "IMG", "version": "1.0.0"}, NOW, auto_update=False)
     assert due is not None and due.forced and due.reason == "Version does not exist in CloudProfile"
@@ -231,7 +257,7 @@ images = st.builds(
 def test_targets_are_never_preview_never_unavailable_never_lower(
     listed: dict[str, Any], current: str, forced: bool
 ) -> None:
-    """A target that must not be used is worse than none; an automatic one is not expired either."""
+    """An update would choose a preview, an unavailable or a lower version, or automatically an expired one."""
     try:
         target = image_target(listed, current, NOW, forced=forced)
     except NoUpdateTarget:
@@ -248,7 +274,7 @@ def test_targets_are_never_preview_never_unavailable_never_lower(
 
 @given(images, numbers)
 def test_updates_stay_in_scope(listed: dict[str, Any], current: str) -> None:
-    """An automatic update that left what ``updateStrategy`` allows would surprise every owner."""
+    """An automatic update would go further than ``updateStrategy`` allows, to the surprise of the owner."""
     target = image_target(listed, current, NOW, forced=False)
     if target is None:
         return
@@ -259,7 +285,7 @@ def test_updates_stay_in_scope(listed: dict[str, Any], current: str) -> None:
 
 @given(images, numbers)
 def test_forced_updates_end(listed: dict[str, Any], current: str) -> None:
-    """Forced updates that never ended would roll the machines in every maintenance."""
+    """Forced updates would not end, and roll the machines in every maintenance."""
     seen = [parse(current)]
     for _ in range(len(listed["versions"]) + 1):
         due = image_due(listed, {"name": "img", "version": current}, NOW, auto_update=False)
@@ -277,7 +303,7 @@ def test_forced_updates_end(listed: dict[str, Any], current: str) -> None:
 
 @given(images, numbers)
 def test_inputs_stay_as_they_are(listed: dict[str, Any], current: str) -> None:
-    """Profiles come from a shared cache: Gardener's own search sorts the list that it is given."""
+    """A search that sorts its input, as Gardener's does, would change the profile in a shared cache."""
     before = repr(listed)
     with contextlib.suppress(NoUpdateTarget):
         image_target(listed, current, NOW, forced=True)

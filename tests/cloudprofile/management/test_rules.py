@@ -1,4 +1,4 @@
-"""Automatic version management: Gardener's two revisions of it, the policy document, laws."""
+"""Automatic version management: two revisions of Gardener's draft, the policy document, laws."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from restow.cloudprofile.management.config import (
@@ -21,6 +21,8 @@ from restow.cloudprofile.management.rules import manage
 from restow.cloudprofile.versions.lifecycle import Classification, classification_at, parse_time, stages
 from restow.cloudprofile.versions.semver import parse
 from tests.cloudprofile.cases import Case, load, now_of, params
+from tests.cloudprofile.requests import kept_by_request, profile_with
+from tests.cloudprofile.served import GROUP, HUB, OLD, ApiServer, at_version
 
 NOW = datetime(2025, 1, 15, 12, tzinfo=UTC)
 PAST = "2025-01-14T12:00:00Z"
@@ -33,16 +35,16 @@ DEPRECATED, SUPPORTED = "deprecated", "supported"
 
 
 def version(text: str, classification: str | None = None, expires: str | None = None) -> dict[str, Any]:
-    """Return a version with the fields of v1beta1, those that are given."""
+    """Return a version with those fields of v1beta1 that are given."""
     fields = {"version": text, "classification": classification, "expirationDate": expires}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def configuration(case: Case) -> tuple[VersionManagement, bool]:
-    """Return a case's configuration as the policy document would write it, and whether it is for images.
+    """Return a case's configuration in the form of the policy document, and whether it is for images.
 
-    The later revision of Gardener's draft had one configuration for both: with ``versionMaintenance`` it is what the
-    document has for Kubernetes, without it what the document has for images.
+    The later revision of Gardener's draft had one configuration for both: with ``versionMaintenance`` it corresponds to
+    the document's part for Kubernetes, without it to the part for images.
     """
     config, group = case["input"]["config"], case["input"]["group"]
     if group != "either":
@@ -60,7 +62,7 @@ def configuration(case: Case) -> tuple[VersionManagement, bool]:
 
 
 def said(item: dict[str, Any]) -> tuple[str, datetime | None, bool]:
-    """Return what a version says in either API version: classification, expiration, whether anybody classified it."""
+    """Return a version's classification, its expiration, and whether its author classified it, at either version."""
     expires = [stage.start for stage in stages(item) if stage.classification == Classification.EXPIRED]
     classified = bool(item.get("lifecycle") or item.get("classification"))
     return classification_at(item, NOW).value, expires[0] if expires else None, classified
@@ -68,15 +70,25 @@ def said(item: dict[str, Any]) -> tuple[str, datetime | None, bool]:
 
 @pytest.mark.parametrize("case", params(load("version_management")))
 def test_management_as_in_gardeners_drafts(case: Case) -> None:
-    """What was designed for Gardener, written as stages instead of classification and date."""
-    config, for_images = configuration(case)
-    listed = case["input"]["versions"]
-    spec = (
-        {"machineImages": [{"name": "img", "versions": listed}]} if for_images else {"kubernetes": {"versions": listed}}
-    )
-    done = manage(spec, config, now_of(case))
-    got = done.spec["machineImages"][0]["versions"] if for_images else done.spec["kubernetes"]["versions"]
-    expected = case["expected"]["versions"]
+    """Management would classify versions differently from Gardener's drafts."""
+    (config, for_images), now = configuration(case), now_of(case)
+
+    def spec_with(versions: list[dict[str, Any]]) -> dict[str, Any]:
+        images = [{"name": "img", "versions": versions}]
+        return kept_by_request({"machineImages": images} if for_images else {"kubernetes": {"versions": versions}}, now)
+
+    def listed_in(spec: dict[str, Any]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (spec["machineImages"][0] if for_images else spec["kubernetes"])["versions"]
+        return found
+
+    spec = spec_with(case["input"]["versions"])
+    profile = {**profile_with({}), "apiVersion": f"{GROUP}/{HUB}"}
+    written = ApiServer(now).update(
+        {**profile, "spec": manage(spec, config, now).spec}, {**profile, "spec": spec}
+    )  # admission must not refuse the changes of management
+    assert written.stored is not None, written.refusal
+    listed, got = listed_in(spec), listed_in(written.stored["spec"])
+    expected = listed_in(spec_with(case["expected"]["versions"]))
     assert [item["version"] for item in got] == [item["version"] for item in expected]
     assert [said(item) for item in got] == [said(item) for item in expected]
     unchanged = [item for item, before in zip(expected, listed, strict=True) if item == before]
@@ -89,19 +101,19 @@ def kubernetes(*listed: dict[str, Any]) -> dict[str, Any]:
 
 
 def classes(spec: dict[str, Any], now: datetime = NOW) -> dict[str, str]:
-    """Return what the Kubernetes versions of a spec are."""
+    """Return the classifications of a spec's Kubernetes versions."""
     return {item["version"]: classification_at(item, now).value for item in spec["kubernetes"]["versions"]}
 
 
 def test_it_is_off_by_default() -> None:
-    """Policy: ``enabled`` "defaults to false"; a spec that changed all the same would fight with GitOps."""
+    """Management would change specs and conflict with GitOps although ``enabled`` "defaults to false" (policy)."""
     spec = kubernetes(version("1.0.0"), version("1.0.1"))
     done = manage(spec, VersionManagement(), NOW)
     assert done.changes == () and done.spec == spec
 
 
 def test_changes_say_what_and_why() -> None:
-    """A proposal that a person is to judge has to name the version, what becomes of it, and the rule."""
+    """A person could not judge a proposal without the version, its new stages and the rule."""
     spec = kubernetes(version("1.31.1", SUPPORTED), version("1.31.2"))
     done = manage(spec, ON, NOW)
     assert [str(change) for change in done.changes] == [
@@ -118,7 +130,7 @@ def test_changes_say_what_and_why() -> None:
 
 
 def test_it_is_written_as_stages() -> None:
-    """Design 7: ``deprecated@now``, ``expired@now+duration``, behind the stages that are over."""
+    """The new stages would not be ``deprecated@now`` and ``expired@now+duration``, behind the past ones (Design 7)."""
     preview = {"version": "1.31.2", "lifecycle": [{"classification": "preview"}]}
     promoted = {
         "version": "1.31.1",
@@ -148,7 +160,7 @@ def test_it_is_written_as_stages() -> None:
 
 
 def test_dates_that_a_person_has_set_stay() -> None:
-    """An expiration that moved would break what owners were told, earlier or later."""
+    """A moved expiration would break a date that owners rely on, earlier or later."""
     spec = kubernetes(
         version("1.31.2", SUPPORTED), version("1.31.1", SUPPORTED, "2025-03-01T00:00:00+01:00"), version("1.31.0")
     )
@@ -160,7 +172,7 @@ def test_dates_that_a_person_has_set_stay() -> None:
 
 
 def test_a_new_minor_puts_the_oldest_out_of_maintenance() -> None:
-    """Policy: only maintained versions are preview or supported; the latest patch of the others waits for a person."""
+    """Policy: unmaintained versions would stay preview or supported, or their latest patch would get an expiration."""
     spec = kubernetes(
         version("1.34.0", "preview"),
         version("1.33.1", SUPPORTED),
@@ -177,7 +189,7 @@ def test_a_new_minor_puts_the_oldest_out_of_maintenance() -> None:
 
 
 def test_a_scheduled_minor_is_not_there_yet() -> None:
-    """A minor version that is announced for next year must not end the maintenance of the oldest one today."""
+    """A minor version announced for next year would end the maintenance of the oldest one today."""
     scheduled = {"version": "1.34.0", "lifecycle": [{"classification": "preview", "startTime": "2036-01-01T00:00:00Z"}]}
     spec = kubernetes(
         scheduled, version("1.33.1", SUPPORTED), version("1.32.5", SUPPORTED), version("1.31.9", SUPPORTED)
@@ -186,7 +198,7 @@ def test_a_scheduled_minor_is_not_there_yet() -> None:
 
 
 def test_promoting_a_preview_deprecates_the_supported_version() -> None:
-    """Policy: a preview can be promoted "without manually having to deprecate the currently 'supported' version"."""
+    """Policy: promoting a preview would require deprecating the supported version by hand."""
     promoted = {
         "version": "1.33.1",
         "lifecycle": [{"classification": "preview"}, {"classification": "supported", "startTime": PAST}],
@@ -196,19 +208,19 @@ def test_promoting_a_preview_deprecates_the_supported_version() -> None:
 
 
 def test_a_preview_does_not_count_as_latest() -> None:
-    """A minor version whose only trusted version was deprecated for a preview would have none for new Shoots."""
+    """A minor version would have no version for new Shoots, with its only trusted one deprecated for a preview."""
     done = manage(kubernetes(version("1.18.1", "preview"), version("1.18.0")), ON, NOW)
     assert [(change.version, change.what) for change in done.changes] == [("1.18.0", SUPPORTED)]
 
 
 def test_an_older_patch_is_deprecated_even_if_the_latest_is() -> None:
-    """Both of Gardener's drafts: what is not the latest patch is deprecated; what is meant to be supported stays."""
+    """Older patches would stay unclassified, or a version that a person set to supported would be deprecated."""
     done = manage(kubernetes(version("1.18.2", DEPRECATED), version("1.18.1"), version("1.18.0", SUPPORTED)), ON, NOW)
     assert classes(done.spec) == {"1.18.2": DEPRECATED, "1.18.1": DEPRECATED, "1.18.0": SUPPORTED}
 
 
 def test_expired_and_unavailable_versions_are_left_alone() -> None:
-    """What is over is deleted by a person; what is scheduled was planned by one."""
+    """Management would change versions that have expired, or that a person has scheduled."""
     scheduled = {
         "version": "1.33.2",
         "lifecycle": [{"classification": "supported", "startTime": "2036-01-01T00:00:00Z"}],
@@ -219,7 +231,7 @@ def test_expired_and_unavailable_versions_are_left_alone() -> None:
 
 
 def test_each_image_has_its_own_supported_version() -> None:
-    """Design 7: one per image; an image without versions stays as it is."""
+    """Images would share one supported version, or an image without versions would change (Design 7)."""
     images = [
         {"name": "a", "versions": [version("1.0.0"), version("2.0.0")]},
         {"name": "b", "versions": [version("18.4", SUPPORTED)]},
@@ -250,7 +262,7 @@ controllers:
 
 
 def test_policy_example_is_read_unchanged() -> None:
-    """Policy, "Example Gardener Controller Manager config file", with its commented lines and with them set."""
+    """The example file of the policy document could not be read, or its commented settings would have no effect."""
     assert read_configuration(POLICY_EXAMPLE) == ON
     full = read_configuration(POLICY_EXAMPLE.replace("#      ", "      ").replace("# monitor", "monitor"))
     assert full.kubernetes_version_management.maintained_kubernetes_versions == 4
@@ -268,7 +280,7 @@ def test_policy_example_is_read_unchanged() -> None:
     ],
 )
 def test_what_is_not_written_is_off(text: str) -> None:
-    """A part without settings is not an error, and enables nothing."""
+    """A part without settings would be an error, or would enable management."""
     assert read_configuration(text) == VersionManagement()
 
 
@@ -282,22 +294,48 @@ def test_what_is_not_written_is_off(text: str) -> None:
     ],
 )
 def test_a_setting_that_cannot_be_heeded_is_an_error(text: str, said_: str) -> None:
-    """A misspelled setting that was passed over would let versions expire at other times than was meant."""
+    """A misspelled setting would be ignored, and versions would expire at other times than intended."""
     with pytest.raises(InvalidConfiguration, match=said_):
         read_configuration(f"controllers: {{cloudProfile: {{kubernetesVersionManagement: {{{text}}}}}}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("kind: ControllerManagerConfiguration\ncontroller: {cloudProfile: {}}", "did you mean controllers"),
+        ("controllers: {cloudProfiles: {}}", "did you mean cloudProfile"),
+        ("controllers: {cloudprofile: {}}", "did you mean cloudProfile"),
+        (
+            "controllers: {cloudProfile: {kubernetesVersionsManagement: {enabled: true}}}",
+            "kubernetesVersionsManagement",
+        ),
+        ("controllers: {cloudProfile: {machineImageVersionManagment: {}}}", "machineImageVersionManagment"),
+    ],
+)
+def test_a_misspelled_section_is_an_error(text: str, meant: str) -> None:
+    """A misspelled section would silently turn version management off."""
+    with pytest.raises(InvalidConfiguration, match=meant):
+        read_configuration(text)
+
+
+def test_other_controllers_are_left_to_others() -> None:
+    """A Gardener file with settings of other controllers would be refused."""
+    text = "controllers: {namespacedCloudProfile: {concurrentSyncs: 5}, shoot: {}, cloudProfile: {concurrentSyncs: 5}}"
+    assert read_configuration(text) == VersionManagement()
+    assert read_configuration("controllers: {namespacedCloudProfile: {concurrentSyncs: 5}}") == VersionManagement()
 
 
 @pytest.mark.parametrize(
     "text", ["", "- a", "kind: Deployment", "spec: {}", "controllers: 5", "controllers: {cloudProfile: [1]}", "a: b: c"]
 )
 def test_no_configuration_is_an_error(text: str) -> None:
-    """Any other file must be refused with a sentence."""
+    """Any other file would be accepted, or fail without a sentence."""
     with pytest.raises(InvalidConfiguration):
         read_configuration(text)
 
 
 def test_durations_are_those_of_go() -> None:
-    """Gardener's files write durations as Go does."""
+    """A duration in a Gardener file, in the notation of Go, would be refused or misread."""
     assert parse_duration("1h30m5s") == timedelta(hours=1, minutes=30, seconds=5)
     assert parse_duration("1.5h") == timedelta(minutes=90)
     assert parse_duration("250ms") == timedelta(milliseconds=250)
@@ -308,7 +346,7 @@ days = st.integers(-40, 40).map(lambda number: (NOW + timedelta(days=number)).is
 
 @st.composite
 def versions(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Draw versions in both API versions' fields, in any order."""
+    """Draw versions with the fields of both API versions, in any order."""
     numbers = draw(st.sets(st.tuples(st.just(1), st.integers(0, 4), st.integers(0, 3)), max_size=10))
     listed = []
     for number in numbers:
@@ -341,7 +379,7 @@ instants = st.integers(0, 3_000_000).map(lambda microseconds: NOW + timedelta(mi
 
 @given(specs, instants)
 def test_managing_twice_changes_nothing(spec: dict[str, Any], now: datetime) -> None:
-    """Two controllers, or one that is restarted, must not push dates on and on."""
+    """A second controller, or a restart, would move the dates of all versions further."""
     before = repr(spec)
     once = manage(spec, ON, now)
     again = manage(once.spec, ON, now)
@@ -352,7 +390,7 @@ def test_managing_twice_changes_nothing(spec: dict[str, Any], now: datetime) -> 
 
 @given(specs)
 def test_one_supported_version_per_maintained_minor_and_image(spec: dict[str, Any]) -> None:
-    """Policy: "Makes sure there is only one 'supported version'", and none that is not maintained."""
+    """Policy: a maintained minor would have two supported versions, or an unmaintained one would have one."""
     done = manage(spec, ON, NOW).spec
     lines = sorted(
         {
@@ -372,7 +410,7 @@ def test_one_supported_version_per_maintained_minor_and_image(spec: dict[str, An
 
 @given(specs)
 def test_lifecycles_stay_in_order(spec: dict[str, Any]) -> None:
-    """What is written has to pass validation: ranks ascend, starts do not go back, dates of people stay."""
+    """Admission would refuse the written stages, or a person's date would move."""
     done = manage(spec, ON, NOW)
     for change in done.changes:
         listed = (done.spec["machineImages"][0] if change.image else done.spec["kubernetes"])["versions"]
@@ -394,7 +432,7 @@ def test_lifecycles_stay_in_order(spec: dict[str, Any]) -> None:
 
 @given(specs)
 def test_the_latest_patch_of_a_minor_is_never_given_an_end(spec: dict[str, Any]) -> None:
-    """Policy: that date forces Shoots to the next minor version, so a person sets it."""
+    """Policy: Shoots would be forced to the next minor version by a date that no person has set."""
     done = manage(spec, ON, NOW)
     for change in done.changes:
         if change.image or "expires" not in change.what:
@@ -409,3 +447,30 @@ def test_the_latest_patch_of_a_minor_is_never_given_an_end(spec: dict[str, Any])
             and classification_at(item, NOW).is_active
         ]
         assert had or higher
+
+
+@st.composite
+def staged_profiles(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw a stored profile with at least one version of Kubernetes and of an image."""
+    profile = {**profile_with({}), "apiVersion": f"{GROUP}/{HUB}"}
+    listed, images = (draw(versions().filter(bool)) for _ in range(2))
+    drawn = {"kubernetes": {"versions": listed}, "machineImages": [{"name": "img", "versions": images}]}
+    for item in (*listed, *images):
+        if "lifecycle" not in item:
+            old = {**profile_with({}), "apiVersion": f"{GROUP}/{OLD}"}
+            (stored,) = at_version({**old, "spec": {**old["spec"], "kubernetes": {"versions": [dict(item)]}}}, HUB)[
+                "spec"
+            ]["kubernetes"]["versions"]
+            item.clear()
+            item.update(stored)
+    return {**profile, "spec": {**profile["spec"], **drawn}}
+
+
+@given(staged_profiles(), instants)
+def test_admission_takes_what_management_writes(profile: dict[str, Any], now: datetime) -> None:
+    """Admission would refuse changes of the operator that it allows a person, and the versions would not be managed."""
+    spec, server = profile["spec"], ApiServer(now)
+    by_person = {**spec, "regions": [*(spec.get("regions") or ()), {"name": "added"}]}
+    assume(server.update({**profile, "spec": by_person}, profile).allowed)
+    answer = server.update({**profile, "spec": manage(spec, ON, now).spec}, profile)
+    assert answer.allowed, answer.refusal

@@ -1,4 +1,4 @@
-"""What a project may say beside its parent, with lifecycles; the plain form is in the cases."""
+"""The rules for a project against its parent, with lifecycles; the plain form is in the cases."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_overrides_of_image_versions(version: dict[str, Any], refused: list[str]
 
 
 def test_an_image_of_the_projects_own_is_complete() -> None:
-    """An image would be offered of which no one knows what it runs on."""
+    """A project could offer an image without its architectures and runtimes."""
     path = "spec.machineImages[0]"
     bare = [{"name": "mine", "versions": [{"version": "1.0"}]}]
     missing = [f"{path}.updateStrategy", f"{path}.versions[0].cri", f"{path}.versions[0].architectures"]
@@ -162,20 +162,20 @@ def test_no_override_moves_an_expiration_into_the_past(
 
 
 def test_what_the_status_shows_already_may_be_said() -> None:
-    """A project could not take over an expiration that its parent had, without changing anything."""
+    """A project could not take over an expiration that its parent already has."""
     old = {**project([]), "status": {"cloudProfileSpec": PARENT["spec"]}}
     assert judged(project([{"version": "1.30.0", **lifecycle(expired=PAST)}]), old).allowed
 
 
 def test_a_new_profile_with_expired_versions_is_warned_of() -> None:
-    """A project could not be restored once one of its overrides has passed."""
+    """A project could not be restored once one of its overrides has expired."""
     verdict = judged(project([{"version": "1.31.0", **lifecycle(expired=PAST)}]))
     assert verdict.allowed
     assert [warning.field for warning in verdict.warnings] == [_V]
 
 
 def test_an_available_version_does_not_become_unavailable() -> None:
-    """Shoots would run a version that no one may use yet."""
+    """Shoots would run a version that is not available."""
     new = project([{"version": "1.32.0", **lifecycle(supported=FUTURE)}])
     (finding,) = judged(new, project()).findings
     assert finding.field == "status.cloudProfileSpec.kubernetes.versions[0]"
@@ -185,7 +185,7 @@ def test_an_available_version_does_not_become_unavailable() -> None:
 
 
 def test_an_update_strategy_may_be_overridden_and_changed() -> None:
-    """A project could choose a strategy once and never again."""
+    """A project could choose an update strategy once and never change it."""
     old = project(images=[{"name": "ubuntu", "updateStrategy": "minor"}])
     assert judged(project(images=[{"name": "ubuntu", "updateStrategy": "patch"}]), old) == ValidationVerdict()
     assert judged(project(images=[{"name": "ubuntu"}]), old) == ValidationVerdict()
@@ -195,7 +195,7 @@ def test_an_update_strategy_may_be_overridden_and_changed() -> None:
 
 
 def test_a_version_that_the_parent_has_since_may_still_change_its_stages() -> None:
-    """A version of the project's own could not even be ended once the parent has it too."""
+    """A project could not set the end of its own version once the parent has that version too."""
     own = {"version": "1.0", "cri": [{"name": "containerd"}], "architectures": ["amd64"]}
     old = project(images=ubuntu(own))
     assert judged(project(images=ubuntu({**own, **lifecycle(supported=None, expired=_LATER)})), old).allowed
@@ -211,7 +211,7 @@ def test_a_profile_of_no_parent_is_refused_with_its_name() -> None:
 
 
 def test_a_parent_that_cannot_be_read_is_said() -> None:
-    """A broken parent would end the webhook, and every request of its projects with it."""
+    """A broken parent would end the webhook with an error, and refuse all requests of its projects."""
     versions = [{"version": "1.31.0", **lifecycle(supported=None, expired="soon")}]
     parent = {"metadata": {"name": "parent"}, "spec": {"kubernetes": {"versions": versions}}}
     new = project([{"version": "1.31.0", **lifecycle(supported=PAST)}])

@@ -1,4 +1,4 @@
-"""What others build on: the corners that the cases leave open."""
+"""Protection of parts in use: the special cases that the tables leave open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from restow.cloudprofile.profiles import protection
 from restow.cloudprofile.profiles.protection import protect, protect_namespaced
+from restow.cloudprofile.versions.lifecycle import stages_or_none
 from tests.cloudprofile.profiles.test_requirements import EXPIRED, FUTURE, NOW, PAST, image, kubernetes, lifecycle
 
 
@@ -16,7 +18,7 @@ def profile(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def child(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """Return a NamespacedCloudProfile of it."""
+    """Return a NamespacedCloudProfile of the CloudProfile."""
     parent = {"kind": "CloudProfile", "name": "aws"}
     return {"metadata": {"name": "p", "namespace": "ns", **metadata}, "spec": {"parent": parent, **spec}}
 
@@ -77,7 +79,7 @@ _STAGED = kubernetes(("1.30.0", lifecycle(preview=None, supported=PAST, deprecat
     ],
 )
 def test_an_overridden_stage_stays(after: dict[str, Any], override: dict[str, Any], stage: str | None) -> None:
-    """GEP-32: "as long as any NamespacedCloudProfile overrides one lifecycle stage, [it] cannot be deleted"."""
+    """A project's override would lose its stage (GEP-32: as long as it is overridden, it "cannot be deleted")."""
     project = child(kubernetes(("1.30.0", override)))
     found = list(protect(profile(kubernetes(("1.30.0", after))), profile(_STAGED), [project], []))
     assert [finding.field for finding in found] == ([] if stage is None else ["spec.kubernetes.versions[0].lifecycle"])
@@ -94,7 +96,7 @@ def test_an_overridden_stage_stays(after: dict[str, Any], override: dict[str, An
     ],
 )
 def test_an_overridden_stage_of_an_image_stays(override: dict[str, Any], protected: bool) -> None:
-    """A project's extension of an image would hang in the air."""
+    """A project's extension of an image would lose the stage that it extends."""
     old, new = image(("1.0", lifecycle(supported=None, expired=FUTURE))), image(("1.0", lifecycle(supported=None)))
     found = list(protect(profile(new), profile(old), [child(image(("1.0", override)))], []))
     assert [finding.field for finding in found] == (
@@ -103,7 +105,7 @@ def test_an_overridden_stage_of_an_image_stays(override: dict[str, Any], protect
 
 
 def test_a_child_in_deletion_or_of_another_parent_holds_nothing() -> None:
-    """A parent could not change for the sake of something that is going."""
+    """A parent could not change because of a profile in deletion, or of another parent's profile."""
     going = child(kubernetes(("1.30.0", EXPIRED)), deletionTimestamp=PAST)
     other = child(kubernetes(("1.30.0", EXPIRED)))
     other["spec"]["parent"]["name"] = "gcp"
@@ -112,7 +114,7 @@ def test_a_child_in_deletion_or_of_another_parent_holds_nothing() -> None:
 
 
 def test_every_user_is_named() -> None:
-    """An operator would find the users of a version one refusal at a time."""
+    """An operator would learn the users of a version only one refusal at a time."""
     users = [shoot(AWS, "1.30.0", name=name) for name in ("a", "b")]
     said = " ".join(map(str, protect(profile(ONE), profile(TWO), [], users)))
     assert "'ns/a'" in said
@@ -120,7 +122,7 @@ def test_every_user_is_named() -> None:
 
 
 def test_an_architecture_stays_while_the_parent_defines_capabilities() -> None:
-    """A project's machines would have an architecture that its parent no longer knows."""
+    """A project's machines would have an architecture that its parent no longer defines."""
     two = {"machineCapabilities": [{"name": "architecture", "values": ["amd64", "arm64"]}]}
     one = {"machineCapabilities": [{"name": "architecture", "values": ["amd64"]}]}
     project = child({"machineTypes": [{"name": "t", "capabilities": {"architecture": ["arm64"]}}]})
@@ -129,7 +131,7 @@ def test_an_architecture_stays_while_the_parent_defines_capabilities() -> None:
 
 
 def test_a_projects_limit_falls_back_to_its_parents() -> None:
-    """Removing a limit could leave a Shoot above the one that then holds."""
+    """Removing a project's limit could leave a Shoot above the parent's limit."""
     parent = profile({"limits": {"maxNodesTotal": 2}})
     user = shoot(P, "1.31.0", {"name": "w", "minimum": 3})
     (finding,) = protect_namespaced(child({}), child({"limits": {"maxNodesTotal": 9}}), parent, [user], NOW)
@@ -138,8 +140,26 @@ def test_a_projects_limit_falls_back_to_its_parents() -> None:
 
 
 def test_an_extension_in_use_by_a_worker_pool_stays() -> None:
-    """A worker pool would find its version expired from one moment to the next."""
+    """The version of a worker pool would suddenly expire."""
     old = child(kubernetes(("1.30.0", lifecycle(expired=FUTURE))))
     user = shoot(P, "1.31.0", {"name": "w", "kubernetes": {"version": "1.30.0"}})
     assert len(list(protect_namespaced(child({}), old, profile(TWO), [user], NOW))) == 1
     assert list(protect_namespaced(child({}), old, profile(TWO), [shoot(P, "1.31.0")], NOW)) == []
+
+
+def test_a_change_is_compared_once_for_all_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parent with thousands of versions and many children could not be changed within the timeout of a webhook."""
+    read = []
+
+    def counted(version: dict[str, Any] | None) -> Any:
+        read.append(version)
+        return stages_or_none(version)
+
+    monkeypatch.setattr(protection, "stages_or_none", counted)
+    before = profile(kubernetes(*((f"1.30.{patch}", EXPIRED) for patch in range(50))))
+    after = profile(kubernetes(*((f"1.30.{patch}", {}) for patch in range(50))))
+    override = kubernetes(("1.30.7", lifecycle(expired=FUTURE)))
+    related = [child(override, name=f"p{number}") for number in range(20)]
+    found = list(protect(after, before, related, []))
+    assert len(found) == len(related)
+    assert len(read) <= 2 * 50 + len(related)

@@ -1,4 +1,4 @@
-"""Rendering as laws, and its corners by hand."""
+"""Rendering: laws, and special cases."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PARENT = {"parent": {"kind": "CloudProfile", "name": "parent"}}
 
 @given(parent=profile_specs)
 def test_without_overrides_the_parent_is_rendered(parent: dict[str, Any]) -> None:
-    """A project that says nothing would be given something else than its parent."""
+    """A project without overrides would offer something else than its parent."""
     assert render(parent, _PARENT) == parent
     assert render(parent, {**_PARENT, "kubernetes": {"versions": []}, "machineImages": []}) == parent
 
 
 @given(parent=profile_specs, project=project_specs)
 def test_the_parents_entries_come_first(parent: dict[str, Any], project: dict[str, Any]) -> None:
-    """Entries would be lost, come twice, or change their places when a project is edited."""
+    """Entries would be lost, duplicated or moved when a project is edited."""
     rendered = render(parent, project)
     assert _names(kubernetes_versions(rendered)) == _names(kubernetes_versions(parent))
     for section in ("machineImages", "machineTypes", "volumeTypes"):
@@ -45,7 +45,7 @@ def _names(items: Any) -> list[str]:
 
 @given(parent=profile_specs, project=project_specs)
 def test_sections_that_are_not_the_projects_are_the_parents(parent: dict[str, Any], project: dict[str, Any]) -> None:
-    """A project would change regions or the provider's configuration, which it must not."""
+    """A project would change regions or the provider's configuration, which only its parent may set."""
     rendered = render(parent, project)
     for section in {*parent, *rendered} - {*project}:
         assert rendered[section] == parent[section]
@@ -54,7 +54,7 @@ def test_sections_that_are_not_the_projects_are_the_parents(parent: dict[str, An
 
 @given(parent=profile_specs, project=project_specs)
 def test_nothing_is_changed_in_place(parent: dict[str, Any], project: dict[str, Any]) -> None:
-    """A profile in a controller's cache would take on what is rendered from it."""
+    """Rendering would change a profile in a controller's cache."""
     before = copy.deepcopy((parent, project))
     rendered = render(parent, project)
     defaulted(rendered)
@@ -71,7 +71,7 @@ def test_rendering_is_repeatable(parent: dict[str, Any], project: dict[str, Any]
 
 @given(parent=profile_specs, project=project_specs)
 def test_touched_sections_say_every_architecture(parent: dict[str, Any], project: dict[str, Any]) -> None:
-    """A reader that knows only the plain fields would see machines without architecture."""
+    """A reader that knows only the plain fields would find machines without architecture."""
     rendered = render(parent, project)
     if project.get("machineTypes"):
         assert all(machine_type["architecture"] for machine_type in rendered["machineTypes"])
@@ -81,7 +81,7 @@ def test_touched_sections_say_every_architecture(parent: dict[str, Any], project
 
 @given(spec=profile_specs)
 def test_defaults_are_complete_and_settle(spec: dict[str, Any]) -> None:
-    """A profile would be refused for what Gardener fills in, or change each time it is filled in."""
+    """A profile would be refused for missing defaults of Gardener, or would change each time they are filled in."""
     filled = defaulted(spec)
     assert defaulted(filled) == filled
     assert len(list(expirable_versions(filled))) == len(list(expirable_versions(spec)))
@@ -90,7 +90,7 @@ def test_defaults_are_complete_and_settle(spec: dict[str, Any]) -> None:
         for version in image_versions(image):
             assert version["cri"]
             assert version.get("architectures") or definitions_of(spec)
-    if definitions_of(spec):  # whose values tell the architectures then
+    if definitions_of(spec):  # its capabilities give the architectures then
         assert [item.get("architecture") for item in filled.get("machineTypes", ())] == [
             item.get("architecture") for item in spec.get("machineTypes", ())
         ]
@@ -106,12 +106,12 @@ def test_defaults_are_complete_and_settle(spec: dict[str, Any]) -> None:
     ],
 )
 def test_bundles_stay_readable(parent: str | None, project: str | None, expected: str) -> None:
-    """Two certificates would run into one line, and neither be trusted."""
+    """Two certificates would be joined on one line, and neither would be trusted."""
     assert render({"caBundle": parent}, {"caBundle": project})["caBundle"] == expected
 
 
 def test_an_images_lifecycle_is_overridden_like_that_of_kubernetes() -> None:
-    """An image's expiration could only be extended in the old form."""
+    """An image's expiration could only be extended in the plain form."""
     parent = {
         "machineImages": [{"name": "a", "versions": [{"version": "1.0", "cri": ["x"], "architectures": ["arm64"]}]}]
     }
@@ -127,7 +127,7 @@ def test_an_images_lifecycle_is_overridden_like_that_of_kubernetes() -> None:
 
 
 def test_a_flavor_without_architecture_has_all_that_are_defined() -> None:
-    """An image would seem to run on nothing where its flavors differ in something else."""
+    """An image whose flavors name no architecture would fit no machine."""
     definitions = {"architecture": ["amd64", "arm64"], "gpu": ["yes"]}
     assert architectures_of({"capabilityFlavors": [{"gpu": ["yes"]}]}, definitions) == ["amd64", "arm64"]
     assert architectures_of({"capabilityFlavors": [{"architecture": ["arm64"]}]}, definitions) == ["arm64"]
@@ -135,7 +135,7 @@ def test_a_flavor_without_architecture_has_all_that_are_defined() -> None:
 
 
 def test_capabilities_come_and_go_with_their_definitions() -> None:
-    """A profile that begins, or ceases, to define capabilities would contradict itself."""
+    """A profile that starts or stops defining capabilities would contradict itself."""
     plain = {
         "machineImages": [
             {"name": "a", "versions": [{"version": "1.0", "architectures": ["arm64"]}, {"version": "2.0"}]}
@@ -155,14 +155,14 @@ def test_capabilities_come_and_go_with_their_definitions() -> None:
 
 
 def test_an_override_stays_one_in_the_other_form() -> None:
-    """Bringing an override to its parent's form would make a version of its own of it."""
+    """Converting an override to its parent's form would turn it into a version of its own."""
     override = {"machineImages": [{"name": "a", "versions": [{"version": "1.0", "expirationDate": "x"}]}]}
     assert in_form_of(override, {"architecture": ["amd64", "arm64"]}) == override
     assert in_form_of(override, {}) == override
 
 
 def test_one_architecture_needs_no_telling_apart() -> None:
-    """Every machine of a profile with one architecture would have to name it."""
+    """Every machine of a profile with only one architecture would have to name it."""
     single = {
         "machineCapabilities": [{"name": "architecture", "values": ["arm64"]}],
         "machineImages": [{"name": "a", "versions": [{"version": "1.0"}]}],

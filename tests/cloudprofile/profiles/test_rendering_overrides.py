@@ -1,4 +1,4 @@
-"""Overrides as laws, and the corners by hand."""
+"""Overrides: laws, and special cases."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _in_order(listed: tuple[LifecycleStage, ...]) -> bool:
 
 @given(base=versions, override=any_lifecycles)
 def test_the_result_is_always_in_order(base: dict[str, Any], override: _Lifecycle) -> None:
-    """A rendered lifecycle would be invalid, or a version grow younger, whatever the parent or the project wrote."""
+    """A rendered lifecycle would be invalid, or a version would return to an earlier stage."""
     assert _in_order(stages(overridden(base, {"lifecycle": override})))
 
 
 @given(base=any_lifecycles, override=any_lifecycles)
 def test_even_disorder_ends_in_order(base: _Lifecycle, override: _Lifecycle) -> None:
-    """A parent that came past validation would break what its projects render to."""
+    """A parent that bypassed validation would break the rendered profiles of its projects."""
     assume(not _all_foreign(base, override))
     assert _in_order(stages(overridden({"lifecycle": base}, {"lifecycle": override})))
 
@@ -40,7 +40,7 @@ def _all_foreign(base: _Lifecycle, override: _Lifecycle) -> bool:
 
 @given(base=versions, override=any_lifecycles)
 def test_no_stage_is_added_but_expired_and_none_is_lost(base: dict[str, Any], override: _Lifecycle) -> None:
-    """A project would give itself stages that the landscape does not have, or drop one that it has."""
+    """A project would get stages that the landscape does not have, or lose one that it has."""
     before = {stage.classification for stage in stages(base)}
     after = {stage.classification for stage in stages(overridden(base, {"lifecycle": override}))}
     asked = {stage["classification"] for stage in override}
@@ -49,7 +49,7 @@ def test_no_stage_is_added_but_expired_and_none_is_lost(base: dict[str, Any], ov
 
 @given(base=versions, override=lifecycles())
 def test_an_overridden_stage_starts_when_the_override_says(base: dict[str, Any], override: _Lifecycle) -> None:
-    """The parent's stages would win over the project's."""
+    """The parent's stages would win over the project's overrides."""
     foreign = foreign_stages(base, {"lifecycle": override})
     result = {stage["classification"]: stage for stage in written_stages(overridden(base, {"lifecycle": override}))}
     for place, stage in enumerate(override):
@@ -59,7 +59,7 @@ def test_an_overridden_stage_starts_when_the_override_says(base: dict[str, Any],
 
 @given(both=pulled_down())
 def test_each_overridden_stage_pulls_those_below_it_down(both: tuple[_Lifecycle, _Lifecycle]) -> None:
-    """A stage between two overridden ones would push the second one to a day that the project did not choose."""
+    """A stage between two overridden ones would move the second one to a day that the project did not choose."""
     base, override = both
     result = {
         stage["classification"]: stage
@@ -70,7 +70,7 @@ def test_each_overridden_stage_pulls_those_below_it_down(both: tuple[_Lifecycle,
 
 @given(base=versions, override=lifecycles())
 def test_other_stages_move_no_further_than_they_must(base: dict[str, Any], override: _Lifecycle) -> None:
-    """A stage that is in order as it is would move, or one would move past the override that pushes it."""
+    """A stage that is in order already would move, or a stage would move further than its override requires."""
     result = {stage.classification: stage for stage in stages(overridden(base, {"lifecycle": override}))}
     foreign = foreign_stages(base, {"lifecycle": override})
     anchors = [stage for place, stage in enumerate(stages({"lifecycle": override})) if place not in foreign]
@@ -97,14 +97,14 @@ def _fits(stage: LifecycleStage, anchors: list[LifecycleStage]) -> bool:
 
 @given(base=versions, override=any_lifecycles)
 def test_overriding_twice_is_overriding_once(base: dict[str, Any], override: _Lifecycle) -> None:
-    """What is rendered would depend on how often it is."""
+    """The rendered profile would depend on how often it is rendered."""
     once = overridden(base, {"lifecycle": override})
     assert overridden(once, {"lifecycle": override}) == once
 
 
 @given(base=versions, override=any_lifecycles)
 def test_nothing_is_changed_in_place(base: dict[str, Any], override: _Lifecycle) -> None:
-    """The parent in a cache would take on what a project says."""
+    """A parent in a cache would get the overrides of a project."""
     before = copy.deepcopy((base, override))
     overridden(base, {"lifecycle": override})
     assert (base, override) == before
@@ -212,12 +212,12 @@ def test_nothing_is_changed_in_place(base: dict[str, Any], override: _Lifecycle)
     ],
 )
 def test_corners(base: dict[str, Any], override: dict[str, Any], expected: dict[str, Any]) -> None:
-    """A corner of the contract would be cut."""
+    """A special case would be rendered against the rules."""
     assert overridden(base, override) == expected
 
 
 def test_a_stage_that_is_none_is_said() -> None:
-    """A typing error would be sorted somewhere."""
+    """A mistyped stage or time would be rendered at an arbitrary place instead of being refused."""
     with pytest.raises(ValueError, match="ancient"):
         overridden({"version": "1"}, {"lifecycle": [{"classification": "ancient"}]})
     with pytest.raises(ValueError, match="is not a time"):

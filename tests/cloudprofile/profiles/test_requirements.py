@@ -1,4 +1,4 @@
-"""The versioning policy: "Version Requirements" of the document, bound to what a request does."""
+"""The versioning policy: "Version Requirements" of the document, applied to the changes of a request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXPIRING = lifecycle(supported=None, expired=FUTURE)
 
 
 def said(remarks: list[Remark]) -> list[tuple[str, str]]:
-    """Return what is refused and what is warned of, with the field."""
+    """Return the refusals and warnings, with their fields."""
     return [("refused" if isinstance(remark, ValidationFinding) else "warned", remark.field) for remark in remarks]
 
 
@@ -77,7 +77,7 @@ _V = "spec.kubernetes.versions"
     ],
 )
 def test_no_expiration_in_the_past(make: Any, before: Any, after: Any, refused: bool) -> None:
-    """The policy's "must not have an expiration date in the past": Shoots would be forced off without notice."""
+    """The policy's "must not have an expiration date in the past" would not spare Shoots a sudden forced update."""
     remarks = list(adding(make(*after), make(*before), NOW))
     path = f"{_V}[0]" if make is kubernetes else "spec.machineImages[0].versions[0]"
     assert said(remarks) == ([("refused", path)] if refused else [])
@@ -85,7 +85,7 @@ def test_no_expiration_in_the_past(make: Any, before: Any, after: Any, refused: 
 
 @pytest.mark.parametrize("make", [kubernetes, image], ids=["Kubernetes", "image"])
 def test_a_whole_profile_may_have_expired_versions(make: Any) -> None:
-    """A profile could not be restored, or applied anew by GitOps, once one of its versions has expired."""
+    """A profile could not be restored, or applied again by GitOps, once one of its versions has expired."""
     (warning,) = adding(make(("1.30.0", EXPIRED)), None, NOW)
     assert isinstance(warning, ValidationWarning)
     assert "1.30.0 has expired already" in warning.detail
@@ -128,7 +128,7 @@ def test_a_whole_profile_may_have_expired_versions(make: Any) -> None:
     ],
 )
 def test_a_preview_is_the_latest_patch(before: Any, after: Any, expected: list[tuple[str, int]]) -> None:
-    """The policy's "Preview versions must be the latest (semVer) patch version of that minor" would not hold."""
+    """The policy's "Preview versions must be the latest (semVer) patch version of that minor" would be violated."""
     remarks = list(adding(kubernetes(*after), kubernetes(*before) if before is not None else None, NOW))
     assert sorted(said(remarks)) == sorted((word, f"{_V}[{index}]") for word, index in expected)
 
@@ -161,13 +161,13 @@ def test_a_preview_is_the_latest_patch(before: Any, after: Any, expected: list[t
     ],
 )
 def test_supported_is_below_all_previews(before: Any, after: Any, expected: list[tuple[str, int]]) -> None:
-    """The policy's "Supported versions have to be lower (semVer) than all preview versions" would not hold."""
+    """The policy's "Supported versions have to be lower (semVer) than all preview versions" would be violated."""
     remarks = list(adding(kubernetes(*after), kubernetes(*before), NOW))
     assert said(remarks) == [(word, f"{_V}[{index}]") for word, index in expected]
 
 
 def test_images_have_no_order_of_previews() -> None:
-    """The document's rule for Kubernetes versions would bind images, whose versions follow no such order."""
+    """The document's rule for Kubernetes versions would apply to images, whose versions follow no such order."""
     assert list(adding(image(("1.1", {}), ("1.0", PREVIEW)), image(("1.1", {})), NOW)) == []
 
 
@@ -177,14 +177,14 @@ def test_images_have_no_order_of_previews() -> None:
         ({}, "supported"),
         (PREVIEW, "preview"),
         (lifecycle(deprecated=None), "deprecated"),
-        (lifecycle(preview=FUTURE), "unavailable"),
+        (lifecycle(preview=FUTURE), None),
         (EXPIRING, "supported"),
         (EXPIRED, None),
         ({"expirationDate": PAST}, None),
     ],
 )
-def test_only_expired_versions_are_deleted(fields: dict[str, Any], classification: str | None) -> None:
-    """The policy's "Only Kubernetes versions that have an expiration date in the past, can be deleted" would not."""
+def test_only_versions_that_nobody_can_use_are_deleted(fields: dict[str, Any], classification: str | None) -> None:
+    """The rule "Only Kubernetes versions that have an expiration date in the past, can be deleted" would not hold."""
     kept = ("1.31.0", {})
     remarks = list(deleting(kubernetes(kept), kubernetes(kept, ("1.30.0", fields)), NOW))
     assert said(remarks) == ([] if classification is None else [("refused", _V)])
@@ -193,14 +193,14 @@ def test_only_expired_versions_are_deleted(fields: dict[str, Any], classificatio
 
 
 def test_an_image_version_may_go_early_with_a_warning() -> None:
-    """The document asks an expiration of Kubernetes versions; an image that must go now could not be taken away."""
+    """An image that must be removed at once would have to expire first, which the document asks only of Kubernetes."""
     assert said(list(deleting(image(), image(("1.0", {})), NOW))) == [("warned", "spec.machineImages")]
     assert said(list(deleting({}, image(("1.0", {})), NOW))) == [("warned", "spec.machineImages")]
     assert list(deleting({}, image(("1.0", EXPIRED)), NOW)) == []
 
 
 def test_what_cannot_be_read_is_left_to_validation() -> None:
-    """A typing error would end the webhook instead of being said."""
+    """A mistyped version or time would end the webhook with an error instead of a finding."""
     broken = kubernetes(("x", {}), ("1.30.0", {"expirationDate": "soon"}), ("1.31.0", lifecycle(old=None)))
     assert list(adding(broken, {}, NOW)) == []
-    assert said(list(deleting({}, broken, NOW))) == [("refused", _V)]  # "x" can be read as far as it matters here
+    assert said(list(deleting({}, broken, NOW))) == [("refused", _V)]  # "x" need not be parsed for this rule

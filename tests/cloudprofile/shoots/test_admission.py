@@ -1,4 +1,4 @@
-"""Defaults and refusals for Shoots that Gardener's own cases do not show."""
+"""Defaults and refusals for Shoots that Gardener's own cases do not cover."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def shoot(version: str = "1.31.2", *workers: dict[str, Any]) -> dict[str, Any]:
 
 
 def on(version: str, name: str = "img") -> dict[str, Any]:
-    """Return a machine image as a Shoot names it."""
+    """Return a machine image in the form of a Shoot."""
     return {"name": name, "version": version}
 
 
@@ -71,12 +71,12 @@ def refusals(new: dict[str, Any], old: dict[str, Any] | None, spec: dict[str, An
 
 
 def test_a_good_shoot_is_admitted() -> None:
-    """A rule that refused everything would pass all tests of refusals."""
+    """A good Shoot would be refused, which all tests of refusals would overlook."""
     assert refusals(shoot("1.31.2", worker(image=on("1.0.0"))), None, offer()) == []
 
 
 def test_an_update_without_a_change_is_always_admitted() -> None:
-    """Design 7: a storage migration rewrites objects that today's rules would refuse."""
+    """Today's rules would refuse a storage migration of older objects (Design 7)."""
     broken = shoot("1.30.3", worker(image=on("0.9.0", "gone"), kubernetes={"version": "1.2.3"}, minimum=99))
     broken["spec"]["cloudProfile"]["name"] = "gone"
     assert refusals(broken, copy.deepcopy(broken), offer(limits={"maxNodesTotal": 1})) == []
@@ -85,13 +85,13 @@ def test_an_update_without_a_change_is_always_admitted() -> None:
 
 
 def test_an_update_without_a_change_is_not_filled_in() -> None:
-    """A storage migration that gave objects new defaults would change the specs of a whole fleet."""
+    """A storage migration would add new defaults to the specs of all objects."""
     bare = shoot("1.31.2", {"name": "w", "machine": {"type": "m1"}})
     assert complete_shoot(bare, copy.deepcopy(bare), profiles(offer()), NOW).shoot == bare
 
 
 def test_a_shoot_in_deletion_is_admitted() -> None:
-    """A finalizer that could not be removed would keep a Shoot for ever."""
+    """A Shoot whose finalizer could not be removed would stay for ever."""
     deleting = shoot("9.9.9")
     deleting["metadata"]["deletionTimestamp"] = PAST
     assert refusals(deleting, shoot(), offer()) == []
@@ -110,7 +110,7 @@ def test_a_shoot_in_deletion_is_admitted() -> None:
     ],
 )
 def test_kubernetes_versions(version: str, old: str | None, refused: bool) -> None:
-    """New Shoots need an active version; forced updates lead over expired ones; unavailable ones do not exist yet."""
+    """New Shoots could use an inactive version, or forced updates could not lead over an expired one."""
     before = shoot(old) if old else None
     if before is not None:
         before["spec"]["purpose"] = "other"
@@ -135,7 +135,7 @@ def test_kubernetes_versions(version: str, old: str | None, refused: bool) -> No
     ],
 )
 def test_image_versions(version: str, old: str | None, fields: dict[str, Any], refused: str) -> None:
-    """The refusal has to say why the version is none for this pool, and which ones are."""
+    """A pool could use a version that does not fit it, or its owner would not learn why and which versions do."""
     spec = offer(image_version("1.0.0"), image_version("1.1.0", **fields))
     before = shoot("1.31.2", worker(image=on(old), minimum=3)) if old else None
     found = shoot_findings(shoot("1.31.2", worker(image=on(version))), before, profiles(spec), NOW)
@@ -149,14 +149,14 @@ def test_image_versions(version: str, old: str | None, fields: dict[str, Any], r
 
 
 def test_a_new_pool_may_have_the_version_of_its_control_plane() -> None:
-    """A Shoot whose version has expired must still be able to grow until it is updated."""
+    """A Shoot on an expired version could not grow until it is updated."""
     old = shoot("1.30.3", worker(image=on("1.0.0")))
     pool = worker("new", image=on("1.0.0"), kubernetes={"version": "1.30.3"})
     assert refusals(shoot("1.30.3", worker(image=on("1.0.0")), pool), old, offer()) == []
 
 
 def test_kubelet_constraint_is_asked_when_it_matters() -> None:
-    """A constraint that was added later must not refuse the change of something else."""
+    """A constraint that a profile adds later would refuse changes of other fields."""
     spec = offer(image_version("1.0.0", kubeletVersionConstraint="< 1.31"))
     old, new = shoot("1.31.2", worker(image=on("1.0.0"))), shoot("1.31.2", worker(image=on("1.0.0"), maximum=9))
     assert refusals(new, old, spec) == []
@@ -167,7 +167,7 @@ def test_kubelet_constraint_is_asked_when_it_matters() -> None:
 
 
 def test_in_place_pools() -> None:
-    """Machines that cannot be updated in place must not be asked to be."""
+    """Machines would be updated in place to a version that does not support it."""
     spec = offer(
         image_version("1.0.0", inPlaceUpdates={"supported": True}),
         image_version("1.1.0", inPlaceUpdates={"supported": True, "minVersionForUpdate": "1.0.0"}),
@@ -187,7 +187,7 @@ def test_in_place_pools() -> None:
 
 
 def test_container_runtimes() -> None:
-    """A runtime that the image lacks would leave the pool's pods without one."""
+    """Pods of a pool would have no runtime, because the image lacks it."""
     cri = [{"name": "containerd", "containerRuntimes": [{"type": "gvisor"}]}]
     wanted = {"name": "containerd", "containerRuntimes": [{"type": "gvisor"}, {"type": "kata"}]}
     spec = offer(image_version("1.0.0", cri=cri))
@@ -196,7 +196,7 @@ def test_container_runtimes() -> None:
 
 
 def test_container_runtimes_are_asked_when_they_change() -> None:
-    """A runtime that is added to a pool needs an image that has it, though the image stays."""
+    """A pool could get a runtime that its present image lacks."""
     bare, wanted = worker(image=on("1.0.0")), {"name": "containerd", "containerRuntimes": [{"type": "kata"}]}
     field = ("Invalid", "spec.provider.workers[0].cri.containerRuntimes[0].type")
     assert refusals(shoot("1.31.2", {**bare, "cri": wanted}), shoot("1.31.2", bare), offer()) == [field]
@@ -205,7 +205,7 @@ def test_container_runtimes_are_asked_when_they_change() -> None:
 
 
 def test_suffixes_do_not_count_for_updates_in_place() -> None:
-    """Gardener compares without them: `1.0.0-build` has reached the minimum `1.0.0`, though semver puts it below."""
+    """`1.0.0-build` would not reach the minimum `1.0.0`, although Gardener compares without suffixes, unlike semver."""
     spec = offer(
         image_version("1.0.0-build", inPlaceUpdates={"supported": True}),
         image_version("1.1.0", inPlaceUpdates={"supported": True, "minVersionForUpdate": "1.0.0"}),
@@ -218,7 +218,7 @@ def test_suffixes_do_not_count_for_updates_in_place() -> None:
 
 
 def test_limits_count_minimum_sizes() -> None:
-    """The limit bounds what a Shoot is sure to use; what it may grow to is bounded elsewhere."""
+    """A Shoot would be refused because of sizes that it may grow to, or admitted above its limit."""
     pools = (worker("a", image=on("1.0.0"), minimum=2, maximum=50), worker("b", image=on("1.0.0"), minimum=2))
     assert refusals(shoot("1.31.2", *pools), None, offer(limits={"maxNodesTotal": 4})) == []
     assert refusals(shoot("1.31.2", *pools), None, offer(limits={"maxNodesTotal": 3})) == [
@@ -227,7 +227,7 @@ def test_limits_count_minimum_sizes() -> None:
 
 
 def test_a_missing_profile_is_named() -> None:
-    """A Shoot without an existing profile can be looked at no further, and its owner has to know which."""
+    """The owner of a Shoot would not learn which profile is missing."""
     new = shoot()
     new["spec"]["cloudProfile"] = {"kind": "NamespacedCloudProfile", "name": "gone"}
     (found,) = shoot_findings(new, None, profiles(offer()), NOW)
@@ -235,7 +235,7 @@ def test_a_missing_profile_is_named() -> None:
 
 
 def test_skew_of_a_whole_shoot() -> None:
-    """Each pool is held against the control plane that it will have, and against what it was."""
+    """A pool would be compared with a control plane other than the new one, or not with its own old version."""
     old = shoot("1.30.4", worker("a", kubernetes={"version": "1.30.4"}), worker("b"))
     new = shoot(
         "1.32.0",
@@ -260,7 +260,7 @@ def test_skew_of_a_whole_shoot() -> None:
 
 
 def test_a_shoot_needs_a_kubernetes_version() -> None:
-    """An empty version must be a refusal, not a crash."""
+    """An empty or short version would end the webhook with an error instead of a refusal."""
     assert [finding.type.value for finding in skew_findings(shoot(""), shoot())] == ["Required"]
     assert [finding.type.value for finding in skew_findings(shoot("1.31"), shoot())] == ["Invalid"]
 
@@ -276,13 +276,13 @@ def test_a_shoot_needs_a_kubernetes_version() -> None:
     ],
 )
 def test_default_kubernetes_version(asked: str, chosen: str) -> None:
-    """Only what is left open is chosen, and only from supported versions."""
+    """A version that the owner has chosen would change, or an unsupported one would be chosen."""
     versions = offer()["kubernetes"]["versions"]
     assert default_kubernetes_version(versions, asked, "spec.kubernetes.version", NOW) == chosen
 
 
 def completed(image: dict[str, Any] | None, *versions: dict[str, Any], old: dict[str, Any] | None = None) -> Any:
-    """Return the image that a pool gets, or the first finding."""
+    """Return the image that a pool gets, or the text of the first finding."""
     new = shoot("1.31.2", worker(image=image, minimum=7))
     before = shoot("1.31.2", worker(image=old)) if old else None
     done = complete_shoot(new, before, profiles(offer(*versions)), NOW)
@@ -292,7 +292,7 @@ def completed(image: dict[str, Any] | None, *versions: dict[str, Any], old: dict
 
 
 def test_default_image_prefers_what_may_be_used() -> None:
-    """Unlike Gardener, which takes the highest version even if it is expired and then refuses the Shoot."""
+    """A Shoot would get the highest version even if it is expired, and then be refused, as in Gardener."""
     versions = (
         image_version("1.0.0"),
         image_version("1.1.0", classification="deprecated"),
@@ -303,12 +303,12 @@ def test_default_image_prefers_what_may_be_used() -> None:
     assert completed(None, *versions) == on("1.0.0")
     assert completed({"name": "img", "version": "1"}, *versions) == on("1.0.0")
     assert completed({"name": "img", "version": "1.1"}, *versions) == on("1.1.0")
-    assert completed({"name": "img", "version": "1.2"}, *versions) == on("1.2.0")  # validation then says why not
+    assert completed({"name": "img", "version": "1.2"}, *versions) == on("1.2.0")  # validation then gives the reason
     assert "failed to determine latest machine image" in completed({"name": "img", "version": "1.3"}, *versions)
 
 
 def test_an_existing_pool_keeps_its_image() -> None:
-    """Only maintenance moves a pool; a manifest that leaves the version out must not."""
+    """A manifest that omits the version would update a pool, which only maintenance may do."""
     versions = (image_version("1.0.0"), image_version("1.1.0"))
     assert completed(None, *versions, old=on("1.0.0")) == on("1.0.0")
     assert completed({"name": "img"}, *versions, old=on("1.0.0")) == on("1.0.0")
@@ -320,7 +320,7 @@ def test_an_existing_pool_keeps_its_image() -> None:
 
 
 def test_in_place_pools_get_an_image_that_supports_it() -> None:
-    """A pool that is defaulted to an image it may not have would be refused for what it never asked."""
+    """A pool would get an image as a default that validation then refuses."""
     spec = offer(image_version("1.0.0", inPlaceUpdates={"supported": True}), image_version("1.1.0"))
     new = shoot("1.31.2", worker(updateStrategy="ManualInPlaceUpdate"))
     done = complete_shoot(new, None, profiles(spec), NOW)
@@ -328,7 +328,7 @@ def test_in_place_pools_get_an_image_that_supports_it() -> None:
 
 
 def test_a_shoot_in_deletion_gets_no_image() -> None:
-    """Its machines are going away; a profile without images must not keep it."""
+    """A Shoot in deletion would be refused because its profile has no images."""
     deleting = shoot("1.31.2", worker())
     deleting["metadata"]["deletionTimestamp"] = PAST
     done = complete_shoot(deleting, shoot("1.31.2"), profiles(offer(machineImages=[])), NOW)
@@ -336,7 +336,7 @@ def test_a_shoot_in_deletion_gets_no_image() -> None:
 
 
 def test_the_hub_version_gets_no_deprecated_field() -> None:
-    """A field that v1beta2 does not have would be pruned, or refused by strict clients."""
+    """v1beta2 does not have the field, so the server would prune it or strict clients would refuse it."""
     new = shoot("1.31.2")
     del new["spec"]["cloudProfile"]["kind"]
     done = complete_shoot(new, None, profiles(offer()), NOW)
@@ -345,7 +345,7 @@ def test_the_hub_version_gets_no_deprecated_field() -> None:
 
 
 def test_contradicting_fields_are_not_filled_in() -> None:
-    """Which of two profiles a request means, nobody can know."""
+    """A request that names two different profiles would be completed with one of them."""
     new = shoot()
     new["spec"]["cloudProfileName"] = "q"
     done = complete_shoot(new, None, profiles(offer()), NOW)
@@ -366,7 +366,7 @@ listings = st.dictionaries(st.builds("1.{}.{}".format, st.integers(28, 31), st.i
 
 @given(listings, st.sampled_from(["", "1", "1.29", "1.30"]))
 def test_what_is_chosen_is_admitted(listing: dict[str, Any], asked: str) -> None:
-    """A default that validation then refuses leaves an owner with an error about what they never wrote."""
+    """An owner would get an error about a default that they did not write."""
     listed = [{"version": version, "lifecycle": lifecycle} for version, lifecycle in listing.items()]
     chosen = default_kubernetes_version(listed, asked, "spec.kubernetes.version", NOW)
     if isinstance(chosen, str):
@@ -376,7 +376,7 @@ def test_what_is_chosen_is_admitted(listing: dict[str, Any], asked: str) -> None
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), stages), max_size=6), st.booleans())
 def test_images_that_are_chosen_are_admitted(listed: list[Any], in_place: bool) -> None:
-    """The same of machine images, unless all is expired but for previews, which are never chosen for anybody."""
+    """An owner would get an error about a default image, unless all its versions are expired or previews."""
     versions = {f"{major}.{minor}.0": lifecycle for major, minor, lifecycle in listed}
     spec = offer(
         *(

@@ -48,7 +48,7 @@ WORKER = {
 
 
 def test_siblings_of_one_root_may_be_switched() -> None:
-    """Design 7: a team that tries another NamespacedCloudProfile must not have to go over the root."""
+    """A team that tries another NamespacedCloudProfile would have to move over the root (Design 7)."""
     profiles = ShootProfiles.of(
         [{"metadata": {"name": "p"}, "spec": OFFER}], [child("a", **OFFER), child("b", **OFFER)]
     )
@@ -79,7 +79,7 @@ def test_moves_need_what_workers_use(missing: str, field: str, said: str) -> Non
 
 
 def test_an_image_that_neither_profile_has_does_not_hold_back() -> None:
-    """A Shoot on an image that is gone everywhere could otherwise never move."""
+    """A Shoot on an image that no profile offers any more could never move."""
     old_offer = {**OFFER, "machineImages": []}
     profiles = ShootProfiles.of([{"metadata": {"name": "p"}, "spec": old_offer}], [child("a", **old_offer)])
     new = shoot(workers=[WORKER], cloudProfile=reference("NamespacedCloudProfile", "a"))
@@ -87,7 +87,7 @@ def test_an_image_that_neither_profile_has_does_not_hold_back() -> None:
 
 
 def test_cloud_profiles_are_never_exchanged() -> None:
-    """Another CloudProfile is another infrastructure."""
+    """A Shoot could move to another CloudProfile, which is another infrastructure."""
     profiles = ShootProfiles.of([{"metadata": {"name": name}, "spec": OFFER} for name in "pq"])
     old, new = (shoot(cloudProfile=reference("CloudProfile", name)) for name in "pq")
     (found,) = transition_findings(old, new, profiles)
@@ -95,7 +95,7 @@ def test_cloud_profiles_are_never_exchanged() -> None:
 
 
 def test_a_root_of_the_same_name_in_another_kind_is_no_relative() -> None:
-    """A NamespacedCloudProfile may be named like a CloudProfile that is not its parent (GEP-25)."""
+    """A Shoot could move to a NamespacedCloudProfile that only has the name of its CloudProfile (GEP-25)."""
     profiles = ShootProfiles.of([{"metadata": {"name": "p"}, "spec": OFFER}], [child("p", parent="q", **OFFER)])
     old, new = shoot(cloudProfileName="p"), shoot(cloudProfile=reference("NamespacedCloudProfile", "p"))
     (found,) = transition_findings(old, new, profiles)
@@ -131,26 +131,26 @@ def test_a_root_of_the_same_name_in_another_kind_is_no_relative() -> None:
     ],
 )
 def test_fields_must_agree(new: dict[str, Any], old: dict[str, Any] | None, refused: bool) -> None:
-    """A contradiction that was overwritten would move a Shoot, or not move it, without a word."""
+    """A contradiction would be overwritten, and silently move a Shoot or not move it."""
     found = disagreement_findings(shoot(**new), shoot(**old) if old else None)
     assert [finding.field for finding in found] == (["spec.cloudProfileName"] if refused else [])
 
 
 def test_a_moved_reference_takes_the_old_name_along() -> None:
-    """A client of the old field has to see the new profile, or none."""
+    """A client of the old field would read a profile that the Shoot no longer uses."""
     old = shoot(cloudProfileName="p", cloudProfile=reference("CloudProfile", "p"))
     new = shoot(cloudProfileName="p", cloudProfile=reference("NamespacedCloudProfile", "n"))
     assert "cloudProfileName" not in sync_reference(new, old)["spec"]
 
 
 def test_a_shoot_in_deletion_is_left_alone() -> None:
-    """What is going away must not be refused or rewritten on its way."""
+    """A Shoot in deletion would be refused or changed."""
     deleting = shoot(cloudProfileName="p")
     deleting["metadata"]["deletionTimestamp"] = "2025-01-15T12:00:00Z"
     assert sync_reference(deleting, None) == deleting
 
 
 def test_a_reference_without_a_name_is_none() -> None:
-    """An empty reference must not lead to the profile of the empty name."""
+    """An empty reference would be looked up as a profile with an empty name."""
     (found,) = reference_findings(shoot(cloudProfile={"kind": "CloudProfile"}))
     assert (found.type.value, found.field) == ("Required", "spec.cloudProfile.name")

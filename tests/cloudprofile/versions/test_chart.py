@@ -1,4 +1,4 @@
-"""The charts of lifecycles: segments are the evaluation, and what is drawn is what they say."""
+"""The charts of lifecycles: their segments match the classification at every time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def versions(draw):
 
 @given(versions(), st.floats(0, 0.999))
 def test_segments_are_the_evaluation(version, share):
-    """A chart that said something else than ``evaluate`` at any instant would mislead whoever plans by it."""
+    """A chart that differs from the classification at some instant would mislead users who plan by it."""
     (row,) = rows_of({"kubernetes": {"versions": [version]}}, YEAR)
     at = YEAR.start + (YEAR.end - YEAR.start) * share
     (segment,) = [each for each in row.segments if each.start <= at < each.end]
@@ -58,7 +58,7 @@ def test_segments_are_the_evaluation(version, share):
 
 
 def test_window_shows_every_stage_and_now():
-    """A stage, or the present, outside of the chart would be overlooked."""
+    """A user would overlook a stage, or the present, outside of the chart."""
     window = window_of(SPEC, NOW)
     margin = timedelta(days=30)
     assert window.start == datetime(2026, 3, 1, tzinfo=UTC) - margin
@@ -67,7 +67,7 @@ def test_window_shows_every_stage_and_now():
 
 
 def test_text_chart():
-    """Columns in the wrong place, or a group named on each line, could not be read."""
+    """A chart with columns in the wrong place, or a group on each line, could not be read."""
     lines = list(text_chart(rows_of(SPEC, YEAR), YEAR, NOW, 12))
     assert [(group, version) for group, version, _ in lines] == [
         ("Kubernetes", "1.31.2"),
@@ -88,7 +88,7 @@ def test_the_column_of_now_shows_now():
 
 
 def test_svg_is_well_formed_and_tells_each_segment():
-    """A name with a bracket would break the document; a bar without words tells the blind nothing."""
+    """A name with a bracket would break the document, or a screen reader would find no text for a bar."""
     root = ET.fromstring(svg_chart("CloudProfile <a>", rows_of(SPEC, YEAR), YEAR, NOW))
     space = {"s": "http://www.w3.org/2000/svg"}
     titles = [each.text for each in root.findall(".//s:title", space)]

@@ -1,4 +1,4 @@
-"""Lifecycle evaluation as laws."""
+"""The classification of versions, as laws."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAST = "2025-03-01T00:00:00Z"
 
 @given(version=versions, now=moments, later=moments)
 def test_a_version_never_grows_younger(version: dict[str, Any], now: datetime, later: datetime) -> None:
-    """A version would come back from a later stage merely by time passing."""
+    """A version would return from a later stage to an earlier one as time passes."""
     before, after = sorted([now, later])
     assert classification_at(version, before) <= classification_at(version, after)
 
@@ -36,7 +36,7 @@ def test_a_version_never_grows_younger(version: dict[str, Any], now: datetime, l
 def test_nothing_changes_before_the_next_transition_and_something_at_it(
     version: dict[str, Any], now: datetime, later: datetime
 ) -> None:
-    """A controller would sleep through a change, or wake for none; this holds for lifecycles in any order."""
+    """A controller would sleep through a change of classification, or wake without one."""
     current, at = classification_at(version, now), next_transition(version, now)
     if at is not None:
         assert at > now
@@ -47,7 +47,7 @@ def test_nothing_changes_before_the_next_transition_and_something_at_it(
 
 @given(spec=profile_specs, now=moments)
 def test_a_profile_changes_when_the_first_of_its_versions_does(spec: dict[str, Any], now: datetime) -> None:
-    """The status of one version would be stale until another changes."""
+    """The status of one version would be stale until another version changes."""
     times = [at for version in expirable_versions(spec) if (at := next_transition(version, now))]
     assert next_transition_of(spec, now) == min(times, default=None)
     if times:
@@ -66,7 +66,7 @@ def test_the_last_listed_of_the_active_stages_counts(lifecycle: list[dict[str, s
 
 
 def test_classifications_are_in_order() -> None:
-    """Comparisons would go by the alphabet, in which deprecated comes before preview."""
+    """Comparisons would be alphabetical, which puts deprecated before preview."""
     names = ["unavailable", "preview", "supported", "deprecated", "expired"]
     assert sorted(Classification, reverse=True) == [Classification(name) for name in reversed(names)]
     assert [Classification(name).rank for name in names] == [0, 1, 2, 3, 4]
@@ -90,7 +90,7 @@ def test_classifications_are_in_order() -> None:
     ],
 )
 def test_stages_of_every_form(version: dict[str, Any], expected: list[tuple[str, str | None]]) -> None:
-    """A v1beta1 version would not mean the stages that it stands for."""
+    """A version of v1beta1 would not have the stages that its fields stand for."""
     wanted = [
         LifecycleStage(Classification(name), datetime.fromisoformat(start) if start else None)
         for name, start in expected
@@ -109,7 +109,7 @@ def test_stages_of_every_form(version: dict[str, Any], expected: list[tuple[str,
     ],
 )
 def test_times_are_rfc_3339(text: str) -> None:
-    """A time that the API server accepts would not be understood."""
+    """A time that the API server accepts would be refused."""
     assert parse_time(text) == datetime(2025, 3, 1, tzinfo=UTC)
 
 
@@ -129,13 +129,13 @@ def test_times_are_rfc_3339(text: str) -> None:
     ],
 )
 def test_other_times_are_refused(text: str) -> None:
-    """A slip of the pen would be read as some time or other."""
+    """A mistyped time would be read as some other time."""
     with pytest.raises(InvalidTime, match="is not a time like"):
         parse_time(text)
 
 
 def test_times_of_other_zones_compare() -> None:
-    """A stage would begin hours early or late where its time is written in another zone."""
+    """A stage would begin hours early or late if its time is written in another zone."""
     version = {"lifecycle": [{"classification": "preview", "startTime": "2025-03-01T02:00:00+02:00"}]}
     start = datetime(2025, 3, 1, 9, tzinfo=timezone(timedelta(hours=9)))
     assert classification_at(version, start) == "preview"
@@ -143,14 +143,14 @@ def test_times_of_other_zones_compare() -> None:
 
 
 def test_a_status_says_nothing_of_what_is_not_there() -> None:
-    """An empty profile would get an empty list for each of its parts."""
+    """The status of an empty profile would contain an empty list for each of its parts."""
     now = datetime(2025, 1, 1, tzinfo=UTC)
     assert status_of({}, now) == {}
     assert status_of({"machineImages": [{"name": "a"}]}, now) == {"machineImages": [{"name": "a", "versions": []}]}
 
 
 def test_no_classification_is_before_or_after_itself() -> None:
-    """Two stages of one rank would be out of order, and a filter by a lowest classification would drop that one."""
+    """Two stages of equal rank would count as out of order, and a filter by a lowest classification would drop one."""
     for one in Classification:
         assert not one < one.value and not one > one.value
         assert one <= one.value and one >= one.value
@@ -162,13 +162,13 @@ def test_no_classification_is_before_or_after_itself() -> None:
     ids=["the first start ahead", "a start that is now", "none ahead"],
 )
 def test_the_start_of_a_stage_without_classification_always_counts(now: str, expected: str | None) -> None:
-    """A controller would sleep past the moment at which the status changes, or look again at once, for ever."""
+    """A controller would sleep past a change of the status, or reconcile in an endless loop."""
     version = {"lifecycle": [{"startTime": "2025-02-01T00:00:00Z"}, {"classification": "supported", "startTime": LAST}]}
     assert next_transition(version, parse_time(now)) == (parse_time(expected) if expected else None)
 
 
 def test_the_status_names_each_version_as_the_api_does() -> None:
-    """Clients read these fields; one under another name is dropped by the API server without a word."""
+    """The API server would silently drop fields of the status under other names, which clients read."""
     spec = {
         "kubernetes": {"versions": [{"version": "1.31.0", "classification": "preview"}, {}]},
         "machineImages": [{"name": "suse", "versions": [{"version": "15.4.0"}]}, {"versions": []}],

@@ -1,4 +1,4 @@
-"""Versions and ranges of versions, as Gardener reads them."""
+"""Versions and ranges of versions, parsed as Gardener parses them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _versions = st.builds(
 
 @given(version=_versions, other=_versions, third=_versions)
 def test_versions_are_totally_ordered(version: SemanticVersion, other: SemanticVersion, third: SemanticVersion) -> None:
-    """The latest version would depend on the order in which they are listed."""
+    """The latest version would depend on the order in which versions are listed."""
     assert (version < other) + (version == other) + (version > other) == 1
     if version <= other <= third:
         assert version <= third
@@ -34,7 +34,7 @@ def test_versions_are_totally_ordered(version: SemanticVersion, other: SemanticV
 
 
 def test_the_order_is_that_of_semver() -> None:
-    """A pre-release, or 1.10, would be sorted where the alphabet has it."""
+    """A pre-release, or 1.10, would be sorted alphabetically."""
     listed = [
         "1.0.0-1",
         "1.0.0-alpha",
@@ -61,7 +61,7 @@ def test_the_order_is_that_of_semver() -> None:
     ],
 )
 def test_images_are_read_leniently(text: str, version: SemanticVersion) -> None:
-    """An image that Gardener offers would be refused or misplaced."""
+    """An image version that Gardener accepts would be refused or sorted wrongly."""
     assert parse(text) == version
 
 
@@ -70,21 +70,21 @@ def test_images_are_read_leniently(text: str, version: SemanticVersion) -> None:
     ["", "a.b.c", "1.2.3.4", "1.", ".1", "1.2.3-", "1.2.3-01", "1.2.3~foo", " 1.2.3", "1.2.3\n", "1" * 5000, "٣.1"],
 )
 def test_what_is_no_version_is_refused(text: str) -> None:
-    """Something that cannot be compared would be taken for a version."""
+    """A text that cannot be compared would count as a version."""
     with pytest.raises(InvalidVersion):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["1.31", "v1.31.0", "1.31.0-rc.1", "1.31.0+a", "1.31.0.0", ""])
 def test_kubernetes_versions_are_strict(text: str) -> None:
-    """A Kubernetes version that no Shoot can run would be offered."""
+    """A Kubernetes version that no Shoot can run would be accepted."""
     assert parse_kubernetes("1.31.4") == SemanticVersion(1, 31, 4)
     with pytest.raises(InvalidVersion):
         parse_kubernetes(text)
 
 
 def test_a_version_knows_its_minor_and_its_release() -> None:
-    """Versions of one minor would not be found together."""
+    """Versions of one minor would not be grouped."""
     assert parse("1.31.4-rc.1").line == (1, 31)
     assert parse("1.31.4-rc.1").release == parse("v1.31.4")
     assert hash(parse("1.2")) == hash(parse("1.2.0"))
@@ -114,7 +114,7 @@ def test_a_version_knows_its_minor_and_its_release() -> None:
     ],
 )
 def test_ranges(text: str, admitted: list[str], refused: list[str]) -> None:
-    """An image would be given to a kubelet that it does not run, or be kept from one that it does."""
+    """An image would run with a kubelet that it does not support, or be refused for one that it does."""
     versions = parse_range(text)
     assert [version for version in admitted if not versions.admits(parse(version))] == []
     assert [version for version in refused if versions.admits(parse(version))] == []
@@ -125,6 +125,6 @@ def test_ranges(text: str, admitted: list[str], refused: list[str]) -> None:
     ["", " ", "invalid-version", "==1.30.0", ">= 1.30 ||", ">= 1.30,, < 1.31", "1x", "1.2.3.4", "> >1", "1" * 600],
 )
 def test_what_is_no_range_is_refused(text: str) -> None:
-    """A constraint with a slip of the pen would admit everything, or nothing."""
+    """A mistyped constraint would admit every kubelet, or none."""
     with pytest.raises(InvalidRange):
         parse_range(text)

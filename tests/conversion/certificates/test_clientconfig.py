@@ -43,7 +43,7 @@ def test_writing_and_reading(certificates: list[bytes]) -> None:
     st.sampled_from(["", "\n\n", "# prose\n", "-----BEGIN X-----\nAA==\n-----END X-----\n"]),
 )
 def test_spelling_does_not_count(certificates: list[bytes], width: int, end: str, between: str) -> None:
-    """Line lengths, prose between blocks and the like come and go with whoever writes the file."""
+    """Tools write line lengths and prose between blocks differently; such a change must not rewrite the CRD."""
     spelled = pem(*certificates, width=width, end=end, between=between)
     assert Bundle.from_pem(spelled) == Bundle.of(certificates)
 
@@ -68,6 +68,6 @@ def test_white_space_is_no_bundle(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["!", "Z2FyYmFnZQ==", base64.b64encode(pem(b"x").replace(b"eA==", b"eA=")).decode()])
 def test_garbage_is_refused(text: str) -> None:
-    """It would be taken for a bundle of nothing."""
+    """A malformed bundle must not be read as an empty one."""
     with pytest.raises(BundleError):
         Bundle.from_base64(text)

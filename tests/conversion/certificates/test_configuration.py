@@ -89,14 +89,14 @@ def test_where_there_is_none_all_of_it_is_applied() -> None:
 
 
 def test_nothing_is_due_where_all_is_said() -> None:
-    """Every write makes every API server build its webhooks anew."""
+    """Every write makes every API server rebuild its webhooks."""
     assert plan_configuration(WANTED, live(WANTED, NEW, OURS), NEW).body is None
     reordered = live(WANTED, OLD | NEW, OURS)
     assert plan_configuration(WANTED, reordered, NEW | OLD).body is None
 
 
 def test_a_new_ca_joins_the_old_one_and_only_what_is_dropped_goes() -> None:
-    """That overlap is the whole point; what is ours otherwise has to stay in the apply, or the server removes it."""
+    """A rotation needs both CAs for a while; and the apply repeats our other fields, or the server removes them."""
     plan = plan_configuration(WANTED, live(WANTED, OLD, OURS), NEW)
     assert plan.body is not None
     assert plan.body["webhooks"] == with_bundle(WANTED, OLD | NEW)
@@ -135,7 +135,7 @@ def test_what_somebody_else_set_stays_and_is_told() -> None:
 
 
 def test_a_condition_that_somebody_edited_is_applied_as_they_wrote_it() -> None:
-    """Its name is ours still: left out, the server would take the name away and refuse the rest."""
+    """We still own the name of the condition: without it in the apply, the server removes it and refuses the rest."""
     found = live(WANTED, OLD, OURS)
     edited = {**CONDITION, "expression": "true"}
     found["webhooks"][0]["matchConditions"] = [edited]
@@ -148,7 +148,7 @@ def test_a_condition_that_somebody_edited_is_applied_as_they_wrote_it() -> None:
 
 
 def test_a_further_condition_of_somebody_else_costs_nothing() -> None:
-    """The list is one by name: theirs is none of ours, and ours is said."""
+    """The list is keyed by name: a condition that another manager adds must not cause a write."""
     found = live(WANTED, NEW, OURS)
     found["webhooks"][0]["matchConditions"].append({"name": "narrower", "expression": "true"})
     assert plan_configuration(WANTED, found, NEW).body is None
@@ -177,7 +177,7 @@ def test_another_kind_of_address_goes_only_if_it_is_ours() -> None:
 
 
 def test_a_webhook_of_an_earlier_release_goes() -> None:
-    """Its step is not served any more, so it would refuse everything."""
+    """A webhook of an earlier release is not served any more, and would refuse every request."""
     found = live(document(*WANTED["webhooks"], hook("c.example.com")), NEW, OURS, whole("c.example.com"))
     found["metadata"]["managedFields"] = [whole("a.example.com", "b.example.com", "c.example.com")]
     plan = plan_configuration(WANTED, found, NEW)

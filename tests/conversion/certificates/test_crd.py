@@ -1,4 +1,4 @@
-"""What is written into a CRD: no more than differs, nothing that is somebody else's, nothing where nothing is due."""
+"""What is written into a CRD: only what differs, nothing that another manager owns, nothing where nothing is due."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_where_cert_manager_injects_the_manifest_has_to_say_the_rest() -> None:
     ids=["the bundle", "the address"],
 )
 def test_what_another_manager_applies_is_not_taken_away(path: tuple[str, ...], wiring: Wiring) -> None:
-    """Its next apply would conflict, or write the field back, and so on."""
+    """A field taken from another applier makes its next apply conflict, or write the field back, without end."""
     found = crd(BY_SERVICE, owned(path, by="argocd"), bundle=OLD)
     with pytest.raises(WiringRefused, match=r"applied by argocd .*: take it out of that manifest"):
         plan_wiring(found, wiring)
@@ -195,7 +195,7 @@ def test_from_a_url_to_a_service() -> None:
 
 
 def test_review_versions_that_are_understood_are_left_alone() -> None:
-    """Whoever lists v1beta1 first has a reason, and restow answers both."""
+    """A CRD may prefer v1beta1 for other readers, and restow answers both versions, so the list stays."""
     found = crd(BY_SERVICE, bundle=NEW, versions=("v1beta1",))
     assert conversion(found, Wiring(NEW)) is None
     strange = crd(BY_SERVICE, bundle=NEW, versions=("v9",))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.certificates.wiring.crd import why_not_none
+from restow.conversion.certificates.wiring.need import why_not_none
 from restow.crds import Crd
 
 SCHEMA = {
@@ -89,7 +89,7 @@ def test_any_other_difference_needs_it(other: dict[str, Any], place: str) -> Non
 
 
 def test_of_one_version_nothing_is_converted() -> None:
-    """That is where a migration ends; the webhook is then of no more use."""
+    """A migration ends with one version, and a CRD with one version needs no webhook."""
     other = changed(*SPEC, "mode", "type", value="integer")
     assert not why_not_none(crd({"v1": SCHEMA, "v2": other}, served=("v2",)))
 

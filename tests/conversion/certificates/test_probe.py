@@ -46,7 +46,7 @@ async def test_another_service_of_the_same_certificate(good: Served) -> None:
 
 
 async def test_another_authority(good: Served) -> None:
-    """A bundle of another installation looks all right until somebody verifies by it."""
+    """A bundle of another installation is well-formed; only a call shows that it does not verify the certificate."""
     stranger = Authority.create("stranger", now=datetime.now(UTC), valid_for=timedelta(days=1))
     for bundle in (Bundle.of([stranger.der]), NO_BUNDLE):
         with pytest.raises(NotAnswering, match="does not verify"):
@@ -73,7 +73,7 @@ async def test_nobody_there() -> None:
     ids=["uid", "partial objects", "crash", "path", "kind"],
 )
 async def test_an_answer_that_no_server_would_accept(webhook: object, said: str, tmp_path: Path) -> None:
-    """That it answers at all says nothing."""
+    """An answer that API servers reject must not count as an answer."""
     async with served(webhook, tmp_path) as running:  # type: ignore[arg-type]
         with pytest.raises(NotAnswering, match="does not convert Widget to") as refused:
             await probe(crd(), Url(running.url), Bundle.from_pem(running.ca))
@@ -81,7 +81,7 @@ async def test_an_answer_that_no_server_would_accept(webhook: object, said: str,
 
 
 async def test_a_webhook_that_lacks_one_version(tmp_path: Path) -> None:
-    """An older release of the webhook beside a newer CRD: every object of the new version would be lost to clients."""
+    """If a newer CRD is wired to an older release of the webhook, clients cannot read objects of the new version."""
     older = crashing(lambda obj: obj["apiVersion"].endswith("v1alpha1"))
     async with served(older, tmp_path) as running:
         with pytest.raises(NotAnswering, match=f"does not convert Widget to {GROUP}/v1:"):

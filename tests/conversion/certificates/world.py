@@ -31,7 +31,7 @@ class World:
     Attributes:
         now: the time.
         crd_writes: how often the spec of a CRD was changed.
-        outpaced: whether somebody else has written whenever a write comes.
+        outpaced: whether another client has written just before every write.
         fault: asked before (False) and after (True) each write; true breaks the connection.
     """
 

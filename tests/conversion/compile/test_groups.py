@@ -75,7 +75,7 @@ def test_a_part_of_a_group_comes_back(spec: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["first", "rest"])
 def test_a_group_of_the_stash_is_checked_field_by_field(name: str) -> None:
-    """Whoever writes the annotation would put a value of any type into an object that was valid."""
+    """Without the check, an edited annotation could put a value of any type into a valid object."""
     stored = group().convert(thing(V1, spec={"first": "", "rest": ["a"]}), V2)
     text = stored["metadata"]["annotations"][KEY]
     kept = json.loads(text)

@@ -1,4 +1,4 @@
-"""What a rule reads from elsewhere in the object, losses both ways beside it, and items that a spoke is not shown."""
+"""What a rule reads from elsewhere in the object, with losses both ways, and items that a spoke is not shown."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def is_wrong(text: Any) -> bool:
 
 
 def test_a_spelling_that_is_put_right_is_not_remembered() -> None:
-    """Else whoever reads the old version goes on to see the mistake."""
+    """If the misspelling were stashed, clients of the old version would still see it."""
     right = rules.pair("a", "a", up=str.lower, down=identity, forget=is_wrong, acknowledge="spelling", loses="up")
     graph = graph_of(right)
     assert graph.convert(thing(V1, a="WRONG"), V2) == thing(V2, a="wrong")

@@ -202,7 +202,7 @@ def filled(sent: Json, got: Json, _desired: str) -> Json:
 
 
 def is_odd(obj: Json) -> bool:
-    """Whether an object has ports, but not what nobody leaves out."""
+    """Whether an object has ports, but not the field that every full object has."""
     spec = obj.get("spec") or {}
     return "ports" in spec and "on" not in spec
 

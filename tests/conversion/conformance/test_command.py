@@ -50,7 +50,7 @@ async def test_a_good_webhook_ends_with_0(tmp_path: Path, manifest: Path, capsys
 async def test_a_broken_one_ends_with_1_and_says_what_and_why(
     tmp_path: Path, manifest: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the server's own words nobody can match the finding with what clients see."""
+    """A finding without the API server's own message cannot be matched with what clients see."""
     assert await command(BREAKAGES["uid"].webhook, tmp_path, "--crd", str(manifest), "-o", "json") == 1
     report = json.loads(capsys.readouterr().out)
     [failed] = [case for case in report["cases"] if case["outcome"] == "failed"]

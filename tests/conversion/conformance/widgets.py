@@ -1,4 +1,4 @@
-"""A conversion webhook written by hand, without restow: what somebody would run in any language.
+"""A conversion webhook written by hand, without restow, as a project in any language would run one.
 
 Widgets at three versions; nothing of a version is lost in another one: v1alpha1 says ``spec.host``, and ``title`` and
 ``weight`` of its ports; v1beta1 and v1 say ``spec.address``, ``name`` and ``load``; v1 also says ``spec.label`` where

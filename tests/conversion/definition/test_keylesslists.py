@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from restow.conversion import DefinitionError, rules
-from restow.conversion.definition.losses import rule_losses
+from restow.conversion import DefinitionError, Keyless, rules
+from restow.conversion.definition.losses import accepted_lists, rule_losses
 from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, obj
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
@@ -134,7 +134,7 @@ def test_a_reason_must_be_one() -> None:
 
 
 def test_the_reason_is_in_the_report() -> None:
-    """Who reads the report sees which list is exempt, and why."""
+    """The report has to show which list is exempt, and why."""
     document = crd({"v2": obj({"a": SAME}), "v1": obj({"a": listed("name", name=TEXT)})})
     graph = freeze({"v1": [rules.each("a", [STASH], acknowledge="one item at most")]}, document)
     assert [loss.reason for loss in rule_losses(graph.kind(GROUP, KIND))] == ["one item at most", ""]
@@ -182,3 +182,75 @@ def test_no_key_is_proposed_that_cannot_be_one(spoke: Any, hub: Any, inner: list
     """A key that a rule changes is refused when it is given, so it must not be proposed."""
     ((_, _, fix),) = found(rules.each("a", [STASH, *inner]), spoke, hub)
     assert fix.startswith("Name the fields that identify an item with key= in each(a <-> a), or")
+
+
+NESTED = obj({"spec": obj({"pools": listed(name=TEXT, extra=TEXT, taints=listed(name=TEXT, extra=TEXT)), "a": SAME})})
+INNER = [rules.each("taints", [STASH]), STASH]
+
+
+def lists(*accepted: Keyless) -> list[str]:
+    """The lists that freezing accepts, or what it says of the others."""
+    declared = [rules.each("spec.pools", INNER), rules.each("spec.a", [STASH])]
+    spoke = obj({"spec": obj({"pools": listed(name=TEXT, taints=listed(name=TEXT)), "a": listed("name", name=TEXT)})})
+    try:
+        graph = freeze({"v1": declared}, crd({"v2": NESTED, "v1": spoke}), keyless=accepted)
+    except DefinitionError as error:
+        return sorted(f"{each.path} {each.problem}" for each in error.diagnostics)
+    (kind,) = graph.kinds.values()
+    return [f"{each.path} {each.pattern} {each.reason}" for each in accepted_lists(kind)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "covered"),
+    [
+        (".spec.pools", (".spec.pools",)),
+        ("spec.pools[].taints", (".spec.pools[].taints",)),
+        ("spec.*", (".spec.a", ".spec.pools")),
+        ("spec.p*", (".spec.pools",)),
+        ("**.taints", (".spec.pools[].taints",)),
+        ("spec.**", (".spec.a", ".spec.pools", ".spec.pools[].taints")),
+    ],
+)
+def test_a_pattern_covers_what_it_names(pattern: str, covered: tuple[str, ...]) -> None:
+    """One that covers more hides a loss that its author has not looked at; one that covers less asks again."""
+    names = {".spec.a", ".spec.pools", ".spec.pools[].taints"}
+    told = lists(Keyless(pattern, acknowledge="why"))
+    if len(covered) == len(names):
+        assert sorted(told) == [f"{path} {pattern} why" for path in covered]
+    else:
+        assert {each.partition(" ")[0] for each in told} == names - {*covered}
+
+
+def test_one_reason_stands_for_many_lists() -> None:
+    """An author of a pod template would write one reason thirty times; the first pattern that covers a list counts."""
+    first, others = Keyless(["spec.pools[].*"], acknowledge="they are replaced"), Keyless("spec.**", acknowledge="b")
+    assert lists(first, others) == [
+        ".spec.pools spec.** b",
+        ".spec.pools[].taints spec.pools[].* they are replaced",
+        ".spec.a spec.** b",
+    ]
+
+
+def test_a_pattern_that_covers_nothing_is_refused() -> None:
+    """A list that was renamed would lose its reason, and the stale one would wait for another list."""
+    (told,) = lists(Keyless(["spec.**", "spec.gone"], acknowledge="why"))
+    assert told == ". keyless=spec.gone covers no list that needs a key"
+    (told,) = lists(Keyless("spec.**", acknowledge=" "))
+    assert "does not say why" in told
+    with_key = [rules.each("a", [STASH], key="name")]
+    with pytest.raises(DefinitionError, match="keyless=a covers no list that needs a key"):
+        freeze(
+            {"v1": with_key}, crd({"v2": obj({"a": SAME}), "v1": obj({"a": listed("name", name=TEXT)})}), keyless=[A]
+        )
+
+
+A = Keyless("a", acknowledge="why")
+
+
+def test_the_report_has_the_reason_at_each_rule() -> None:
+    """The report names the reason at each rule, so that its reader need not match patterns."""
+    spoke = listed("name", name=TEXT)
+    graph = freeze(
+        {"v1": [rules.each("a", [STASH])]}, crd({"v2": obj({"a": SAME}), "v1": obj({"a": spoke})}), keyless=[A]
+    )
+    assert [each.reason for each in rule_losses(graph.kind(GROUP, KIND))] == ["why", ""]

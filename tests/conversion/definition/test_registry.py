@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from restow.conversion import DefinitionError, Registry, UnknownKind, UnknownVersion, rules
-from tests.conversion.randomkinds import crd, freeze, keyed, obj
+from restow.conversion import DefinitionError, Registry, UnknownKind, UnknownVersion, convert_review, rules
+from restow.crds import Crd
+from tests.conversion.randomkinds import GROUP, KIND, crd, freeze, keyed, obj
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 
@@ -80,7 +83,7 @@ DEFECTS: list[Any] = [
         spec(a={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
         spec(a={"type": "object"}),
         "v2 .spec.a",
-        ["undeclared fields"],
+        ["keeps any field", "rules.described("],
         id="preserves-in-one-version",
     ),
     pytest.param(
@@ -293,14 +296,14 @@ def test_all_defects_at_once() -> None:
 
 
 def test_a_required_object_that_is_always_filled() -> None:
-    """What moves into a required object may be required instead; else the check could not be satisfied."""
+    """A required field that moves into a required object satisfies the check; otherwise no rule could."""
     boxed = obj({"spec": obj({"box": obj({"a": TEXT}, required=["a"])}, required=["box"])})
     flat = obj({"spec": obj({"a": TEXT}, required=["a"])})
     freeze({"v1": [rules.move("spec.a", "spec.box.a")]}, crd({"v2": boxed, "v1": flat}))
 
 
 def test_a_field_added_later_is_found() -> None:
-    """A complete conversion fails the check as soon as somebody adds a field to one schema."""
+    """A field that is added to one schema makes a complete conversion fail the check."""
     declared = [rules.rename("spec.a", "spec.b")]
     freeze({"v1": declared}, crd({"v2": spec(b=TEXT), "v1": spec(a=TEXT)}))
     (found,) = defects(declared, spec(b=TEXT, new=TEXT), spec(a=TEXT))
@@ -370,7 +373,7 @@ def test_an_internal_hub_requires_what_all_spokes_do() -> None:
 
 
 def test_an_internal_hub_knows_every_value_that_a_version_does() -> None:
-    """A value of one version needs an answer in every other; else it would be stored where nobody admits it."""
+    """A value of one version without a counterpart in another would be stored where no schema admits it."""
     sizes = [{"type": "string", "enum": ["s", "m"]}, {"type": "string", "enum": ["S", "M", "L"]}]
     document = crd({"v2": spec(size=sizes[1]), "v1": spec(size=sizes[0])})
     size = rules.enum("spec.size", {"s": "S", "m": "M"})
@@ -388,7 +391,7 @@ def test_an_internal_hub_covers_what_spokes_bring() -> None:
 
 
 def test_unknown_kinds_and_versions() -> None:
-    """What was never declared is refused by name."""
+    """An unknown kind or version is refused with its name."""
     document = crd({"v2": spec(), "v1": spec()})
     graph = freeze({"v1": []}, document)
     with pytest.raises(UnknownKind, match="no conversion is registered for Other"):
@@ -404,3 +407,35 @@ def test_the_same_version_is_the_same_object() -> None:
     document = crd({"v2": spec(), "v1": spec()})
     thing = {"apiVersion": f"{document.group}/v1", "kind": document.kind}
     assert freeze({"v1": []}, document).convert(thing, f"{document.group}/v1") is thing
+
+
+def _with_old(*, served: bool) -> Crd:
+    """A CRD with a third version, v0."""
+    document = crd({"v2": obj({"a": {"type": "string"}}), "v1": obj({"a": {"type": "string"}}), "v0": obj({})})
+    return replace(
+        document, versions=tuple(replace(each, served=each.name != "v0" or served) for each in document.versions)
+    )
+
+
+def test_an_unserved_version_is_left_alone_if_the_author_says_so() -> None:
+    """Projects keep versions that no client can ask for, and whose conversions are gone, in their CRDs for years."""
+    with pytest.raises(DefinitionError, match=r'v0 \.: is neither the hub nor a spoke.* leaves=\["v0"\]'):
+        freeze({"v1": []}, _with_old(served=False))
+    graph = freeze({"v1": []}, _with_old(served=False), leaves=["v0"])
+    kind = graph.kind(GROUP, KIND)
+    assert kind.leaves == ("v0",) and kind.visible_versions == ("v1", "v2")
+    old = {"apiVersion": f"{GROUP}/v0", "kind": KIND, "metadata": {"name": "a"}}
+    request = {"uid": "1", "desiredAPIVersion": f"{GROUP}/v2", "objects": [old]}
+    review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+    answer = json.loads(convert_review(graph, json.dumps(review).encode()))["response"]["result"]
+    assert answer["status"] == "Failure" and "v0 is left alone by its rules: it is not served" in answer["message"]
+
+
+def test_a_version_that_clients_need_cannot_be_left_alone() -> None:
+    """An author who is wrong about it would learn it from clients."""
+    with pytest.raises(DefinitionError, match="is left alone, and is served"):
+        freeze({"v1": []}, _with_old(served=True), leaves=["v0"])
+    with pytest.raises(DefinitionError, match="is left alone, and declared"):
+        freeze({"v1": []}, _with_old(served=False), leaves=["v0", "v1"])
+    with pytest.raises(DefinitionError, match="is left alone, and is no version of the CRD"):
+        freeze({"v1": []}, _with_old(served=False), leaves=["v0", "v9"])

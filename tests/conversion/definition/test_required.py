@@ -171,7 +171,7 @@ WITHOUT_SPEC = both(obj({"spec": obj({"a": TEXT})}), obj({"spec": obj({"a": TEXT
 
 
 def test_a_waiver_is_told_with_its_reason() -> None:
-    """Whoever reads the report, or wonders about one object, would not learn that it may be invalid, nor why."""
+    """Neither the report nor the explanation of an object would say that it may be invalid, and why."""
     graph = freeze({"v1": [WAIVED]}, WITHOUT_SPEC)
     (row,) = rule_losses(graph.kind(GROUP, KIND))
     assert (row.up, row.down, row.reason) == (Loss.WAIVED, Loss.LOSSLESS, "none was ever made without")
@@ -217,7 +217,7 @@ def test_the_law_of_validity_respects_a_waiver_and_nothing_else() -> None:
     ],
 )
 def test_a_waiver_that_waives_nothing_is_refused(rule: rules.Rule, words: str) -> None:
-    """It would stay for ever, and cover the next mistake."""
+    """A waiver without effect would stay for ever, and cover the next mistake."""
     texts = [f"{each.problem} {each.fix}" for each in findings([rule], WITHOUT_SPEC)]
     assert any(words in text for text in texts), texts
 

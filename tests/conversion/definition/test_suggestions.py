@@ -52,6 +52,21 @@ def test_unlikely_ones_are_not_drafted(spoke: dict[str, Any], hub: dict[str, Any
     assert drafts(spoke, hub) == []
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("timeoutMinutes", "timeoutSeconds", 'rules.scale("spec.timeoutMinutes", "spec.timeoutSeconds", factor=60)'),
+        ("sizeGiB", "sizeMiB", 'rules.scale("spec.sizeGiB", "spec.sizeMiB", factor=1024)'),
+        ("timeout", "timeoutSeconds", None),
+        ("minReplicas", "maxReplicas", None),
+        ("memoryBytes", "memoryPercent", None),
+    ],
+)
+def test_a_change_of_unit_or_meaning_is_no_rename(old: str, new: str, rule: str | None) -> None:
+    """A rename would turn ten minutes into ten seconds, and be called lossless."""
+    assert drafts({old: NUMBER}, {new: NUMBER}) == ([rule] if rule else [])
+
+
 def test_moves() -> None:
     """The same name in another object; whole objects too."""
     assert drafts({"image": TEXT}, {"box": obj({"image": TEXT, "tag": TEXT})}) == []
@@ -64,7 +79,7 @@ def test_moves() -> None:
 
 
 def test_claimed_fields_are_settled() -> None:
-    """What a rule converts already needs no other."""
+    """A field that a rule converts must not get a second suggestion."""
     assert drafts({"ttl": TEXT}, {"timeToLive": TEXT}, rules.rename("spec.ttl", "spec.timeToLive")) == []
     assert drafts({"ttl": TEXT}, {"timeToLive": TEXT}, rules.stash("spec.ttl")) == []
 

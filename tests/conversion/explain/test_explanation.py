@@ -87,7 +87,7 @@ def test_every_leaf_has_exactly_one_origin(sample: tuple[Graph, Any, str]) -> No
 @RELAXED
 @given(samples)
 def test_nothing_comes_from_a_stash_that_is_not_there(sample: tuple[Graph, Any, str]) -> None:
-    """What has no other explanation is said to come from the stash; that must not hide what was not understood."""
+    """The stash is the default explanation of a leaf; without a stash it would hide a leaf that the trace missed."""
     found = explained(sample)
     if found.stash_before is None:
         assert not [leaf for leaf in found.leaves if leaf.origin.how is OriginKind.STASH]
@@ -110,7 +110,7 @@ def test_sources_exist_and_carried_values_are_theirs(sample: tuple[Graph, Any, s
 @RELAXED
 @given(samples)
 def test_deleting_the_one_source_changes_the_leaf(sample: tuple[Graph, Any, str]) -> None:
-    """What a leaf is said to come from must be what it comes from."""
+    """Deleting the reported source of a leaf must change the leaf; otherwise the report names a wrong source."""
     graph, _, target = sample
     found = explained(sample)
     for leaf in found.leaves:
@@ -119,12 +119,14 @@ def test_deleting_the_one_source_changes_the_leaf(sample: tuple[Graph, Any, str]
         (source,) = leaf.origin.sources
         if source[0] in ("apiVersion", "kind"):
             continue
-        after = graph.convert(without(found.source, source), target)
+        rest = without(found.source, source)
         is_implied = any("default(" in rule for rule in leaf.origin.rules)
-        assert is_implied or not same(value_at(after, leaf.place), leaf.value), leaf
+        if not is_implied and same(value_at(graph.convert(rest, target), leaf.place), leaf.value):
+            # A default of the same field may have the value that the source gave.
+            (again,) = [each for each in explain(graph, rest, target).leaves if each.place == leaf.place]
+            assert again.origin.how is OriginKind.DEFAULT, leaf
 
 
-@pytest.mark.xfail(strict=False, reason="explain names too few sources for some random kinds with branches or defaults")
 @RELAXED
 @given(samples)
 def test_only_what_names_a_source_changes_with_it(sample: tuple[Graph, Any, str]) -> None:
@@ -143,7 +145,7 @@ def test_only_what_names_a_source_changes_with_it(sample: tuple[Graph, Any, str]
                 or leaf.origin.how in (OriginKind.ANNOTATION, OriginKind.STASH)
             ):
                 continue
-            named = any(source[: len(each)] == each for each in leaf.origin.sources)
+            named = any(source[: len(each)] == each for each in (*leaf.origin.sources, *leaf.origin.deciders))
             assert named or isinstance(value, dict | list) or STASHES & {*leaf.place}, (leaf, source)
 
 
@@ -163,7 +165,7 @@ def test_nothing_of_the_source_goes_untold(sample: tuple[Graph, Any, str]) -> No
 @RELAXED
 @given(samples)
 def test_what_is_said_to_be_stashed_is_in_the_stash(sample: tuple[Graph, Any, str]) -> None:
-    """A leaf that is said to be kept and is not would be lost without a word."""
+    """A leaf that is reported as kept and is not would be lost without a report."""
     found = explained(sample)
     stashed = [leaf for leaf in found.source_leaves if leaf.ending is LeafEnding.STASHED]
     if found.stash_after is None:
@@ -283,7 +285,7 @@ def test_what_was_in_the_way_is_told_from_what_took_its_place() -> None:
 
 
 def test_losses_of_both_legs_are_told() -> None:
-    """Whether the hub or the target cannot say it is the same to whoever loses it."""
+    """A client that loses a value needs the report, whether the hub or the target lacks the field."""
     cache = {
         "apiVersion": "edge.example.dev/v2",
         "kind": "Cache",
@@ -300,7 +302,7 @@ def test_losses_of_both_legs_are_told() -> None:
 
 
 def test_an_edit_is_told_from_the_stash() -> None:
-    """The stash counts only as long as nobody edited what was shown."""
+    """A stashed value counts only while the shown value is unedited; after an edit it is not the origin."""
     graph = kind_of(rules.wrap("image", "images[]"))
     shown = graph.convert(thing("v2", metadata={}, images=["a", "b"]), f"{GROUP}/v1")
     assert origins(explain(graph, shown, f"{GROUP}/v2"))["/images/1"] == "stash /image"
@@ -320,6 +322,60 @@ def test_reads_are_sources_too() -> None:
     )
     found = explain(graph, thing("v2", real="a", status={"now": "b"}), f"{GROUP}/v1")
     assert origins(found)["/shown"] == "computed /real /status/now"
+
+
+def deciders(found: Explanation) -> dict[str, str]:
+    """Each leaf that a branch of a union converts, with the fields that decide about the branch."""
+    return {leaf.pointer: " ".join(map(pointer, leaf.origin.deciders)) for leaf in found.leaves if leaf.origin.deciders}
+
+
+UNION = (
+    rules.when(
+        [rules.rename("bucket", "place"), rules.constant(hub="region", value="eu"), rules.rename("plain", "size")],
+        field="type",
+        equals="S3",
+    ),
+    rules.when([rules.rename("path", "place"), rules.enum("mode", {"a": "A"})], field="type", equals="Disk"),
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (
+            {"type": "S3", "bucket": "b", "mode": "a", "other": 1},
+            {"/place": "/type", "/region": "/type", "/mode": "/type"},
+        ),
+        ({"type": "Disk", "path": "p", "size": 3}, {"/place": "/type", "/size": "/type"}),
+        ({"size": 3, "other": 1}, {}),
+    ],
+)
+def test_the_field_that_decides_about_a_branch_is_named(fields: dict[str, Any], expected: dict[str, str]) -> None:
+    """Where another field decides whether a field is moved, filled in or left, the report has to name that field."""
+    found = explain(kind_of(*UNION), thing("v1", **fields), f"{GROUP}/v2")
+    assert deciders(found) == expected
+
+
+def test_what_decides_is_named_inside_of_a_branch_and_over_the_hub() -> None:
+    """A field in an object that a branch moves, seen from another spoke, depends on the same decision."""
+    inner = rules.inside("box", [rules.rename("a", "b")], hub="crate")
+    registry = Registry()
+    kind = registry.kind(GROUP, KIND, hub="v2")
+    kind.spoke("v1")(lambda: [rules.when([inner], has="box", hub="crate"), rules.rename("kindOf", "class")])
+    kind.spoke("v0")(lambda: [rules.rename("c", "crate"), rules.rename("k", "class")])
+    found = explain(registry.freeze(), thing("v0", c={"b": 1, "x": 2}, k="y"), f"{GROUP}/v1")
+    assert origins(found)["/box/a"] == "moved /c/b"
+    assert deciders(found) == {"/box/a": "/c", "/box/x": "/c"}
+
+
+def test_a_presence_decides_only_where_it_is_the_first() -> None:
+    """The later fields of a union by presence decide nothing; naming them would send people to the wrong field."""
+    graph = kind_of(
+        rules.when([rules.rename("size", "aSize")], has="a"), rules.when([rules.rename("size", "bSize")], has="b")
+    )
+    found = explain(graph, thing("v2", a={"x": 1}, b={"x": 1}, aSize=1, bSize=2), f"{GROUP}/v1")
+    assert origins(found)["/size"] == "moved /aSize"
+    assert deciders(found) == {"/size": "/a", "/bSize": "/a"}
 
 
 def test_what_the_api_server_does_to_the_result() -> None:

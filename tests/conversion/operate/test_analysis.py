@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from restow.conversion.operate.admission import admit_rules
-from restow.conversion.operate.analysis import listed, mistakes, target_of
+from restow.conversion.operate.gates import listed, mistakes, target_of
 from restow.conversion.reviews.admission import AdmissionRequest, GroupVersionKind, GroupVersionResource
 from restow.crds import Crd
 from tests.conversion.operate.test_revisions import crd, rules
@@ -21,7 +21,7 @@ def request(new: Any, old: Any = None) -> AdmissionRequest:
 
 
 def test_mistakes_have_their_places() -> None:
-    """Whoever applies a document finds the line without searching, with the CRD and without."""
+    """Without its place, a mistake in a long document would have to be searched for, with the CRD and without."""
     document = rules()
     document["spec"]["spokes"][0]["rules"][0] = {"renmae": {"spoke": "spec.old"}}
     (told,) = mistakes(document)

@@ -12,6 +12,7 @@ from restow.conversion.operate.revisions import (
     Revision,
     RevisionRecord,
     RevisionUnreadable,
+    StepState,
     record_name,
     report_key,
 )
@@ -118,3 +119,16 @@ def test_the_record_keeps_what_is_needed_alone() -> None:
     assert patch["data"]["candidate"] == "b"
     assert patch["data"][report_key("two")] is None
     assert report_key("one") not in patch["data"]
+
+
+def test_steps_of_the_record_are_those_of_the_last_write() -> None:
+    """A step that is not removed from the record is removed from the cluster again and again, or never."""
+    data = {"step.one": "wanted", "step.two": "ending", "step.three": "spoilt"}
+    record = RevisionRecord.read({"metadata": {"name": record_name("jobs.example.dev")}, "data": data})
+    assert record.steps == {"one": StepState.WANTED, "two": StepState.ENDING}
+    patched = record.patch(steps={"one": StepState.ENDING})["data"]
+    assert {name: state for name, state in patched.items() if name.startswith("step.")} == {
+        "step.one": "ending",
+        "step.two": None,
+    }
+    assert record.patch(rehearsed="a")["data"]["step.two"] == "ending", "another write must not end a step"

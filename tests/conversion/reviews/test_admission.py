@@ -23,7 +23,7 @@ from restow.conversion.reviews.admission import (
     GroupVersionResource,
     json_patch,
 )
-from restow.conversion.reviews.restore import restore_stash
+from restow.conversion.reviews.admissionsteps import restore_stash
 from restow.conversion.testing import objects
 from tests.conversion.randomkinds import GROUP as RANDOM_GROUP
 from tests.conversion.randomkinds import KIND as RANDOM_KIND
@@ -240,7 +240,7 @@ def test_what_the_client_could_not_see_survives_its_replace() -> None:
 
 
 def test_an_edit_wins_over_what_is_restored() -> None:
-    """Else an old client could no longer change a field that a newer client made richer."""
+    """If the restored value won, an old client could not change a field that a newer client made richer."""
     shown = graph.convert(RICH, OLD)
     sent = without_stash({**shown, "spec": {**shown["spec"], "timeoutSeconds": 20, "listeners": [{"title": "b"}]}})
     admitted = Update(graph, RICH, sent).admitted
@@ -277,7 +277,7 @@ def test_a_stored_status_keeps_its_part() -> None:
 
 
 def test_a_stored_status_does_not_come_from_nowhere() -> None:
-    """An object whose status nobody has written yet gets none from its client either."""
+    """A client cannot add a status to an object that has none stored."""
     sent = without_stash({**graph.convert(RICH, OLD), "status": {"ready": True}})
     assert Update(graph, RICH, sent, stored_status=True).admitted == RICH
 
@@ -314,7 +314,7 @@ def test_nothing_is_patched_where_nothing_was_kept() -> None:
 
 
 def test_an_annotation_that_is_no_stash_does_not_count() -> None:
-    """Somebody's text under the same name neither hides that the stash is gone nor survives in its place."""
+    """Other text under the annotation's name must not hide that the stash is gone, nor survive in its place."""
     sent = graph.convert(RICH, OLD)
     sent["metadata"]["annotations"] = {STASH: "whatever"}
     assert Update(graph, RICH, sent).admitted == RICH
@@ -353,5 +353,5 @@ def test_an_edit_without_the_stash_gives_what_it_gives_with_it(sample: Any, data
 
 
 def test_the_kind_of_these_tests_has_a_status_subresource() -> None:
-    """Else the cases above would not be those of a real CRD."""
+    """Without the status subresource the cases above would not be those of a real CRD."""
     assert all(version.has_status_subresource for version in CRD.versions)

@@ -103,7 +103,7 @@ def test_metadata_is_always_there(metadata: dict[str, Any]) -> None:
 
 
 def test_untouched_fields_are_passed_on_as_bytes() -> None:
-    """What no rule looks into is not even decoded: numbers, escapes and order stay as they came."""
+    """Fields that no rule reads are not decoded: numbers, escapes and order stay as they came."""
     other = b'"other":{"z":1.0,"a":1e3,"big":123456789012345678901234567890,"s":"\\u003c"}'
     raw = b'{"apiVersion":"%s","kind":"Thing","metadata":{},%s}' % (V1.encode(), other)
     body = review().replace(b'"objects": []', b'"objects": [' + raw + b"]")
@@ -224,7 +224,7 @@ DEEP = b"[" * 5000 + b"]" * 5000
     ],
 )
 def test_odd_values_pass(field: bytes, converted: bytes) -> None:
-    """What JSON can say passes as it is, however odd; else one object takes its version down."""
+    """Any valid JSON passes unchanged, however odd; otherwise one object fails all reads of its version."""
     text = convert_review(GRAPH, with_field(field))
     assert b'"status":"Success"' in text
     assert converted in text
@@ -312,7 +312,7 @@ def test_a_long_reason_is_cut() -> None:
 
 
 def test_an_internal_hub_is_no_target() -> None:
-    """Nobody may ask for a version that no client can see."""
+    """A review that asks for the internal hub fails, because no client can see that version."""
     body = review(
         {"apiVersion": "edge.example.dev/v1", "kind": "Cache", "metadata": {}}, to="edge.example.dev/internal"
     )

@@ -21,7 +21,7 @@ BLANKS = st.text(" \t\r\n", max_size=3)
 
 
 def test_the_installed_msgspec_works_as_it_has_to() -> None:
-    """It tells the end of a value in the words of an error message; without them large reviews block the loop again."""
+    """The cursor finds the end of a value by an error text of msgspec; otherwise large reviews block the event loop."""
     assert WORKS
 
 
@@ -91,7 +91,7 @@ def walked(text: bytes) -> Iterator[Any]:
     ],
 )
 def test_what_is_no_json_is_noticed_where_it_is(text: bytes) -> None:
-    """What is passed over has to be JSON all the same; else an answer is given to what was never asked."""
+    """Skipped text has to be valid JSON too; otherwise a malformed review would get an answer."""
     with pytest.raises(NoJson):
         list(walked(text))
 

@@ -187,7 +187,7 @@ def test_statuses(status: int, content_type: str, body: bytes, message: str) -> 
 
 
 def test_several_objects_are_told_by_index() -> None:
-    """Of a list, only the index says which object."""
+    """In a list of objects, only the index shows which one is wrong."""
     path = ("response", "convertedObjects", 1)
     with pytest.raises(ResponseRejected) as rejected:
         judged(changed(*path, "metadata", "name", value="c", sent=TWO), TWO)
@@ -201,7 +201,7 @@ def test_several_objects_are_told_by_index() -> None:
 
 
 def test_metadata_is_restored_but_for_labels_and_annotations() -> None:
-    """Whoever goes on with an answer must go on with what the server goes on with."""
+    """The accepted object must be the one that the API server continues with."""
     found = changed(*META, value={"name": "a", "namespace": "default", "uid": "uid-a", "annotations": {"x": "y"}})
     (accepted,) = judged(found)
     assert accepted["metadata"] == {
@@ -221,7 +221,7 @@ def test_unchanged_labels_are_not_validated_again() -> None:
 
 @pytest.mark.parametrize("extra", [{}, {"more": 1}, {"request": {"uid": "2"}}])
 def test_v1beta1_is_judged_less(extra: dict[str, Any]) -> None:
-    """Neither kind nor uid were looked at in v1beta1."""
+    """API servers did not check kind and uid in v1beta1, so the checks must not either."""
     sent = SentReview("u-1", "example.com/v2", (widget(),), "v1beta1")
     found = answer(sent) | {"apiVersion": "", "kind": ""} | extra
     found["response"]["uid"] = ""

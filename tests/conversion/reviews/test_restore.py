@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from restow.conversion.reviews.restore import restore_owners
+from restow.conversion.reviews.admissionsteps import restore_owners
 
 HERE, GONE = "example.com/v2", "example.com/v0"
 
@@ -68,7 +68,7 @@ ROWS = {
 
 @pytest.mark.parametrize(("before", "now", "spec", "expected"), ROWS.values(), ids=ROWS)
 def test_fields(before: Any, now: Any, spec: dict[str, Any], expected: Any) -> None:
-    """An owner would lose what nobody took, or keep what somebody did."""
+    """An owner would lose a field that no other manager took, or keep one that another manager took."""
     assert after(before, now, **spec) == expected
 
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion import Registry, rules
-from restow.conversion.rulefiles import NotData, dump, json_schema, load
+from restow.conversion import Registry, RuleFailed, rules
+from restow.conversion.rulefiles import NotData, RuleFileError, dump, json_schema, load
 from restow.conversion.rulefiles.vocabulary import vocabulary
 from restow.conversion.rules.branches import When
 from restow.conversion.rules.model import ScopedRules
+from restow.crds import conversionrules
 from tests.conversion import randomkinds
 
 WIDGET = """\
@@ -73,6 +74,21 @@ def test_a_file_in_the_printed_form_prints_as_the_same_bytes() -> None:
     assert dump(load(WIDGET).registry) == WIDGET
 
 
+def test_what_a_kind_declares_prints_as_the_same_bytes() -> None:
+    """A printed registry would lose an annotation that it adopts, or the reason of its lists without keys."""
+    text = WIDGET.replace(
+        "  spokes:",
+        "  onError: keep\n"
+        "  adopt: [{annotation: example.dev/whole, version: v1, fields: [spec.a, spec.b], stays: true}]\n"
+        "  leaves: [v1alpha0]\n"
+        '  keyless: [{lists: [spec.things, "spec.pools[].*"], acknowledge: they are replaced as a whole}]\n'
+        "  spokes:",
+    )
+    (found,) = load(text).rules
+    assert (found.keyless[0].lists, found.leaves) == (("spec.things", "spec.pools[].*"), ("v1alpha0",))
+    assert dump(load(text).registry) == text
+
+
 @given(randomkinds.scopes(root=True))
 def test_what_is_printed_reads_back_as_the_same_rules(scope: randomkinds.Scope) -> None:
     """A registry that moved to a file would convert differently."""
@@ -102,6 +118,34 @@ def test_a_document_converts_as_it_says() -> None:
         "tier": {"a": [1, "x y", 1.5, None, True]},
     }
     assert graph.convert(new, "example.dev/v1alpha1") == old
+
+
+def test_a_document_may_keep_what_its_expressions_cannot_convert() -> None:
+    """An author without Python needs it as much: CEL fails for every text that is no number."""
+    text = """\
+apiVersion: restow.dev/v1alpha1
+kind: ConversionRules
+metadata: {name: widget.example.dev}
+spec:
+  target: {group: example.dev, kind: Widget}
+  hub: v1
+  onError: keep
+  leaves: [v1alpha0]
+  spokes:
+  - version: v1alpha1
+    rules:
+    - pair: {spoke: size, hub: count, up: int(self), down: string(self)}
+    - pair: {spoke: old, hub: new, up: int(self), down: string(self), on_error: fail}
+"""
+    assert dump(load(text).registry) == text
+    obj = {"apiVersion": "example.dev/v1alpha1", "kind": "Widget", "metadata": {"name": "w"}, "size": "huge"}
+    graph = load(text).freeze()
+    there = graph.convert(obj, "example.dev/v1")
+    assert "count" not in there and graph.convert(there, "example.dev/v1alpha1") == obj
+    with pytest.raises(RuleFailed):
+        graph.convert({**obj, "old": "huge"}, "example.dev/v1")
+    with pytest.raises(RuleFileError, match=r"line 7, column 3: is neither keep nor fail"):
+        load(text.replace("onError: keep", "onError: kept"))
 
 
 def test_json_is_a_rule_file_too() -> None:
@@ -165,3 +209,18 @@ def test_any_json_value_survives_printing(value: Any) -> None:
     declared = registry([rules.constant(hub="spec.tier", value=value)])
     (found,) = load(dump(declared)).rules
     assert found.spokes["v1"][0].arguments["value"] == value
+
+
+def test_the_crd_declares_every_field_of_a_document() -> None:
+    """An API server would prune a field that only rule files know, and the rules in the cluster convert differently."""
+    (version,) = conversionrules.document()["spec"]["versions"]
+    in_cluster = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert names_of(in_cluster) == names_of(json_schema()["properties"]["spec"])
+
+
+def names_of(node: dict[str, Any]) -> Any:
+    """The fields of a schema and those below, but for those of rules."""
+    if "items" in node:
+        return names_of(node["items"])
+    fields = {name: below for name, below in (node.get("properties") or {}).items() if name != "rules"}
+    return {name: names_of(below) for name, below in fields.items()}

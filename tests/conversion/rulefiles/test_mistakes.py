@@ -24,7 +24,7 @@ FIRST_RULE = len(HEAD.splitlines()) + 1
 
 
 def mistakes(text: str) -> list[str]:
-    """What is said of a text; every mistake is one line."""
+    """The mistakes that are reported for a text; each is one line."""
     with pytest.raises(RuleFileError) as raised:
         load(text).freeze()
     found = [str(each) for each in raised.value.mistakes]
@@ -76,6 +76,23 @@ FORMS = {
     "budget is true": (HEAD + "      []\n  stash: {budget: true}", "is a boolean. Write an integer."),
     "negative budget": (HEAD + "      []\n  stash: {budget: -1}", "has a negative stash_budget"),
     "a stash that no annotation can be named": (HEAD + '      []\n  stash: {annotation: "a b"}', "has the stash 'a b'"),
+    "keyless is an object": (HEAD + "      []\n  keyless: {}", "line 10, column 3: is an object. Write a list."),
+    "keyless without a reason": (
+        HEAD + "      []\n  keyless: [{lists: [a]}]",
+        "line 10, column 13: has no acknowledge",
+    ),
+    "keyless of a number": (
+        HEAD + "      []\n  keyless: [{lists: [1], acknowledge: why}]",
+        "line 10, column 14: has a path that is no text. Write a list of paths.",
+    ),
+    "keyless of nothing": (
+        HEAD + "      []\n  keyless: [{lists: [], acknowledge: why}]",
+        "keyless= names no list. Name the paths of lists, or remove it.",
+    ),
+    "keyless that covers nothing": (
+        HEAD + "    - each: {spoke: a, rules: [{stash: {hub: b}}]}\n  keyless:\n  - {lists: [a, c], acknowledge: why}",
+        "line 11, column 17: Widget.example.dev v2: keyless=c covers no list that needs a key. Remove it, or write",
+    ),
     "the hub is a spoke": (
         HEAD.replace("version: v1", "version: v2") + "      []",
         "line 7, column 5: Widget.example.",
@@ -144,6 +161,14 @@ RULES = {
     "a mistake inside": ("each: {spoke: a, rules: [{stash: {hup: b}}]}", "column 41: stash has no parameter hup"),
     "rules that are no list": ("each: {spoke: a, rules: {}}", "rules of each is an object. Write a list of rules."),
     "a rule inside that is none": ("each: {spoke: a, rules: [3]}", "column 32: is an integer, and a rule has one"),
+    "described by no side": (
+        "described: {spoke: a, by: both}",
+        "by of described is of a wrong type: invalid enum value 'both'. Write one of spoke, hub.",
+    ),
+    "described, and a rule inside": (
+        "described: {spoke: spec.a}\n    - stash: {hub: spec.a.b}",
+        "both described(spec.a <-> spec.a) and stash(spec.a.b)",
+    ),
     "a table of lists": ("enum: {spoke: a, values: 3}", "values of enum is of a wrong type"),
 }
 

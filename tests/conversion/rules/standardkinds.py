@@ -21,6 +21,7 @@ TEXT: Node = {"type": "string"}
 INTEGER: Node = {"type": "integer"}
 NUMBER: Node = {"type": "number"}
 BOOLEAN: Node = {"type": "boolean"}
+ANYTHING: Node = {"x-kubernetes-preserve-unknown-fields": True}
 INT_OR_STRING: Node = {"x-kubernetes-int-or-string": True}
 
 
@@ -106,6 +107,22 @@ def texts(*samples: str) -> Strategy:
 
 
 DURATIONS = texts("1m30s", "90s", "0s", "1h0m0s", "1500ms", "1.5h", "-5s", "1d", "", "300s", "1m0s")
+#: Some fit ``{x: integer, y: [text]}`` with x required, some do not.
+LOOSE = st.sampled_from(
+    [
+        {"x": 1},
+        {"x": 1, "y": ["a"]},
+        {"x": 1, "z": 2},
+        {"x": "1"},
+        {"y": ["a"]},
+        {"x": 1, "y": [1]},
+        {},
+        [],
+        3,
+        "a",
+        2.5,
+    ]
+)
 QUANTITIES = texts("1Gi", "500m", "0.5", "1024Mi", "1e3", "100M", "0", "-2Ki", "1x")
 NUMERALS = texts("80", "080", "-1", "0", "+5", "1.5", "1e3", "true", "True", "false", "no", "80%")
 
@@ -281,6 +298,23 @@ CASES: dict[str, Case] = {
         {"a": TEXT},
         {},
         {"a": texts('{"x":1}', "1", "1.0", '"a"', "true", "null")},
+    ),
+    "described by the hub": Case(
+        lambda: rules.described("a"),
+        {"a": ANYTHING},
+        {"a": obj({"x": INTEGER, "y": listed(TEXT)}, required=["x"])},
+        {"a": LOOSE},
+    ),
+    "described by the spoke": Case(
+        lambda: rules.described("a", "b", by="spoke"),
+        {"a": listed(obj({"x": INTEGER}))},
+        {"b": {"type": "array", "items": ANYTHING, **ANYTHING}},
+        {},
+        {"b": st.lists(LOOSE, max_size=2)},
+    ),
+    "described scalar": Case(lambda: rules.described("a"), {"a": ANYTHING}, {"a": INTEGER}, {"a": LOOSE}),
+    "described map": Case(
+        lambda: rules.described("a"), {"a": {"type": "object", **ANYTHING}}, {"a": mapped(TEXT)}, {"a": SELECTORS}
     ),
     "select": Case(
         lambda: rules.select("a", "b", where={"type": "Ready"}, field="status"),

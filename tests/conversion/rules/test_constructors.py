@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from restow.conversion import ABSENT, Graph, Registry, RuleFailed, rules
+from restow.conversion.definition.losses import rule_losses
+from restow.conversion.rulefiles import RuleFileError, dump, load
 from restow.conversion.stash.annotation import parse_stash
 
 GROUP = "rules.example.dev"
@@ -444,3 +446,23 @@ def test_generated_code_can_be_read() -> None:
     assert "# v1 -> v2" in route.source
     assert "'timeToLive'" in route.source
     assert route.touched == {"spec"}
+
+
+def test_several_fields_of_one_version_are_as_many_rules() -> None:
+    """A kind that grew by ten fields needs one line, and each field is accounted for by itself."""
+    registry = Registry()
+    kind = registry.kind("example.dev", "Grown", hub="v2")
+    gone = rules.drop(["spec.a", "spec.b"], acknowledge="they never did anything")
+    kind.spoke("v1")(lambda: [rules.stash(hub=["spec.x", "spec.y"]), gone])
+    graph = registry.freeze()
+    stored = {"apiVersion": "example.dev/v2", "kind": "Grown", "spec": {"x": 1, "y": 2, "z": 3}}
+    shown = graph.convert(stored, "example.dev/v1")
+    assert shown["spec"] == {"z": 3} and graph.convert(shown, "example.dev/v2") == stored
+    old = {"apiVersion": "example.dev/v1", "kind": "Grown", "spec": {"a": 1, "b": 2, "z": 3}}
+    assert graph.convert(old, "example.dev/v2")["spec"] == {"z": 3}
+    losses = rule_losses(graph.kind("example.dev", "Grown"))
+    assert [loss.rule for loss in losses] == ["stash(spec.x)", "stash(spec.y)", "drop(spec.a)", "drop(spec.b)"]
+    text = dump(registry)
+    assert "- stash: {hub: [spec.x, spec.y]}" in text and dump(load(text).registry) == text
+    with pytest.raises(RuleFileError, match=r"line 10, column 7: .*both stash\(spec.x\)"):
+        load(text.replace("[spec.x, spec.y]", "[spec.x, spec.x]")).freeze()

@@ -16,6 +16,7 @@ from restow.conversion.rulefiles import dump, load
 from restow.conversion.testing.laws import Laws
 from restow.conversion.testing.strategies import Generator, objects, partial_objects
 from tests.conversion.rules.standardkinds import (
+    ANYTHING,
     BOOLEAN,
     CASES,
     GROUP,
@@ -27,6 +28,7 @@ from tests.conversion.rules.standardkinds import (
     crd_of,
     everywhere,
     frozen,
+    listed,
     mapped,
     obj,
     overrides,
@@ -186,6 +188,41 @@ def test_what_cannot_be_right_is_refused_with_its_place(
 ) -> None:
     """A rule on fields of other types would be accepted, and show values that the server refuses."""
     assert any(each.startswith(place) and problem in each for each in _problems(rule, spoke, hub))
+
+
+BOX = obj({"x": INTEGER})
+INSIDE = "rules.described in the place of the rule that looks inside"
+#: rules, the spoke's fields, the hub's, the place of the problem, and the rule to write.
+ONE_SIDED = [
+    ([], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub")'),
+    ([], {"a": BOX}, {"a": {"type": "object", **ANYTHING}}, "v2 .spec.a", 'rules.described("a", by="spoke")'),
+    ([], {"a": INTEGER}, {"a": ANYTHING}, "v2 .spec.a", 'rules.described("a", by="spoke")'),
+    ([rules.rename("a.y", "a.x")], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", 'rules.described("a", by="hub")'),
+    ([rules.rename("a", "b")], {"a": ANYTHING}, {"b": BOX}, "v1 .spec.a", INSIDE),
+    ([rules.inside("a", [rules.rename("y", "x")])], {"a": ANYTHING}, {"a": BOX}, "v1 .spec.a", INSIDE),
+    ([rules.each("a", [rules.rename("y", "x")])], {"a": ANYTHING}, {"a": listed(BOX)}, "v1 .spec.a[]", INSIDE),
+    ([rules.each_value("a", [])], {"a": {"type": "object", **ANYTHING}}, {"a": mapped(BOX)}, "v1 .spec.a{}", INSIDE),
+]
+
+
+@pytest.mark.parametrize(("declared", "spoke", "hub", "place", "remedy"), ONE_SIDED)
+def test_a_field_that_one_version_describes_is_refused_once_with_the_rule_to_write(
+    declared: list[rules.Rule], spoke: dict[str, Any], hub: dict[str, Any], place: str, remedy: str
+) -> None:
+    """An author got a finding for each field inside, whose advice led to the next finding."""
+    with pytest.raises(DefinitionError) as caught:
+        frozen([rules.inside("spec", declared)], crd_of(obj(spoke), obj(hub)))
+    (found,) = caught.value.diagnostics
+    assert f"{found.version} {found.path}" == place
+    assert f"Pass what fits, and stash the rest, with {remedy}; or describe it in both versions" == found.fix
+
+
+def test_a_described_field_can_fail_to_fit_so_it_must_be_optional() -> None:
+    """A client at the hub would get objects without a field that its schema requires."""
+    found = _problems(rules.described("a"), {"a": ANYTHING}, {"a": BOX}, required=["a"])
+    assert any("a value that its schema cannot hold would not be shown" in each for each in found)
+    found = _problems(rules.described("a", by="spoke"), {"a": ANYTHING}, {"a": BOX})
+    assert any("describes nothing, and by= names the side" in each for each in found)
 
 
 def test_a_required_number_needs_a_value_for_texts_that_are_none() -> None:

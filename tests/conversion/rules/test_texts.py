@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from restow.conversion.rules.standard.durationtext import canonical_seconds, parse_duration, print_duration
-from restow.conversion.rules.standard.quantitytext import (
+from restow.conversion.rules.standard.numbertexts import (
     QuantityFormat,
+    canonical_seconds,
     canonical_suffixes,
+    parse_duration,
     parse_quantity,
+    print_duration,
     print_quantity,
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -66,10 +67,21 @@ def head(*, path: str = GATEWAYS, method: str = "POST", **headers: str) -> bytes
 
 
 @asynccontextmanager
-async def connected(webhook: Running, *, probes: bool = False) -> AsyncIterator[Client]:
-    """Connect to a webhook, or to its probes."""
+async def connected(webhook: Running, *, probes: bool = False, reads: bool = True) -> AsyncIterator[Client]:
+    """Connect to a webhook, or to its probes.
+
+    Without ``reads`` no answer is read, and the kernel keeps little of it: by itself it may take many megabytes.
+    """
     more: dict[str, Any] = {} if probes else {"ssl": webhook.authority.client(), "server_hostname": LOOPBACK}
-    reader, writer = await asyncio.open_connection(LOOPBACK, webhook.probes_port if probes else webhook.port, **more)
+    connection = socket.socket()
+    connection.setblocking(False)
+    if not reads:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    port = webhook.probes_port if probes else webhook.port
+    await asyncio.get_running_loop().sock_connect(connection, (LOOPBACK, port))
+    reader, writer = await asyncio.open_connection(sock=connection, **more)
+    if not reads:
+        writer.transport.pause_reading()
     try:
         yield Client(reader, writer)
     finally:

@@ -87,7 +87,7 @@ async def test_steps_decide(webhook: Running) -> None:
 async def test_a_step_that_fails_refuses(
     webhook: Running, path: str, name: str, what: str, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Failing open would admit what nobody has looked at; the message says which step, and shows no value."""
+    """Failing open would admit objects that no step has checked; the message names the step and shows no value."""
     with caplog.at_level(logging.DEBUG):
         response = await responded(webhook, path, name=name)
     assert (response["allowed"], response["status"]["code"]) == (False, code)

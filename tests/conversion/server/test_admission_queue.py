@@ -28,7 +28,7 @@ async def test_work_waits_for_its_place_in_its_order() -> None:
 
 
 async def test_who_gives_up_leaves_the_place_to_others() -> None:
-    """A place that nobody gives back is gone for ever; here it is given up before, and just after, it was given."""
+    """A place that is not given back is lost for ever; the waiter is cancelled before, and just after, it got one."""
     queue = WeightedSemaphore(1, 10)
 
     async def take() -> None:
@@ -50,7 +50,7 @@ async def test_who_gives_up_leaves_the_place_to_others() -> None:
 
 
 async def test_too_many_are_sent_away() -> None:
-    """What waits is held in memory as well."""
+    """Waiting requests are in memory too, so their number needs a limit."""
     queue = WeightedSemaphore(1, 10)
     async with queue.place(1, 8):
         waiting = asyncio.create_task(_through(queue, 8))

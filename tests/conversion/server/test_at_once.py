@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from restow.conversion import Registry, rules
+from restow.conversion import Graph, Registry, rules
 from restow.conversion.server import WebhookServer
-from restow.conversion.server.connections import BUFFER
+from restow.conversion.server.clientconnection import BUFFER
 from tests.conversion.server.apiserver import review
-from tests.conversion.server.gateways import new, old
+from tests.conversion.server.gateways import CRD_NAME, new, old
 from tests.conversion.server.rawhttp import Client, connected, head
-from tests.conversion.server.webhooks import Authority, Running, running
+from tests.conversion.server.webhooks import GATEWAYS, Authority, Running, running
 
 
 async def _chunked(client: Client, body: bytes) -> Any:
@@ -36,6 +36,26 @@ async def test_a_small_review_needs_no_task(authority: Authority, monkeypatch: p
         assert (await _chunked(client, body)).status == 418, "the handler was replaced"
         assert (await client.post(body)).status == 200
         assert (await client.post(body)).status == 200
+
+
+async def test_rules_that_change_hold_for_small_reviews_at_once(authority: Authority) -> None:
+    """Rules in the cluster come, change and go while the webhook serves, and their reviews are small ones, too."""
+
+    def renaming(name: str) -> Graph:
+        registry = Registry()
+        registry.kind("edge.example.dev", "Gateway", hub="v1").spoke("v1alpha1")(lambda: [rules.rename("host", name)])
+        return registry.freeze()
+
+    thing = {"apiVersion": "edge.example.dev/v1alpha1", "kind": "Gateway", "metadata": {"name": "a"}, "host": "h"}
+    body = review(thing, to="edge.example.dev/v1")
+    async with running(authority, conversions={}) as webhook, connected(webhook) as client:
+        for name in ("server", "address"):
+            webhook.webhook.serve(CRD_NAME, renaming(name))
+            assert webhook.webhook.answer_at_once(GATEWAYS, body) is not None
+            (converted,) = json.loads((await client.post(body)).body)["response"]["convertedObjects"]
+            assert converted[name] == "h"
+        webhook.webhook.withdraw(CRD_NAME)
+        assert (await client.post(body)).status == 404
 
 
 async def test_both_ways_give_the_same_answer(webhook: Running) -> None:
@@ -101,7 +121,7 @@ async def test_an_answer_that_is_large_is_sent_with_its_limits(authority: Author
 
 
 async def test_a_client_that_does_not_read_is_sent_no_more(webhook: Running) -> None:
-    """Else one that only ever asks would fill the memory with answers."""
+    """A client that sends requests and reads no answer would fill the memory with answers."""
     body = review(old(listeners=[{"title": "x" * 100} for _ in range(200)]))
     async with connected(webhook) as client:
         asked = 2000

@@ -53,7 +53,7 @@ def test_what_was_counted_is_scraped() -> None:
 
 
 def test_a_snapshot_does_not_go_on_counting() -> None:
-    """It is of a moment."""
+    """A snapshot that changes would report numbers of different moments."""
     counts = counted(2, 1.0)
     before = counts.snapshot()
     counts.add(REVIEWS, "a", "success")
@@ -96,7 +96,7 @@ def test_counters_that_alerts_look_at_begin_with_0() -> None:
 
 
 def test_the_process_itself_is_scraped() -> None:
-    """Whoever looks for a leak, or for the release that leaks, finds memory, CPU time and version by name."""
+    """A search for a leak, or for the release that leaks, needs memory, CPU time and version by their usual names."""
     found = scraped(Snapshot())
     assert [value for (name, _), value in found.items() if name == "restow_build_info"] == [1]
     assert found["process_resident_memory_bytes", ()] > 2e6

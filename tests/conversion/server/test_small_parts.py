@@ -11,8 +11,8 @@ import pytest
 
 from restow.conversion import Registry
 from restow.conversion.server import bind, conversions_by_crd
+from restow.conversion.server.failures import RateLimitedLog
 from restow.conversion.server.limits import Refusal
-from restow.conversion.server.ratelimitedlog import RateLimitedLog
 from tests.conversion.server.clocks import HeldClock
 from tests.conversion.server.gateways import CRD, CRD_NAME, GROUP, KIND, graph
 
@@ -40,7 +40,7 @@ def test_each_crd_gets_its_own_conversions_and_no_others() -> None:
     ],
 )
 def test_without_a_crd_the_plural_is_that_of_an_english_word(kind: str, plural: str) -> None:
-    """It is what the path of the route is made of."""
+    """The route of a kind without CRD has the plural in its path."""
     registry = Registry()
     registry.kind("x.dev", kind, hub="v1")
     assert list(conversions_by_crd(registry.freeze())) == [f"{plural}.x.dev"]
@@ -71,7 +71,7 @@ def test_complaints_are_json_and_few(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_of_each_reason_to_refuse_there_is_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    """An attack has to be seen in the log, with whom it comes from, and must not fill it."""
+    """The log has to show an attack and its source, and an attack must not fill the log."""
     held = HeldClock()
     request_log = RateLimitedLog(held.clock())
     with caplog.at_level(logging.WARNING):
@@ -101,7 +101,7 @@ def test_of_each_reason_to_refuse_there_is_a_line_a_minute(caplog: pytest.LogCap
     ],
 )
 def test_a_refusal_is_what_an_api_server_understands(status: HTTPStatus, headers: dict[str, str]) -> None:
-    """It shows the message of a Status, and comes again only after an integer Retry-After."""
+    """API servers show the message of a Status, and retry only after an integer Retry-After."""
     refusal = Refusal(status, "why", "a sentence")
     document = json.loads(refusal.body)
     assert (document["kind"], document["apiVersion"], document["status"]) == ("Status", "v1", "Failure")

@@ -80,7 +80,7 @@ def files(authority: Authority) -> Files:
 
 
 async def test_a_new_pair_is_taken_over(files: Files) -> None:
-    """A certificate that nobody loads expires in the process's hands."""
+    """A renewed certificate that is not loaded leaves the process with one that expires."""
     before = files.served()
     files.authority.issue()
     await files.certificate.look()
@@ -97,7 +97,7 @@ async def test_the_same_content_is_no_news(files: Files) -> None:
 
 
 async def test_a_swapped_symlink_is_taken_over(tmp_path: Path, authority: Authority) -> None:
-    """That is how a kubelet replaces a mounted secret: the files' own names never change."""
+    """A kubelet replaces a mounted Secret by swapping a symlink; the names of the files never change."""
     for version in ("one", "two"):
         (tmp_path / version).mkdir()
         pair = authority.pair()
@@ -171,7 +171,7 @@ async def test_a_bad_pair_is_reported_and_the_old_one_stays(
 
 
 async def test_a_pair_is_not_believed_while_it_changes(authority: Authority) -> None:
-    """Somebody writes the new certificate, then its key; in between, and just after, it is nobody's pair."""
+    """A tool writes the new certificate, then its key; a pair that is read in between does not match."""
     held = HeldClock()
     files = Files(authority, held)
     before = files.served()
@@ -222,7 +222,7 @@ async def test_an_expired_pair_will_do_to_start_with(authority: Authority, caplo
 
 
 async def test_asked_to_reload_it_looks_at_once(authority: Authority) -> None:
-    """SIGHUP; nobody wants to wait for the next look."""
+    """After SIGHUP the new certificate is served at once, not after the next look."""
     async with running(authority) as webhook:
         authority.issue()
         webhook.certificate.reload()
@@ -230,8 +230,24 @@ async def test_asked_to_reload_it_looks_at_once(authority: Authority) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("turns", range(6))
+async def test_asked_to_reload_and_to_end_at_once_it_ends(authority: Authority, turns: int) -> None:
+    """A watch that loses its cancellation to a reload keeps the process from ending: the pod is killed in the end."""
+    authority.issue()
+    certificate = Files(authority).certificate
+    watching = asyncio.create_task(certificate.watch())
+    await asyncio.sleep(0.01)
+    certificate.reload()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    watching.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert watching.done()
+
+
 @pytest.mark.parametrize("name", ["localhost", None])
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_clients_with_and_without_a_server_name(
     webhook: Running, version: ssl.TLSVersion, name: str | None
 ) -> None:
@@ -262,7 +278,7 @@ ROTATIONS = 120
 
 
 async def test_rotations_under_load_fail_no_request(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    """Good pairs by symlink and by overwriting, torn ones and bad ones in between: nobody notices but the counters."""
+    """Good, torn and bad pairs, by symlink and by overwriting: no request fails, and only the counters show them."""
     caplog.set_level(logging.ERROR)
     held = HeldClock()
     converted = 0

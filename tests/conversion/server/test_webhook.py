@@ -24,7 +24,7 @@ async def test_objects_are_converted(webhook: Running, api: ApiServer) -> None:
 
 
 async def test_large_reviews_are_converted_the_same(webhook: Running, api: ApiServer) -> None:
-    """They are read and written in another way; beyond that nobody may see a difference."""
+    """Large reviews are read and written in another way; the answers must not differ."""
     objects = [old(f"g{number}", listeners=[{"title": "é" * 50}]) for number in range(3000)]
     answered = await api.convert(webhook.url, *objects)
     assert answered == [new(each["metadata"]["name"], listeners=[{"name": "é" * 50}]) for each in objects]
@@ -63,7 +63,7 @@ def _head(*lines: str) -> bytes:
 
 
 async def test_a_failed_review_is_http_200(webhook: Running, caplog: pytest.LogCaptureFixture) -> None:
-    """The API server shows the message only then; it names every object, and nobody's values, nor does the log."""
+    """The API server shows the message only with HTTP 200. It names every object; it and the log show no values."""
     body = review(old("fine"), old("bad", timeoutSeconds=-1, host="secret-host"), old("worse", timeoutSeconds=-2))
     with caplog.at_level(logging.DEBUG):
         async with connected(webhook) as client:
@@ -159,7 +159,7 @@ async def test_too_many_bytes_at_once_are_asked_to_come_again(authority: Authori
 
 
 async def test_what_was_served_is_counted(webhook: Running, api: ApiServer) -> None:
-    """By CRD and versions: this is how one finds a version that is still converted though nobody should use it."""
+    """Counters by CRD and version show that clients still use a version that is to be removed."""
     await api.convert(webhook.url, old("a"), old("b"), new("c"))
     await api.convert(webhook.url, new("a"), to=OLD)
     with pytest.raises(Failed):
@@ -212,15 +212,17 @@ async def test_probes_are_on_a_port_of_their_own(webhook: Running) -> None:
 
 async def test_a_large_review_leaves_probes_their_turn(authority: Authority, api: ApiServer) -> None:
     """A kubelet kills what does not answer; leases are lost, and small reviews wait, in the same way."""
-    objects = [old(f"g{number}", listeners=[{"title": f"l{each}"} for each in range(40)]) for number in range(3000)]
+    objects = [old(f"g{number}", listeners=[{"title": f"l{each}"} for each in range(40)]) for number in range(12000)]
+    size = len(review(*objects))
     probes = 0
     limits = Limits(slice_seconds=0.001, drain_seconds=0)
     async with running(authority, limits=limits) as webhook, connected(webhook, probes=True) as client:
         asked = asyncio.create_task(api.convert(webhook.url, *objects))
         numbers = webhook.webhook.counts.snapshot
-        while numbers().gauges["restow_webhook_bytes_in_flight",] < len(review(*objects)):
-            await asyncio.sleep(0)
-        while not numbers().counters.get(("restow_conversion_reviews_total", CRD_NAME, "success")):
+        while not asked.done() and numbers().gauges["restow_webhook_bytes_in_flight",] < size:
+            await asyncio.sleep(0.001)
+        success = ("restow_conversion_reviews_total", CRD_NAME, "success")
+        while not asked.done() and not numbers().counters.get(success):
             assert (await client.post(path="/livez", method="GET")).status == 200
             probes += 1
         assert len(await asked) == len(objects)
@@ -230,7 +232,7 @@ async def test_a_large_review_leaves_probes_their_turn(authority: Authority, api
 async def test_a_defect_is_answered_and_told_without_the_body(
     webhook: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception's text, and a traceback's, may show what somebody sent."""
+    """The text of an exception or a traceback may show values of an object."""
 
     def broken(*_arguments: object, **_more: object) -> None:
         raise RuntimeError("secret-host")

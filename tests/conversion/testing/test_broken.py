@@ -149,7 +149,7 @@ def test_the_suite_catches_an_item_that_an_edit_takes_apart(monkeypatch: pytest.
 
 
 def test_a_sound_rule_passes_everything() -> None:
-    """The suite accepts what is right; else nobody would keep it."""
+    """A suite that rejects correct rules would be removed."""
     suite = suite_of(same_type(lambda v: -v, lambda v: -v))
     tests = [name for name in vars(suite) if name.startswith("test_")]
     assert len(tests) == 14

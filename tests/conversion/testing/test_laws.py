@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from restow.conversion import Graph, rules
 from restow.conversion.testing import Laws, objects, partial_objects
+from restow.conversion.testing.functions import failing
 from restow.crds import Crd, Schema
 from tests.conversion.randomkinds import GROUP, KIND, crd, families, freeze, obj, scopes
 
@@ -65,7 +66,7 @@ def test_determinism_and_purity(sample: tuple[Laws, Any, str]) -> None:
 @RELAXED
 @given(samples())
 def test_validity(sample: tuple[Laws, Any, str]) -> None:
-    """Valid in one version is valid in the other; else the server prunes or stores what nobody may write."""
+    """An object that is valid in one version is valid in the other; else the server prunes or stores invalid fields."""
     laws, obj, target = sample
     laws.validity(obj, target)
 
@@ -91,6 +92,24 @@ def test_edits_win(family: tuple[Graph, dict[str, Schema]], data: st.DataObject)
     before = data.draw(objects(schemas[source], f"{GROUP}/{source}", KIND))
     edited = data.draw(objects(schemas[target], f"{GROUP}/{target}", KIND))
     Laws(graph.kind(GROUP, KIND)).edits_win(before, edited)
+
+
+@RELAXED
+@given(families(on_error="keep"), st.integers(0, 3), st.data())
+def test_functions_that_raise(family: tuple[Graph, dict[str, Schema]], seed: int, data: st.DataObject) -> None:
+    """With on_error="keep" every object converts, and what failed comes back; else one object hides all of its kind."""
+    graph, schemas = family
+    source, target = data.draw(st.sampled_from([*permutations(schemas, 2)]))
+    stored = data.draw(objects(schemas[source], f"{GROUP}/{source}", KIND))
+    edited = data.draw(objects(schemas[target], f"{GROUP}/{target}", KIND))
+    kind = graph.kind(GROUP, KIND)
+    laws = Laws(failing(kind, seed))
+    laws.round_trip(stored, target)
+    laws.determinism(stored, target)
+    laws.unchanged_input(stored, target)
+    laws.edits_win(stored, edited)
+    everywhere = Laws(failing(kind, seed, everywhere=True))
+    everywhere.convert(everywhere.convert(stored, target), source)
 
 
 @st.composite

@@ -12,6 +12,7 @@ from restow.kube import ElectionEvent
 from restow.migrator.model.options import Phase
 from restow.migrator.operate.hooks import MigrationDetails, MigrationEvent
 from restow.migrator.operate.metrics import MigrationMetrics
+from tests.migrator.references.found import helm, named_by, owned
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 CRD = "widgets.example.com"
@@ -137,3 +138,17 @@ def test_who_leads_is_seen(scrape: Scrape) -> None:
     for leading in (True, False):
         scrape.elected(ElectionEvent("default/m", "one", leading, 3))
         assert scrape.registry.get_sample_value("restow_migrator_leading", {"lease": "default/m"}) == leading
+
+
+def test_references_are_counted_by_version_and_step(scrape: Scrape) -> None:
+    """An alert before a removal looks at these; a version that left the CRD must not keep its last number."""
+    found = named_by(owned("configmaps", "a", "b"), owned("nodes", "", "n"), *helm("superseded"), unseen="secrets")
+    scrape.tell(MigrationEvent.REFERENCES, references=(found,))
+    assert [scrape("references", version="v1", step=step) for step in ("unserving", "removal")] == [2, 2]
+    assert scrape("references_not_looked_at") == 1
+    assert scrape("references_timestamp_seconds") == NOON.timestamp()
+    scrape.tell(MigrationEvent.REFERENCES)
+    assert scrape("references", version="v1", step="removal") is None
+    assert scrape("references_not_looked_at") == 0
+    scrape.tell(MigrationEvent.FORGOTTEN)
+    assert scrape("references_timestamp_seconds") is None

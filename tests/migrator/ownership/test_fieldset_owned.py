@@ -9,7 +9,7 @@ from hypothesis import given
 
 from restow.crds import Schema
 from restow.crds.fieldpath import from_paths
-from restow.crds.ownedpaths import owned
+from restow.crds.ownedpaths import Place, owned, place_of
 from restow.migrator.ownership.reconcile import Unknown, was_whole
 from tests.migrator import builders as b
 from tests.migrator.oracle import WHOLE, members, owned_paths
@@ -75,6 +75,27 @@ def test_an_item_that_is_there_twice_is_owned_as_one() -> None:
     schema = Schema(b.struct(x=b.keyed_list(ITEM, "name")))
     value = {"x": [{"name": "a", "size": 1}, {"name": "a", "size": 2}]}
     assert set(owned(value, schema)) == {("f:x", K_A)}
+
+
+def test_names_without_bound_take_no_memory_without_bound() -> None:
+    """The keys of maps and items differ from object to object: keeping each would fill the memory of a long run."""
+    schema = Schema(b.struct(map=b.mapping(b.struct(y=b.STRING)), list=b.keyed_list(ITEM, "name")))
+    for number in range(3000):
+        name = f"n{number}"
+        found = owned({"map": {name: {"y": "a"}}, "list": [{"name": name, "size": 1}]}, schema)
+        element = f'k:{{"name":"{name}"}}'
+        assert found == {
+            ("f:map", f"f:{name}"): {"": name},
+            ("f:map", f"f:{name}", "f:y"): "a",
+            ("f:list", element): {"name": name},
+            ("f:list", element, "f:name"): name,
+            ("f:list", element, "f:size"): 1,
+        }
+    assert _kept(place_of(schema)) < 5000
+
+
+def _kept(place: Place) -> int:
+    return 1 + sum(_kept(below) for below in (*place.fields.values(), *place.items.values()))
 
 
 @pytest.mark.parametrize(

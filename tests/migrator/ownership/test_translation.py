@@ -370,6 +370,25 @@ def test_the_parts_of_an_object_are_asked_for_together() -> None:
     assert [each.obj["spec"] for each in asked[1]] == [{"size": 3}, {"cpu": "2"}]
 
 
+def test_a_field_that_only_got_another_name_takes_no_part_without_it() -> None:
+    """A conversion with nothing owned in it would tell nothing: its value is that of the field that is gone."""
+    rules = rules_of(b.struct(name=b.STRING, size=b.INTEGER), b.struct(title=b.STRING, size=b.INTEGER))
+
+    def renamed(obj: Json, version: str) -> Answer:
+        before, after = ("name", "title") if version == V2 else ("title", "name")
+        spec = {after if name == before else name: value for name, value in obj.get("spec", {}).items()}
+        return obj | {"apiVersion": version, "spec": spec}
+
+    live = live_object({"title": "Mr", "size": 3})
+    found, asked = carry({"f:name": {}, "f:size": {}}, live, rules, renamed)
+    assert [[each.obj.get("spec") for each in batch] for batch in asked] == [
+        [{"title": "Mr", "size": 3}],
+        [{"name": "Mr", "size": 3}],
+        [{"title": "Mr", "size": 3}],
+    ]
+    assert found == ConvertedEntry({"f:spec": {"f:title": {}, "f:size": {}}})
+
+
 def test_managed_fields_are_not_sent() -> None:
     """They are most of an object's bytes, and no conversion may look at them."""
     live = live_object({"size": 3}, managedFields=[{"manager": "alice"}], labels={"a": "b"})

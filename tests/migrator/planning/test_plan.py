@@ -159,6 +159,7 @@ def test_the_json_is_plain_and_sorted() -> None:
         ],
         "moreFindings": {},
         "rehearsed": 2,
+        "references": None,
         "cost": {
             "objects": 3,
             "lists": 2,

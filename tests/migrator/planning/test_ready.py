@@ -6,15 +6,16 @@ import pytest
 
 from restow.crds import Crd
 from restow.migrator.decide.proof import ANNOTATION, UNFINISHED
-from restow.migrator.planning.ownerreferences import NotLookedAt, Referring, VersionReferences
 from restow.migrator.planning.ready import Servers, judge
+from restow.migrator.references.model import FoundReferences, sought
 from tests.migrator import builders as b
+from tests.migrator.references.found import helm, named_by, owned
 
 STORED = "status.storedVersions names v1"
 STORAGE = "is the storage version"
 LAST = "no other version is served"
 OWNED = "managedFields entries are at v1"
-NONE = VersionReferences()
+NONE = FoundReferences(sought(b.crd(), "v1"))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_each_reason_against_a_step(
     note: str | None,
 ) -> None:
     """A reason that is missed lets a version go while objects or owners still need it; a false one blocks a release."""
-    found = judge(b.proved(crd), version, objects=3, owners=owners, dependents=NONE)
+    found = judge(b.proved(crd), version, objects=3, owners=owners, references=NONE)
     for reasons, meant in ((found.against_unserving, unserving), (found.against_removal, removal)):
         assert len(reasons) == len(meant)
         assert all(part in reason for part, reason in zip(meant, reasons, strict=True))
@@ -72,7 +73,7 @@ def test_each_reason_against_a_step(
 
 def test_the_owners_are_named() -> None:
     """Whoever still writes the old version must be found by name, with numbers, in a stable order."""
-    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=9, owners={"helm": 3, "argocd": 4}, dependents=NONE)
+    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=9, owners={"helm": 3, "argocd": 4}, references=NONE)
     assert "7 managedFields entries" in found.against_removal[0]
     assert "argocd (4), helm (3)" in found.against_removal[0]
     assert "restow migrate widgets.example.com" in found.against_removal[0]
@@ -80,13 +81,13 @@ def test_the_owners_are_named() -> None:
 
 def test_that_clients_cannot_all_be_seen_is_said() -> None:
     """An empty list of reasons is no proof that nobody asks for the version any more."""
-    (note,) = judge(b.proved(b.crd()), "v1", objects=0, owners={}, dependents=NONE).notes
+    (note,) = judge(b.proved(b.crd()), "v1", objects=0, owners={}, references=NONE).notes
     assert "cannot all be seen" in note
 
 
 def test_the_json_says_the_same() -> None:
     """``restow ready -o json`` gates pipelines: its booleans must follow the reasons."""
-    found = judge(b.crd(stored=("v1", "v2")), "v1", objects=9, owners={"helm": 3, "argocd": 4}, dependents=NONE)
+    found = judge(b.crd(stored=("v1", "v2")), "v1", objects=9, owners={"helm": 3, "argocd": 4}, references=NONE)
     assert found.to_json() == {
         "name": "widgets.example.com",
         "version": "v1",
@@ -98,6 +99,7 @@ def test_the_json_says_the_same() -> None:
         "objects": 9,
         "owners": [{"manager": "argocd", "objects": 4}, {"manager": "helm", "objects": 3}],
         "dependents": [],
+        "references": [],
         "notLookedAt": [],
         "wouldStrip": [],
         "tried": 0,
@@ -111,7 +113,7 @@ def test_the_json_says_the_same() -> None:
 )
 def test_without_a_proof_no_version_may_be_removed(crd: Crd) -> None:
     """storedVersions that name the storage version alone are what a stranger's trim leaves."""
-    found = judge(crd, "v1", objects=3, owners={}, dependents=NONE)
+    found = judge(crd, "v1", objects=3, owners={}, references=NONE)
     assert not found.ready
     assert any("run restow migrate" in reason for reason in found.against_removal)
     assert not found.against_unserving, "to unserve loses nothing: what is stored at it is converted still"
@@ -120,15 +122,15 @@ def test_without_a_proof_no_version_may_be_removed(crd: Crd) -> None:
 def test_what_the_api_servers_know_counts() -> None:
     """A server that lags stores at the old version after the last object was looked at."""
     servers = Servers(against=("the API server at a lags; ask again",), unseen=("b cannot be looked at",))
-    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=3, owners={}, dependents=NONE, servers=servers)
+    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=3, owners={}, references=NONE, servers=servers)
     assert found.against_removal == servers.against
     assert servers.unseen[0] in found.notes
 
 
 def test_dependents_stand_against_both_steps() -> None:
     """The garbage collector misses a version that is unserved as much as one that is removed."""
-    dependents = VersionReferences((Referring("configmaps", 2, ("a/b", "a/c")),), (NotLookedAt("secrets", "403: no"),))
-    found = judge(b.proved(b.crd()), "v1", objects=9, owners={}, dependents=dependents)
+    dependents = named_by(owned("configmaps", "a", "b"), owned("configmaps", "a", "c"), unseen="secrets")
+    found = judge(b.proved(b.crd()), "v1", objects=9, owners={}, references=dependents)
     assert not found.ready
     assert found.against_unserving == found.against_removal
     assert "2 objects have ownerReferences at example.com/v1" in found.against_removal[0]
@@ -139,8 +141,21 @@ def test_dependents_stand_against_both_steps() -> None:
 
 def test_not_to_have_looked_for_dependents_is_said() -> None:
     """A page that looked at the CRD's objects alone must not read like one that looked everywhere."""
-    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=9, owners={}, dependents=None)
+    found = judge(b.proved(b.crd(unserved=("v1",))), "v1", objects=9, owners={}, references=None)
     (note,) = found.notes
-    assert "has not looked here for objects with ownerReferences at example.com/v1" in note
-    assert "restow ready widgets.example.com --drop v1" in note
+    assert "has not looked here for ownerReferences and other references to example.com/v1" in note
+    assert "restow references widgets.example.com --version v1" in note
     assert (found.to_json()["dependents"], found.to_json()["notLookedAt"]) == (None, None)
+
+
+def test_a_deployed_release_stands_against_both_steps() -> None:
+    """helm upgrade fails as soon as the version is not served; a former revision stands against nothing."""
+    release = (each for each in helm("deployed"))
+    found = judge(b.proved(b.crd()), "v1", objects=9, owners={}, references=named_by(*release))
+    for reasons in (found.against_unserving, found.against_removal):
+        assert len(reasons) == 1
+        assert "objects in Helm releases are at example.com/v1 (secrets: 1, for example default/web)" in reasons[0]
+        assert "helm upgrade" in reasons[0]
+    former = judge(b.proved(b.crd()), "v1", objects=9, owners={}, references=named_by(*helm("superseded")))
+    assert former.ready
+    assert [each["kind"] for each in former.to_json()["references"]] == ["helm"]

@@ -11,10 +11,14 @@ from typing import Any
 
 import yaml
 
+from restow.conversion.operate.overview import RulesOverview
 from restow.crds import Crd
+from restow.migrator import FoundReferences, NotLookedAt, ReferenceTally, sought
 from restow.migrator.decide.proof import ANNOTATION, proof_of_run
 from restow.migrator.model.options import Options
 from restow.migrator.ownership.entries import FIELD_MANAGER, ManagedFieldsEntry
+from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.requests.wire import object_decoder
 from restow.migrator.timeline import check, observe, parse_policy, schedule
 from restow.report import PolicyPlan, ReportDocument, RunReport, parse_run
 from restow.report.cluster import profile
@@ -84,6 +88,21 @@ def tally(of: Crd, *objects: list[tuple[str, str]] | int) -> OwnerCounts:
     return made
 
 
+def named_by(of: Crd, version: str, *, unseen: str = "secrets") -> FoundReferences:
+    """One ConfigMap that names a version in an ownerReference; and what could not be looked at."""
+    owner = {"apiVersion": f"{of.group}/{version}", "kind": of.kind, "name": "w", "uid": "1"}
+    text = json.dumps(
+        {"metadata": {"name": "settings", "uid": "u", "resourceVersion": "1", "ownerReferences": [owner]}}
+    ).encode()
+    wanted = sought(of, version)
+    tally = ReferenceTally([wanted])
+    for each in owner_references(
+        "configmaps", object_decoder.decode(text).metadata, {(wanted.api_version, wanted.kind): wanted}
+    ):
+        tally.add(each)
+    return tally.found([NotLookedAt(unseen, "not allowed to list it")])[wanted]
+
+
 def views() -> tuple[CrdView, ...]:
     """One CRD of every kind: with work due, with a version that may go, done, not to be listed."""
     due = crd(
@@ -104,7 +123,7 @@ def views() -> tuple[CrdView, ...]:
         4000,
     )
     return (
-        view(due, "migration due", counted),
+        view(due, "migration due", counted, references=[named_by(due, "v1beta1")]),
         view(ready, "migrated", tally(ready, [("controller", "v1")], 120)),
         view(done, "one version", tally(done)),
         view(lost, "cannot be migrated", None, "the storage version v1 of doodads.example.com is not served"),
@@ -197,6 +216,25 @@ def profile_document() -> dict[str, Any]:
     }
 
 
+def rules(*, ready: bool = True, failure: str = "", name: str = "widgets.example.com") -> RulesOverview:
+    """Rules whose second gate is open or closed."""
+    rehearsed = ("True", "Converted") if ready else ("False", "ObjectsFail")
+    gates = [("Analyzed", "True", "Accounted"), ("Rehearsed", *rehearsed), ("Serving", "True", "Served")]
+    return RulesOverview(
+        name=name,
+        group="example.com",
+        kind="Widget",
+        crd="widgets.example.com",
+        generation=4,
+        served=4 if ready else 3,
+        revision="0123456789abcdef",
+        gates=(*gates, ("Wired", "True", "Wired")),
+        ready=ready,
+        deleting=False,
+        failure=failure,
+    )
+
+
 def document() -> ReportDocument:
     """Everything in one page."""
     return ReportDocument(
@@ -206,5 +244,9 @@ def document() -> ReportDocument:
         crds=views(),
         run=run(),
         plan=plan(),
+        rules=(
+            rules(),
+            rules(ready=False, failure="Rehearsed, ObjectsFail: 1 of 3 objects failed: default/odd: it is"),
+        ),
         profiles=(profile("CloudProfile", profile_document(), NOW),),
     )

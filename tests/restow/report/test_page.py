@@ -15,7 +15,7 @@ from restow.report import ReportDocument, parse_run, render
 from restow.report.chart import plan_chart
 from restow.report.cluster import profile
 from restow.report.views import figures, remarks, view
-from tests.restow.report.sample import HOSTILE, NOW, crd, document, plan, profile_document, run, tally
+from tests.restow.report.sample import HOSTILE, NOW, crd, document, plan, profile_document, rules, run, tally
 
 _VOID = {"meta", "link", "input", "wbr"}
 
@@ -68,6 +68,7 @@ def hostile_document(text: str) -> ReportDocument:
         cluster=f"https://{text}",
         crds=(seen, view(widgets, text, None, text)),
         run=base.__class__(result=text, crds=ran),
+        rules=(rules(ready=False, failure=text, name=text),),
         profiles=(
             profile("CloudProfile", profile_document() | {"metadata": {"name": text}}, NOW),
             replace(profile("CloudProfile", {"metadata": {"name": "x"}, "spec": {}}, NOW), problem=text),
@@ -103,7 +104,18 @@ def test_everything_is_in_it():
     """Each section is what somebody opens the page for."""
     shape = Shape(render(document()))
     ids = {attributes.get("id") for _, attributes in shape.elements}
-    assert {"act", "stored", "leave", "owners", "run", "failures", "plan", "profiles"} <= ids
+    assert {
+        "act",
+        "stored",
+        "leave",
+        "owners",
+        "references",
+        "run",
+        "failures",
+        "plan",
+        "profiles",
+        "conversions",
+    } <= ids
     for text in (
         "widgets.example.com",
         "argocd-controller",
@@ -111,17 +123,21 @@ def test_everything_is_in_it():
         "till-7",
         "August 26",
         "deprecated from",
+        "ObjectsFail: 1 of 3 objects failed",
+        "3 of 4",
+        "For example settings",
+        "unserving and removal",
         HOSTILE,
     ):
         assert text in shape.text
 
 
-@pytest.mark.parametrize("part", ["crds", "run", "plan", "profiles", "cluster"])
+@pytest.mark.parametrize("part", ["crds", "run", "plan", "profiles", "rules", "cluster"])
 def test_each_part_may_be_missing(part: str):
     """A report of a run alone has no cluster, one of a cluster no run."""
     whole = document()
     without = replace(
-        whole, **{part: type(getattr(whole, part))() if part in {"crds", "profiles", "cluster"} else None}
+        whole, **{part: type(getattr(whole, part))() if part in {"crds", "profiles", "rules", "cluster"} else None}
     )
     shape = Shape(render(without))
     links = {str(attributes["href"])[1:] for tag, attributes in shape.elements if tag == "a"}
@@ -182,11 +198,14 @@ def test_figures_and_remarks():
         "versions that may go": "1",
         "objects rewritten by the run": "5,040",
         "failed in the run": "2",
+        "ConversionRules": "2",
+        "of them failed": "1",
         "CloudProfiles": "1",
     }
     words = [remark.word for remark in remarks(document())]
     assert words[:2] == ["failed", "not seen"]
-    assert set(words[2:]) == {"stripped", "warning", "migration due", "due", "may be unserved, then removed"}
+    due = {"conversions", "stripped", "warning", "migration due", "due", "may be unserved, then removed"}
+    assert set(words[2:]) == due
 
 
 def test_a_refused_and_an_unfinished_run_are_told():

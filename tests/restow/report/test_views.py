@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from restow.migrator import FoundReferences, sought
 from restow.report.model import State, VersionRow
 from restow.report.views import MOST_OWNERS, view
-from tests.restow.report.sample import STEP, crd, tally
+from tests.restow.report.sample import STEP, crd, named_by, tally
 
 OLD, NEW = "v1beta1", "v1"
 
@@ -38,6 +39,31 @@ def test_may_it_go(of: dict[str, object], objects: list[list[tuple[str, str]]], 
     found = row(OLD, *objects, **of)
     assert (found.state, found.verdict) == (state, verdict)
     assert bool(found.reasons) == (state is State.DUE)
+
+
+def test_a_reference_turns_a_yes_into_a_no():
+    """The page would otherwise send people to a removal that leaves dependents behind."""
+    made = crd("widgets", [OLD, NEW], storage=NEW, stored=[NEW])
+
+    def old(references: list[FoundReferences] | None) -> VersionRow:
+        return next(each for each in view(made, "", tally(made), "", references).versions if each.name == OLD)
+
+    assert old(None).state is State.READY
+    assert any("restow has not looked here" in note for note in old(None).notes)
+    nothing = old([FoundReferences(sought(made, OLD))])
+    assert (nothing.state, any("restow has not looked" in note for note in nothing.notes)) == (State.READY, False)
+    named = old([named_by(made, OLD)])
+    assert (named.state, named.verdict) == (State.DUE, "must stay")
+    assert "1 object has ownerReferences at example.com/v1beta1" in named.reasons[0]
+    assert any("Not looked at: secrets (not allowed to list it)" in note for note in named.notes)
+    (row,) = view(made, "", tally(made), "", [named_by(made, OLD)]).references or ()
+    assert (row.resource, row.count, row.unserving, row.removal, row.examples) == (
+        "configmaps",
+        1,
+        True,
+        True,
+        ("settings",),
+    )
 
 
 def test_stored_objects_are_said_as_far_as_the_api_tells():

@@ -138,11 +138,79 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [get, delete]
 {{- end -}}
 
+{{- /* Of the webhook configuration that `restow serve --refuse-unconvertible` installs. */ -}}
+{{- define "restow.rules.refusal" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: [{{ . }}]
+  verbs: [get, patch, create, list, watch]
+{{- end -}}
+
+{{- /* Of CRDs. */ -}}
+{{- define "restow.rules.unwire" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [list]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: {{ toJson . }}
+  verbs: [get, patch]
+{{- range . }}
+- apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
+  resources: [{{ regexFind "^[^.]*" . | quote }}]
+  verbs: [list]
+{{- end }}
+# Optional: to see whether ConversionRules would wire a CRD again.
+- apiGroups: [restow.dev]
+  resources: [conversionrules]
+  verbs: [list]
+{{- end -}}
+
+{{- /* Of the host in the names of the webhook configurations that `restow serve` installs, and whether it is the operator's. */ -}}
+{{- define "restow.rules.unwire.configurations" -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  verbs: [list]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations]
+  resourceNames: [conversion-stash.{{ index . 0 }}]
+  verbs: [delete]
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: [refuse-unconvertible.{{ index . 0 }}]
+  verbs: [delete]
+{{- if index . 1 }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [restow-cloudprofile]
+  verbs: [delete]
+{{- end }}
+{{- end -}}
+
+{{- /* Of the Service. */ -}}
+{{- define "restow.rules.unwire.own" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ . }}, {{ . }}-ca]
+  verbs: [get, delete]
+# Optional: without it the Leases stay.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [list, delete]
+{{- end -}}
+
 {{- /* The migrator sees all CRDs. */ -}}
 {{- define "restow.rules.migrator" -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
   verbs: [list, watch]
+{{- end -}}
+
+{{- define "restow.rules.references" -}}
+# Optional: without it the condition restow.dev/NoReferences names the resources that were not looked at.
+- apiGroups: ["*"]
+  resources: ["*"]
+  verbs: [list]
 {{- end -}}
 
 {{- define "restow.rules.proof" -}}
@@ -165,14 +233,139 @@ The rules are those that `restow rbac` prints; tests/deploy compares them. Each 
   verbs: [create]
 {{- end -}}
 
+{{- /* Of `restow operator --conversions`; `targets` are the CRDs that rules may be for, all of them if empty. */ -}}
+{{- define "restow.rules.conversions" -}}
+- apiGroups: [restow.dev]
+  resources: [conversionrules]
+  verbs: [list, watch, get, patch]
+- apiGroups: [restow.dev]
+  resources: [conversionrules/status]
+  verbs: [patch]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  verbs: [list, watch]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  {{- with .targets }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get, patch]
+{{- range .targets }}
+- apiGroups: [{{ regexReplaceAll "^[^.]*[.]" . "" | quote }}]
+  resources: [{{ regexFind "^[^.]*" . | quote }}]
+  verbs: [list]
+{{- else }}
+# Rules may be for any kind, so every object may be rehearsed: name the CRDs in conversions.targets to narrow this.
+- apiGroups: ["*"]
+  resources: ["*"]
+  verbs: [list]
+{{- end }}
+{{- /* Without targets the step's rights include these. */ -}}
+{{- if or .targets (not .refuseUnconvertible) }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: [restow-conversionrules]
+  verbs: [get, patch, create]
+{{- end }}
+{{- if .restoreStashes }}
+{{ include "restow.rules.conversions.step" (list . "mutatingwebhookconfigurations" "conversion-stash") }}
+{{- end }}
+{{- if .refuseUnconvertible }}
+{{ include "restow.rules.conversions.step" (list . "validatingwebhookconfigurations" "refuse-unconvertible") }}
+{{- end }}
+{{- if .crossplane }}
+- apiGroups: [apiextensions.crossplane.io]
+  resources: [compositeresourcedefinitions]
+  {{- with .targets }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: [get, patch{{ if not .leastRights }}, list, watch{{ end }}]
+{{- end }}
+{{- end -}}
+
+{{- /* Of an admission step for kinds with rules: the values, the resource of its configurations, and its name. */ -}}
+{{- define "restow.rules.conversions.step" -}}
+{{- $step := index . 2 -}}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [{{ index . 1 }}]
+  {{- with (index . 0).targets }}
+  resourceNames:
+  {{- range . }}
+  - {{ printf "%s.%s" $step . }}
+  {{- end }}
+  {{- end }}
+  verbs: [get, patch, create, delete]
+{{- if not (index . 0).leastRights }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [{{ index . 1 }}]
+  verbs: [list, watch]
+{{- end }}
+{{- end -}}
+
+{{- /* To apply the CRD of ConversionRules; without targets the other verbs are granted on every CRD. */ -}}
+{{- define "restow.rules.conversions.install" -}}
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: [conversionrules.restow.dev]
+  verbs: {{ empty .targets | ternary (list "create") (list "get" "patch" "create") | toJson }}
+{{- end -}}
+
+{{- define "restow.rules.conversions.optional" -}}
+# Optional: to notice at once what others undo, and to report the gates as Events.
+{{- if not .refuseUnconvertible }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [validatingwebhookconfigurations]
+  resourceNames: [restow-conversionrules]
+  verbs: [list, watch]
+{{- end }}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
+
+{{- /* In the namespace of the operator: the last good rules, and the Leases of the replicas. */ -}}
+{{- define "restow.rules.revisions" -}}
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [list, watch, get, create, patch]
+- apiGroups: [""]
+  resources: [configmaps]
+  {{- with .targets }}
+  resourceNames:
+  {{- range . }}
+  - {{ printf "restow-conversions.%s" . }}
+  {{- end }}
+  {{- end }}
+  verbs: [delete]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [list, patch]
+{{- end -}}
+
+{{- define "restow.rules.replicas.optional" -}}
+# Optional: without it the Leases of replicas that ended stay.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [delete]
+{{- end -}}
+
 {{- define "restow.family" -}}
 ["cloudprofiles.core.gardener.cloud", "namespacedcloudprofiles.core.gardener.cloud", "shoots.core.gardener.cloud"]
+{{- end -}}
+
+{{- /* The annotations of what is there only while a hook runs; the hook's name is that of the event. */ -}}
+{{- define "restow.hook" -}}
+{{- with .hook -}}
+helm.sh/hook: {{ . }}
+helm.sh/hook-weight: "-1"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}
 {{- end -}}
 
 {{- /*
 A ServiceAccount, unless there is one, and what it may: (dict "of" (list $ "migration" $values) "cluster" "…rules"
 "own" "…rules" "default" "…rules"), in the cluster, the release's namespace and the namespace default. All releases share
-the last one, so names there say whose they are.
+the last one, so names there say whose they are. With "hook", all of it is part of the hook of that event.
 */ -}}
 {{- define "restow.account" -}}
 {{- $root := index .of 0 -}}
@@ -187,7 +380,7 @@ metadata:
   namespace: {{ $root.Release.Namespace }}
   labels:
     {{- include "restow.labels" $.of | nindent 4 }}
-  {{- with .annotations }}
+  {{- with merge (include "restow.hook" $ | fromYaml) (.annotations | default dict) }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
@@ -203,6 +396,10 @@ metadata:
   name: {{ printf "%s:%s" $root.Release.Namespace $name }}
   labels:
     {{- include "restow.labels" .of | nindent 4 }}
+  {{- with include "restow.hook" $ }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
 rules:
 {{ .cluster }}
 ---
@@ -212,6 +409,10 @@ metadata:
   name: {{ printf "%s:%s" $root.Release.Namespace $name }}
   labels:
     {{- include "restow.labels" .of | nindent 4 }}
+  {{- with include "restow.hook" $ }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ printf "%s:%s" $root.Release.Namespace $name | quote }}}
 subjects:
 - {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
@@ -222,6 +423,10 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:
   {{- include "restow.metadata" .of | nindent 2 }}
+  {{- with include "restow.hook" $ }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
 rules:
 {{ .own }}
 ---
@@ -229,6 +434,10 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata:
   {{- include "restow.metadata" .of | nindent 2 }}
+  {{- with include "restow.hook" $ }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
 subjects:
 - {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}
@@ -242,6 +451,10 @@ metadata:
   namespace: default
   labels:
     {{- include "restow.labels" .of | nindent 4 }}
+  {{- with include "restow.hook" $ }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
 rules:
 {{ .default }}
 ---
@@ -252,6 +465,10 @@ metadata:
   namespace: default
   labels:
     {{- include "restow.labels" .of | nindent 4 }}
+  {{- with include "restow.hook" $ }}
+  annotations:
+    {{- . | nindent 4 }}
+  {{- end }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ printf "%s:%s" $root.Release.Namespace $name | quote }}}
 subjects:
 - {kind: ServiceAccount, namespace: {{ $root.Release.Namespace }}, name: {{ $account }}}

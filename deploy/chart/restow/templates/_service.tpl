@@ -84,7 +84,7 @@ spec:
     - namespaceSelector:
         {{- toYaml . | nindent 8 }}
     {{- end }}
-  {{- if or (eq $values.certificate "own-ca") (eq (index . 1) "operator") }}
+  {{- if or (eq $values.certificate "own-ca") (has (index . 1) (list "operator" "conversions")) }}
   egress:
   - ports:
     {{- range $policy.apiServerPorts }}
@@ -166,4 +166,64 @@ spec:
   usages: [server auth, digital signature]
   issuerRef:
     {{- toYaml ($issuer | default (dict "kind" "Issuer" "name" $name)) | nindent 4 }}
+{{- end -}}
+
+{{- /*
+By whom API servers' client certificates are signed, for admission; (list $ "webhook" $values). A ConfigMap of the chart, or
+one that is there.
+*/ -}}
+{{- define "restow.clientCA.name" -}}
+{{- (index . 2).clientCA.configMap | default (printf "%s-client-ca" (include "restow.component" .)) -}}
+{{- end -}}
+
+{{- define "restow.clientCA.given" -}}
+{{- with (index . 2).clientCA }}{{ if or .pem .configMap }}yes{{ end }}{{ end -}}
+{{- end -}}
+
+{{- define "restow.clientCA.configMap" -}}
+{{- $values := index . 2 -}}
+{{- if and $values.clientCA.pem $values.clientCA.configMap }}
+{{- fail (printf "%s.clientCA: give pem or configMap" (index . 1)) }}
+{{- end }}
+{{- if and $values.clientCA.names (not (include "restow.clientCA.given" .)) }}
+{{- fail (printf "%s.clientCA.names: give pem or configMap too, by which the certificates are verified" (index . 1)) }}
+{{- end }}
+{{- if $values.clientCA.pem }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "restow.clientCA.name" . }}
+  namespace: {{ (index . 0).Release.Namespace }}
+  labels:
+    {{- include "restow.labels" . | nindent 4 }}
+data:
+  ca.crt: |
+    {{- $values.clientCA.pem | nindent 4 }}
+{{- end }}
+{{- end -}}
+
+{{- define "restow.clientCA.arguments" -}}
+{{- if include "restow.clientCA.given" . -}}
+- --client-ca=/etc/restow-client-ca/ca.crt
+{{- with (index . 2).clientCA }}
+- --require-client-cert={{ .require }}
+{{- range .names }}
+- {{ printf "--client-name=%s" . | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "restow.clientCA.mount" -}}
+{{- if include "restow.clientCA.given" . -}}
+- {name: client-ca, mountPath: /etc/restow-client-ca, readOnly: true}
+{{- end -}}
+{{- end -}}
+
+{{- define "restow.clientCA.volume" -}}
+{{- if include "restow.clientCA.given" . -}}
+- name: client-ca
+  configMap: {name: {{ include "restow.clientCA.name" . }}}
+{{- end -}}
 {{- end -}}

@@ -59,7 +59,7 @@ def test_a_leaf_is_good_for_no_longer(authority: Authority, at: datetime) -> Non
 
 
 def test_a_leaf_never_outlives_its_authority(authority: Authority) -> None:
-    """It would look valid for a while in which nothing verifies."""
+    """A leaf that outlives its CA looks valid while nothing verifies it."""
     leaf = authority.issue(HOSTS, now=NOW, valid_for=2 * YEAR)
     assert leaf.not_after == authority.not_after
 

@@ -205,7 +205,7 @@ async def test_a_rotation_on_demand_takes_the_same_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [("webhook",), ("webhook-ca",), ("webhook", "webhook-ca")], ids=" and ".join)
 async def test_lost_secrets_cost_nothing(lost: tuple[str, ...], tmp_path: Path) -> None:
-    """Somebody deletes a Secret: what is served goes on being trusted until it is replaced."""
+    """After a Secret is deleted, API servers trust the served certificate until it is replaced."""
     world, town = World(*CRDS), []
     replica = Replica(world, tmp_path, town)
     await settled(world, replica)
@@ -244,7 +244,7 @@ async def test_from_another_authority_without_a_gap(tmp_path: Path) -> None:
 
 
 async def test_a_crd_that_cannot_be_wired_holds_a_rotation_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A new leaf would not verify there; and whoever has to act must be told, once."""
+    """A new leaf would not verify against that CRD; and the problem is logged once, so that an operator can act."""
     world, town = World(*CRDS), []
     replica = Replica(world, tmp_path, town)
     await settled(world, replica)
@@ -265,7 +265,7 @@ async def test_a_crd_that_cannot_be_wired_holds_a_rotation_up(tmp_path: Path, ca
 
 
 async def test_what_cert_manager_keeps_does_not_count(tmp_path: Path) -> None:
-    """Its bundle would never hold our CA, and hold everything up."""
+    """cert-manager's bundle never holds our CA; if it counted, every rotation would wait for it."""
     world, town = World(*CRDS, wired=True), []
     world.crd(CRDS[0])["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "system/webhook"}
     replica = Replica(world, tmp_path, town)
@@ -287,7 +287,7 @@ async def test_a_missing_crd_is_told_and_wired_when_it_comes(tmp_path: Path) -> 
 
 
 async def test_a_secret_that_is_changed_again_and_again_is_told(tmp_path: Path) -> None:
-    """Two writers without end look like a busy loop, and nobody knows why."""
+    """Two writers that undo each other would look like a busy loop without a cause."""
     world = World(*CRDS)
     world.outpaced = True
     with pytest.raises(CertificateError, match="repeatedly by another writer"):

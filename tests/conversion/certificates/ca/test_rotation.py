@@ -73,7 +73,7 @@ def test_a_leaf_for_more_names_keeps_those_it_has() -> None:
 
 
 def test_no_leaf_of_a_ca_that_a_crd_does_not_trust() -> None:
-    """That is the law: it would not verify from the moment it is served."""
+    """A leaf of a CA that a CRD does not trust fails to verify from the moment it is served."""
     trust = Trust(NEW, None, OLDS)
     assert decided(trust, leaf(OLD), OLDS | NEWS, OLDS).step is None
     assert decided(trust, leaf(OLD), OLDS | NEWS, OLDS | NEWS).step is RotationStep.ISSUE
@@ -138,6 +138,6 @@ def test_a_leaf_that_ends_with_its_ca_is_not_issued_again_and_again() -> None:
     ],
 )
 def test_lifetimes_by_which_something_would_end_too_early(lives: dict[str, timedelta]) -> None:
-    """It would be found out years later."""
+    """Lifetimes that contradict each other would end a certificate too early, years later."""
     with pytest.raises(ValueError, match="cannot be"):
         Lifetimes(**lives)

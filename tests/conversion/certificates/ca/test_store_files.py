@@ -84,7 +84,7 @@ def test_no_reader_ever_meets_a_pair_that_does_not_belong_together(tmp_path: Pat
 
 @pytest.mark.parametrize("broken", ["missing", "torn", "garbage"])
 def test_what_cannot_be_read_is_none(tmp_path: Path, broken: str) -> None:
-    """It is made anew, not stumbled over."""
+    """A missing or torn certificate is replaced; raising would keep the server from starting."""
     if broken != "missing":
         install(tmp_path, leaf())
         (tmp_path / "..data" / KEY).write_bytes(leaf().key if broken == "torn" else b"")

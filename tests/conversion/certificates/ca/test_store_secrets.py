@@ -36,7 +36,7 @@ def test_a_leaf_is_read_as_it_was_written() -> None:
 
 
 def test_promotion_destroys_the_old_key() -> None:
-    """Whoever finds an old backup of the Secret could go on signing."""
+    """With the old key in the Secret, a stolen backup of it could sign certificates that API servers trust."""
     data = trust_data(Trust(ONE, TWO).promoted())
     assert {*data} == {"ca.crt", "ca.key", "previous.crt"} and ONE.key not in data.values()
     with pytest.raises(ValueError, match="no successor"):
@@ -69,7 +69,7 @@ def test_a_secret_of_somebody_else_is_refused() -> None:
 @pytest.mark.parametrize("key", ["ca.crt", "ca.key", "next.key"])
 @pytest.mark.parametrize("value", [None, b"garbage"])
 def test_an_unreadable_authority_is_never_replaced_in_silence(key: str, value: bytes | None) -> None:
-    """A new CA without overlap is an outage; whoever damaged the Secret has to know."""
+    """A new CA without overlap is an outage, so a damaged Secret is an error that says what to do."""
     data = {name: text for name, text in trust_data(Trust(ONE, TWO)).items() if name != key}
     document = secret(None, "webhook-ca", "Opaque", data | ({key: value} if value is not None else {}))
     with pytest.raises(CertificateError, match="restore it, or delete it to begin with a new CA"):
@@ -77,7 +77,7 @@ def test_an_unreadable_authority_is_never_replaced_in_silence(key: str, value: b
 
 
 def test_an_unreadable_leaf_is_made_anew() -> None:
-    """Nothing verifies by it anyway."""
+    """An unreadable leaf cannot be served, so it is replaced instead of failing the start."""
     data = {**leaf_data(LEAF, ONE), "tls.key": ONE.key}
     assert leaf_of(secret(None, "webhook", "kubernetes.io/tls", data)) is None
 

@@ -1,4 +1,4 @@
-"""What is wired, told and counted when a Secret is spoilt, a defect shows, or somebody else undoes the wiring."""
+"""What is wired, reported and counted when a Secret is spoilt, a defect shows, or another client undoes the wiring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from restow.conversion.certificates import Address, Bundle, NotAnswering, Service, Url, bundle_of, stash_name
+from restow.conversion.certificates import (
+    Address,
+    Bundle,
+    NotAnswering,
+    Service,
+    Url,
+    bundle_of,
+    refusal_name,
+    stash_name,
+)
 from restow.conversion.certificates.ca import (
     CertificateDetails,
     CertificateError,
@@ -83,7 +92,7 @@ async def test_a_ca_that_cannot_be_read_does_not_stop_the_wiring(tmp_path: Path,
 
 
 async def test_a_right_that_is_lost_does_not_stop_the_wiring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was wired last is known, and the CRD that may still be written is; the other one is told and counted."""
+    """A lost right to one CRD is reported and counted; the other CRD is still wired with the last bundle."""
     world, town = World(*CRDS), []
     replica = Replica(world, tmp_path, town)
     await settled(world, replica)
@@ -104,7 +113,7 @@ async def test_a_right_that_is_lost_does_not_stop_the_wiring(tmp_path: Path, mon
 
 
 async def test_a_new_replica_without_any_certificate_cannot_begin(tmp_path: Path) -> None:
-    """What to do about the CA is said at once where there is nothing to serve by."""
+    """Without a certificate to serve, the start fails with what to do about the CA; waiting would hide the cause."""
     world = World(*CRDS)
     await settled(world, Replica(world, tmp_path / "old", []))
     world.secret("webhook-ca")["data"]["ca.key"] = GARBAGE
@@ -167,7 +176,7 @@ def kept(world: World, folder: Path, name: str, address: Address, answering: set
 
 
 async def test_two_restows_with_two_addresses_do_not_fight(tmp_path: Path) -> None:
-    """Both write under one name: each would move the CRD back as soon as it sees it, for ever."""
+    """Two installations write under one field manager; without a rule each would move the CRD back for ever."""
     world, answering = World(*CRDS), {"first.a.svc", "second.b.svc"}
     first = kept(world, tmp_path / "1", "first", Service("a", "first"), answering)
     second = kept(world, tmp_path / "2", "second", Service("b", "second"), answering)
@@ -268,3 +277,4 @@ def test_metrics_are_there_from_the_start() -> None:
 def test_a_stash_configuration_is_named_after_its_webhook(address: Address, name: str) -> None:
     """Two installations of one cluster shared a name, and each took the configuration from the other."""
     assert stash_name(address) == name
+    assert refusal_name(address) == name.replace("conversion-stash", "refuse-unconvertible")

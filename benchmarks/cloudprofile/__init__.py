@@ -1,0 +1,1 @@
+"""``restow operator`` with a large CloudProfile, many NamespacedCloudProfiles on it and many Shoots."""

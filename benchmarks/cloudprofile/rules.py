@@ -1,0 +1,182 @@
+"""What the rules cost by themselves, and how many objects a second both webhooks answer for next to them.
+
+The webhooks are those of a running ``restow operator``, asked over TLS keep-alive by one connection. What a webhook
+does besides the rules: HTTP, TLS, reviews decoded and encoded, and for admission the profile read from the API server.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from benchmarks.cloudprofile.content import Sizes, changed_profile, children, profile, shoot, shoots
+from benchmarks.conversion.load import Load, fire
+from restow.cloudprofile.admission.webhooks import VALIDATE_SHOOT
+from restow.cloudprofile.controllers.index import transform_namespaced
+from restow.cloudprofile.objects import CLOUD_PROFILES, GROUP, HUB, OLD, SHOOTS, profile_of
+from restow.cloudprofile.profiles.admission import judge
+from restow.cloudprofile.profiles.reconciliation import decide_namespaced_status
+from restow.cloudprofile.shoots.admission import shoot_findings, shoot_warnings
+from restow.cloudprofile.shoots.profile import offering
+from restow.operator.family import conversions
+
+__all__ = ["Rates", "RuleCosts", "measure_rates", "rule_costs"]
+
+Json = dict[str, Any]
+
+_SHOOTS_IN_A_REVIEW: Final = 100
+_USER: Final = {"username": "bench", "groups": ["system:authenticated"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Objects a second of one kind of review: by the webhook, and by its rules alone."""
+
+    what: str
+    webhook: float
+    rules: float
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCosts:
+    """What the rules cost in process, without any request.
+
+    Attributes:
+        status: seconds of CPU for the status of one NamespacedCloudProfile, when it has none yet.
+        same_status: the same, when it is right already.
+        change: seconds of CPU to judge a change of the CloudProfile, with all that use it.
+        status_bytes: the status of one NamespacedCloudProfile as JSON.
+        kept_bytes: what the operator keeps of it in memory.
+    """
+
+    status: float
+    same_status: float
+    change: float
+    status_bytes: int
+    kept_bytes: int
+
+
+def rule_costs(sizes: Sizes) -> RuleCosts:
+    """Measure the rules in process; the best of three, since others use the machine too."""
+    now, parent = datetime.now(UTC), profile(sizes)
+    related = list(children(sizes))
+    child = related[0]
+    status = dict(decide_namespaced_status(child, parent, now).patch)
+    settled = {**child, "status": status}
+    changed = {**parent, "spec": changed_profile(sizes)}
+    users = list(shoots(sizes))
+
+    def judged() -> None:
+        found = judge(changed, parent, children=related, shoots=users, now=now)
+        assert not found.findings, found.findings
+
+    assert not decide_namespaced_status(settled, parent, now).patch
+    return RuleCosts(
+        _cpu(lambda: decide_namespaced_status(child, parent, now)),
+        _cpu(lambda: decide_namespaced_status(settled, parent, now)),
+        _cpu(judged),
+        len(msgspec.json.encode(status)),
+        len(transform_namespaced(settled)["status"]),
+    )
+
+
+def _cpu(call: Callable[[], Any]) -> float:
+    used = []
+    for _ in range(3):
+        begun = time.process_time()
+        call()
+        used.append(time.process_time() - begun)
+    return min(used)
+
+
+async def measure_rates(port: int, sizes: Sizes, requests: int) -> list[Rates]:
+    """Ask both webhooks of an operator at this port."""
+    large = profile(sizes)
+    many = [shoot(sizes, number) for number in range(_SHOOTS_IN_A_REVIEW)]
+    old = f"{GROUP}/{OLD}"
+    graph, now = conversions(), datetime.now(UTC)
+    one = many[0]
+    reference = profile_of(one)
+    assert reference is not None
+    profiles = {reference: large}
+
+    def admitted() -> None:
+        offered = offering(profiles)
+        found = shoot_findings(one, None, offered, now)
+        assert not found, found
+        shoot_warnings(one, None, offered.offer(reference) or {}, now)
+
+    cells: tuple[tuple[str, str, Json, int, int, Callable[[], Any]], ...] = (
+        (
+            "conversion: the CloudProfile to v1beta1",
+            f"/convert/{CLOUD_PROFILES.full_name}",
+            _conversion([large], old),
+            1,
+            requests,
+            lambda: graph.convert(large, old),
+        ),
+        (
+            f"conversion: {_SHOOTS_IN_A_REVIEW} Shoots to v1beta1",
+            f"/convert/{SHOOTS.full_name}",
+            _conversion(many, old),
+            _SHOOTS_IN_A_REVIEW,
+            requests,
+            lambda: [graph.convert(each, old) for each in many],
+        ),
+        ("admission: a Shoot is validated", f"/admit/{VALIDATE_SHOOT}", _admission(one), 1, requests, admitted),
+    )
+    found = []
+    for what, path, body, count, times, rules in cells:
+        volley = await fire(Load(port, path, msgspec.json.encode(body), times, 1), _trust())
+        _check(what, msgspec.json.decode(volley.answer)["response"])
+        rules()  # as each connection's first request, it does not count
+        begun = time.perf_counter()
+        for _ in range(times):
+            rules()
+        seconds = time.perf_counter() - begun
+        found.append(Rates(what, len(volley.latencies) * count / volley.seconds, times * count / seconds))
+    return found
+
+
+def _check(what: str, response: Json) -> None:
+    if response.get("allowed") is False or (response.get("result") or {}).get("status") == "Failed":
+        message = f"{what}: {response}"
+        raise RuntimeError(message)
+
+
+def _conversion(objects: list[Json], target: str) -> Json:
+    request = {"uid": "u", "desiredAPIVersion": target, "objects": objects}
+    return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
+
+
+def _admission(obj: Json) -> Json:
+    what = {"group": GROUP, "version": HUB}
+    request = {
+        "uid": "u",
+        "kind": what | {"kind": obj["kind"]},
+        "resource": what | {"resource": SHOOTS.plural},
+        "requestKind": what | {"kind": obj["kind"]},
+        "requestResource": what | {"resource": SHOOTS.plural},
+        "name": obj["metadata"]["name"],
+        "namespace": obj["metadata"]["namespace"],
+        "operation": "CREATE",
+        "userInfo": _USER,
+        "object": obj,
+        "oldObject": None,
+        "dryRun": False,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def _trust() -> ssl.SSLContext:
+    """Trust anyone: the operator's certificate is for another name than that of the clients here."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,187 @@
+"""Certificates that another tool keeps: mounted files with a certificate, its key and the CA, as of cert-manager.
+
+What is served has to verify against every bundle at every moment. A renewed Secret brings certificate and CA at once,
+so the new certificate is not served before every CRD and webhook configuration has the new CA, for long enough that API
+servers have seen it. The server therefore reads a copy, in a folder of its own. The former CA stays in the bundles
+until no replica serves by it any more: another replica may see the change of the Secret two minutes later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from restow.conversion.certificates.apply import HookProbe, Probe, probe_hook
+from restow.conversion.certificates.ca.authority import CertificateError, ends_at
+from restow.conversion.certificates.ca.keeper import BACKOFF, CertificateDetails, CertificateKeeper, ignore_details
+from restow.conversion.certificates.ca.rotation import ObservedBundle
+from restow.conversion.certificates.ca.store import CERTIFICATE, KEY, install_files
+from restow.conversion.certificates.ca.targets import ConfigurationTarget
+from restow.conversion.certificates.probe import probe
+from restow.conversion.certificates.wiring.clientconfig import Bundle, BundleError
+from restow.kube import Cluster, Resource
+from restow.kube.clock import SYSTEM_CLOCK, Clock
+
+__all__ = ["MountedCertificates"]
+
+_log = logging.getLogger(__name__)
+
+_POLL: Final = 10.0  # seconds between two looks at the files
+_SETTLE: Final = timedelta(seconds=5)  # until API servers verify by a bundle that was written
+_MARGIN: Final = timedelta(hours=1)  # how long a former CA stays in the bundles
+
+
+class MountedCertificates(CertificateKeeper):
+    """The certificates of one webhook, from files that follow a Secret.
+
+    Args:
+        cluster: where CRDs and webhook configurations are.
+        name: of the webhook, for the log.
+        certificate, key, authority: the files, PEM: the certificate with its chain, its key, and the CA bundle.
+        folder: where certificate and key are put for the server, as ``tls.crt`` and ``tls.key``.
+        configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
+            address and without ``caBundle``.
+        every: the resources of which all objects may be listed and watched.
+        settle: how long every object must have had a new CA before a certificate is served that may need it.
+        margin: how long a former CA stays.
+        poll: seconds between two looks at the most.
+        probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
+        hook: told after each look, failed ones too; must not block or raise.
+        clock: its ``now`` and ``sleep``.
+        chance: random numbers from [0, 1), for back-off.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        *,
+        certificate: Path,
+        key: Path,
+        authority: Path,
+        folder: Path,
+        configurations: Iterable[Mapping[str, Any]] = (),
+        every: Collection[Resource] = (),
+        settle: timedelta = _SETTLE,
+        margin: timedelta = _MARGIN,
+        poll: float = _POLL,
+        probe: Probe = probe,
+        hook_probe: HookProbe = probe_hook,
+        hook: Callable[[CertificateDetails], None] = ignore_details,
+        clock: Clock = SYSTEM_CLOCK,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        hooks = (ConfigurationTarget(cluster, each, probe=hook_probe, now=clock.now) for each in configurations)
+        super().__init__(
+            cluster,
+            name,
+            hooks,
+            every=every,
+            poll=poll,
+            probe=probe,
+            hook_probe=hook_probe,
+            hook=hook,
+            clock=clock,
+            chance=chance,
+        )
+        self._files = (certificate, key, authority)
+        self._folder = folder
+        self._settle = settle
+        self._margin = margin
+        self._former: dict[bytes, datetime] = {}  # CA certificates, and when a file had them last
+
+    async def prepare(self) -> None:
+        """Return once there is a certificate in the folder: what a server has to wait for before it can listen.
+
+        Raises:
+            CertificateError: a file is missing or malformed.
+            OSError: the folder cannot be written.
+        """
+        certificate, key, _ = await asyncio.to_thread(self._read)
+        await asyncio.to_thread(install_files, self._folder, certificate, key)
+
+    async def reconcile(self) -> float:
+        """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
+
+        Raises:
+            CertificateError: a file is missing or malformed.
+            KubeError: the API server refuses a request, or cannot be reached.
+            OSError: the folder cannot be written.
+        """
+        now = self._clock.now()
+        certificate, key, bundle = await asyncio.to_thread(self._read)
+        served = await asyncio.to_thread(self._served)
+        renewed = served != (certificate, key)
+        look = await self._places.look(fully=renewed)
+        wired, problems, changed = await self._places.wire(look.usable, bundle, self._dropped(bundle, now))
+        problems = (*look.problems, *problems)
+        self._log_problems(problems)
+        if renewed and not changed and (_has_ended(served, now) or self._settled(look.seen, bundle, now)):
+            await asyncio.to_thread(install_files, self._folder, certificate, key)
+            _log.info("%s: the certificate that ends %s is served", self._name, ends_at(certificate))
+            renewed = False
+        self._call_hook(wired, problems, leaf_ends=self._served_until())
+        if changed:
+            return 0.0
+        return BACKOFF.first if problems or renewed else self._poll
+
+    def _read(self) -> tuple[bytes, bytes, Bundle]:
+        """Read the files.
+
+        Raises:
+            CertificateError: one is missing or malformed.
+        """
+        try:
+            certificate, key, authority = (file.read_bytes() for file in self._files)
+            bundle = Bundle.from_pem(authority)
+        except OSError as error:
+            msg = f"{error.filename} cannot be read: {error.strerror}"
+            raise CertificateError(msg) from error
+        except BundleError as error:
+            msg = f"{self._files[2]}: {error}"
+            raise CertificateError(msg) from error
+        if not bundle:
+            msg = f"{self._files[2]} is empty: API servers need the CA that signed the certificate"
+            raise CertificateError(msg)
+        ends_at(certificate)
+        return certificate, key, bundle
+
+    def _served(self) -> tuple[bytes, bytes] | None:
+        try:
+            return (self._folder / CERTIFICATE).read_bytes(), (self._folder / KEY).read_bytes()
+        except OSError:
+            return None
+
+    def _dropped(self, bundle: Bundle, now: datetime) -> Bundle:
+        """Note what the file has; return what it has not had for so long that nothing is served by it."""
+        self._former |= dict.fromkeys(bundle.certificates, now)
+        return Bundle.of(der for der, last in self._former.items() if now - last >= self._margin)
+
+    def _settled(self, seen: Iterable[ObservedBundle], bundle: Bundle, now: datetime) -> bool:
+        """Whether every object that counts has had the CA for long enough; times are whole seconds, cut off."""
+        settle = self._settle + timedelta(seconds=1)
+        return all(each.bundle >= bundle and now - each.changed_at >= settle for each in seen)
+
+    def _failed(self, error: Exception) -> None:
+        problem = self._not_kept(error)
+        self._log_problems((problem,))
+        self._call_hook((), (), leaf_ends=self._served_until(), failure=problem)
+
+    def _served_until(self) -> datetime | None:
+        served = self._served()
+        try:
+            return None if served is None else ends_at(served[0])
+        except CertificateError:
+            return None
+
+
+def _has_ended(served: tuple[bytes, bytes] | None, now: datetime) -> bool:
+    try:
+        return served is None or ends_at(served[0]) <= now
+    except CertificateError:
+        return True

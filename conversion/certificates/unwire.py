@@ -1,0 +1,294 @@
+"""Takes a webhook away: the CRDs that call it return to the strategy None, and what restow keeps for it is removed.
+
+A CRD that names a webhook which is gone blocks its objects, their namespaces and the garbage collector of the whole
+cluster, so this comes before an uninstall. ``unwire`` writes only after a proof: the schemas need no conversion, or no
+stored object has anything that they say differently.
+
+A server that runs meanwhile would wire its CRDs again within a second. ``unwire`` therefore leaves the annotation
+``restow.dev/unwired`` on the CRD, and running servers leave such a CRD alone (`ca.targets`).
+
+Rights: get and patch on the customresourcedefinitions, list on their objects; for ``remove_server`` list on the
+customresourcedefinitions and on webhook configurations, delete on the latter, get and delete on the server's two
+Secrets, list and delete on Leases of its namespace.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.certificates.apply import read_crd, read_definition, resource_of
+from restow.conversion.certificates.wiring.clientconfig import Address, Service, address_in, is_same_server
+from restow.conversion.certificates.wiring.configuration import is_alone_ours
+from restow.conversion.certificates.wiring.crd import UNWIRED, composite_of, resource_of_definition
+from restow.conversion.certificates.wiring.fieldmanagers import FIELD_MANAGER, MANAGED_BY
+from restow.conversion.certificates.wiring.need import WebhookNeed
+from restow.conversion.model.errors import WiringRefused
+from restow.crds import Crd
+from restow.crds.conversionrules import CONVERSION_RULES
+from restow.kube import Cluster, PatchType, Resource
+from restow.kube.clock import SYSTEM_CLOCK
+from restow.kube.errors import Conflict, Forbidden, KubeError, NotFound
+from restow.kube.pager import list_pages
+from restow.kube.resources import CRDS, LEASES, qualified_name
+
+__all__ = ["Removal", "Unwired", "crds_of", "remove_server", "unwire"]
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 8
+_PAGE: Final = 250
+_CRD_PAGE: Final = 100
+_SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
+_LEASE_NAMES: Final = "restow-"
+
+
+@dataclass(frozen=True, slots=True)
+class Unwired:
+    """What ``unwire`` did.
+
+    Attributes:
+        changed: whether the CRD was written; False if its strategy was None already.
+        notes: what holds from now on, each a sentence.
+    """
+
+    changed: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Removal:
+    """What ``remove_server`` did.
+
+    Attributes:
+        removed: objects that it removed, each ``<kind> <namespace>/<name>``.
+        kept: what it left, and why, each a sentence.
+    """
+
+    removed: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+
+
+async def unwire(
+    cluster: Cluster,
+    name: str,
+    *,
+    composite: str = "",
+    although_needed: bool = False,
+    dry_run: bool = False,
+    now: Callable[[], datetime] = SYSTEM_CLOCK.now,
+) -> Unwired:
+    """Return a CRD to the conversion strategy None, as before an uninstall.
+
+    Unlike the wiring, this is a merge patch: it also removes what Helm or another manager wrote.
+
+    Args:
+        cluster: where.
+        name: of the CRD.
+        composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD: then that one
+            is written, and Crossplane copies it. Empty for the CRD itself, or for what its owner reference says.
+        although_needed: skip the proof. Objects are then read without what their version does not declare, and each
+            write at such a version stores that loss. It frees a namespace whose webhook is gone for good.
+        dry_run: look, and write nothing.
+        now: the time, for the annotation.
+
+    Raises:
+        WiringRefused: there is no such CRD, or objects would be read or written wrongly without the webhook.
+        CrdError: the CRD is malformed.
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    for _ in range(_ATTEMPTS):
+        crd = await read_crd(cluster, name)
+        composite = composite or composite_of(crd.document)
+        live = await read_definition(cluster, name, composite) if composite else crd
+        if live.strategy == "None":
+            return Unwired(changed=False)
+        await _check_rules(cluster, crd)
+        notes: tuple[str, ...] = ()
+        if not although_needed:
+            need = await _need_of(cluster, crd)
+            if need.reason:
+                raise WiringRefused(need.reason)
+            notes = need.notes
+        if dry_run:
+            return Unwired(changed=True, notes=notes)
+        stamp = now().isoformat(timespec="milliseconds")
+        metadata = {"uid": live.uid, "resourceVersion": live.resource_version, "annotations": {UNWIRED: stamp}}
+        body = {"metadata": metadata, "spec": {"conversion": {"strategy": "None", "webhook": None}}}
+        try:
+            await cluster.patch(
+                resource_of_definition(composite),
+                name,
+                msgspec.json.encode(body),
+                patch_type=PatchType.MERGE,
+                params={"fieldManager": FIELD_MANAGER},
+                metadata_only=True,
+            )
+        except Conflict:
+            continue
+        _log.info("%s: conversion strategy None", name)
+        return Unwired(changed=True, notes=notes)
+    raise WiringRefused(f"{name} was changed by another writer at each of {_ATTEMPTS} attempts to unwire it")
+
+
+async def _check_rules(cluster: Cluster, crd: Crd) -> None:
+    """Raise WiringRefused if ConversionRules of the cluster keep the CRD wired: they would wire it again."""
+    try:
+        rules = (await cluster.list_page(CONVERSION_RULES)).json()["items"]
+    except (NotFound, Forbidden):
+        return  # the cluster has none, or none of this user's concern
+    for each in rules:
+        target = (each.get("spec") or {}).get("target") or {}
+        leaving = "deletionTimestamp" in each["metadata"]  # its operator is what unwires
+        if not leaving and (target.get("group"), target.get("kind")) == (crd.group, crd.kind):
+            name = each["metadata"]["name"]
+            raise WiringRefused(
+                f"{crd.name} is wired by the ConversionRules {name}: delete these (kubectl delete conversionrules "
+                f"{name}); their operator unwires the CRD then, where that is safe"
+            )
+
+
+async def _need_of(cluster: Cluster, crd: Crd) -> WebhookNeed:
+    """Find out whether a CRD needs its webhook.
+
+    Objects are listed at the storage version, which needs no conversion once all of them are stored at it.
+    """
+    need = WebhookNeed(crd)
+    if need.depends_on_objects:
+        async for page in list_pages(cluster, crd.resource_at(crd.storage.name), limit=_PAGE):
+            need.see(page)
+    return need
+
+
+async def crds_of(cluster: Cluster, server: Address) -> tuple[str, ...]:
+    """Return the names of the CRDs that call a server, whatever the path.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    pages = list_pages(cluster, CRDS, limit=_CRD_PAGE)
+    return tuple([item["metadata"]["name"] async for page in pages for item in page if _calls(item, server)])
+
+
+def _calls(document: Mapping[str, Any], server: Address) -> bool:
+    conversion = document["spec"].get("conversion") or {}
+    address = address_in(conversion.get("webhook"))
+    return conversion.get("strategy") == "Webhook" and address is not None and is_same_server(address, server)
+
+
+async def remove_server(
+    cluster: Cluster,
+    server: Address,
+    *,
+    namespace: str = "",
+    secret: str = "",
+    unwired: Collection[str] = (),
+    dry_run: bool = False,
+) -> Removal:
+    """Remove what restow keeps for a server that no CRD calls any more.
+
+    That is: webhook configurations of which restow alone wrote all webhooks, and all are at this server; the Secrets of
+    its certificate and its CA, if they have restow's label; and the released Leases of restow in its namespace. While a
+    CRD calls the server, nothing is removed.
+
+    Args:
+        cluster: where.
+        server: its address, the path does not matter.
+        namespace, secret: where its Secrets and Leases are, and what the Secret of its certificate is called; those of
+            the Service by default. For a URL both are needed, or no Secret and Lease is looked for.
+        unwired: CRDs that do not count, since they are about to be unwired.
+        dry_run: look, and remove nothing.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    done = Removal()
+    try:
+        await _remove(cluster, server, done, namespace, secret, unwired, dry_run=dry_run)
+    except Forbidden as error:
+        done.kept.append(f"what restow keeps for the {server} stays: {error}")
+    return done
+
+
+async def _remove(
+    cluster: Cluster,
+    server: Address,
+    done: Removal,
+    namespace: str,
+    secret: str,
+    unwired: Collection[str],
+    *,
+    dry_run: bool,
+) -> None:
+    calling = [name for name in await crds_of(cluster, server) if name not in unwired]
+    if calling:
+        done.kept.append(f"the {server} is still called by {', '.join(calling)}: unwire these first")
+        return
+    for kind in ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"):
+        for live in (await cluster.list_page(resource_of(kind))).json()["items"]:
+            if is_alone_ours(live, server):
+                await _delete(cluster, resource_of(kind), kind, live["metadata"], done, dry_run=dry_run)
+    if isinstance(server, Service):
+        namespace, secret = namespace or server.namespace, secret or server.name
+    if namespace and secret:
+        for name in (secret, f"{secret}-ca"):
+            await _remove_secret(cluster, namespace, name, done, dry_run=dry_run)
+        await _remove_leases(cluster, namespace, done, dry_run=dry_run)
+
+
+async def _remove_secret(cluster: Cluster, namespace: str, name: str, done: Removal, *, dry_run: bool) -> None:
+    label, value = MANAGED_BY
+    try:
+        metadata = (await cluster.get(_SECRETS, name, namespace, metadata_only=True)).json()["metadata"]
+    except NotFound:
+        return
+    except Forbidden as error:
+        done.kept.append(f"the Secret {namespace}/{name} could not be looked at: {error}")
+        return
+    if (metadata.get("labels") or {}).get(label) != value:
+        done.kept.append(f"the Secret {namespace}/{name} lacks the label {label}={value}: another owner made it")
+        return
+    await _delete(cluster, _SECRETS, "Secret", metadata, done, dry_run=dry_run)
+
+
+async def _remove_leases(cluster: Cluster, namespace: str, done: Removal, *, dry_run: bool) -> None:
+    try:
+        leases = (await cluster.list_page(LEASES, namespace)).json()["items"]
+    except Forbidden as error:
+        done.kept.append(f"the Leases of {namespace} could not be looked at: {error}")
+        return
+    for lease in leases:
+        name, holder = lease["metadata"]["name"], (lease.get("spec") or {}).get("holderIdentity")
+        if not name.startswith(_LEASE_NAMES):
+            continue
+        if holder:
+            done.kept.append(f"the Lease {namespace}/{name} is held by {holder}: a process of restow still runs")
+        else:
+            await _delete(cluster, LEASES, "Lease", lease["metadata"], done, dry_run=dry_run)
+
+
+async def _delete(
+    cluster: Cluster, resource: Resource, kind: str, metadata: Mapping[str, Any], done: Removal, *, dry_run: bool
+) -> None:
+    """Delete an object as it was read; one that another writer changed meanwhile stays."""
+    namespace, name = metadata.get("namespace"), metadata["name"]
+    what = f"{kind} {qualified_name(namespace, name)}"
+    conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+    try:
+        if not dry_run:
+            body = msgspec.json.encode({"preconditions": conditions})
+            await cluster.delete(resource, name, namespace, body=body)
+    except NotFound:
+        return
+    except KubeError as error:
+        if error.out_of_reach:
+            raise
+        done.kept.append(f"the {what} stays: {error}")
+        return
+    _log.info("%s is %s", what, "to be removed" if dry_run else "removed")
+    done.removed.append(what)

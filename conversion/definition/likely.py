@@ -1,0 +1,315 @@
+"""What two fields of two versions are likely to be to each other, as a rule.
+
+A guess is certain if the names are one name, and the schemas leave one reading open. Everything else is a doubt: the
+rule may be right, and only an author knows. A change of the unit, the range or the meaning is never a rename.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from restow.conversion import rules
+from restow.conversion.definition.names import are_one_name, likeness, means_another, singular, without_unit
+from restow.conversion.model.fieldpath import Path, shown
+from restow.conversion.rules.model import Rule
+from restow.crds import Schema
+
+__all__ = ["Field", "Likely", "bare", "likely"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of one version: its path in the scope, and its schema."""
+
+    path: Path
+    schema: Schema
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path[-1]
+
+    @property
+    def text(self) -> str:
+        """The path as rules write it."""
+        return shown(self.path).removeprefix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Likely:
+    """A guess: the rule (None if it is not known), why, and what stands against it if it is not certain."""
+
+    rule: Rule | None
+    why: str
+    doubt: str = ""
+    score: float = 1.0
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing stands against it."""
+        return not self.doubt
+
+
+#: What is no constraint of a value.
+_WORDS_ONLY: Final = frozenset({"description", "title", "example", "x-kubernetes-validations", "default"})
+_NUMBERS: Final = frozenset({"integer", "number"})
+_SCALARS: Final = frozenset({"string", "integer", "number", "boolean"})
+#: How alike two names must be for a doubt to be worth a question.
+_ALIKE: Final = 0.5
+_MOSTLY_ALIKE: Final = 0.8
+#: Names that stand in many objects, so that the same name elsewhere is no hint that a field has moved.
+_COMMON: Final = frozenset(
+    [
+        *("annotations", "config", "count", "data", "description", "enabled", "host", "id", "image", "items", "key"),
+        *("kind", "labels", "message", "metadata", "mode", "name", "namespace", "path", "port", "reason", "ref"),
+        *("replicas", "selector", "size", "spec", "status", "tag", "timeout", "type", "url", "value", "version"),
+    ]
+)
+_TIME_PATTERN: Final = re.compile(r"\(ns\|us\||ms\|s\|m\|h|\[smhd?\]|\(s\|m\|h")
+_QUANTITY_PATTERN: Final = re.compile(r"KMGTPE|\[eE\]")
+
+
+def bare(node: Any) -> Any:
+    """Return a schema node without what only describes it."""
+    if isinstance(node, Mapping):
+        named = {
+            name: {each: bare(child) for each, child in value.items()} if name == "properties" else bare(value)
+            for name, value in node.items()
+            if name not in _WORDS_ONLY
+        }
+        return {**named, "required": sorted(named["required"])} if named.get("required") else named
+    return [bare(each) for each in node] if isinstance(node, list) else node
+
+
+def likely(spoke: Field, hub: Field) -> Likely | None:
+    """Return what the fields are likely to be to each other; None if nothing speaks for it."""
+    return next((found for find in _FINDERS if (found := find(spoke, hub)) is not None), None)
+
+
+def _paths(spoke: Field, hub: Field) -> tuple[str, str | None]:
+    return spoke.text, None if spoke.path == hub.path else hub.text
+
+
+def _numbers(spoke: Field, hub: Field) -> Likely | None:
+    """Two numbers, of which one at least names its unit."""
+    if not {_type(spoke), _type(hub)} <= _NUMBERS:
+        return None
+    (ours, one), (theirs, other) = without_unit(spoke.name), without_unit(hub.name)
+    if (one is None and other is None) or (one == other) or likeness(ours, theirs) < _ALIKE:
+        return None
+    score = likeness(ours, theirs)
+    if one is None or other is None:
+        named = one or other
+        assert named is not None
+        doubt = f"only one of {spoke.name} and {hub.name} names its unit ({named.measures})"
+        fix = f"{doubt}: give the factor between them to rules.scale"
+        return Likely(None, "a number in a unit", fix, score)
+    if one.measures != other.measures:
+        return None
+    factor = one.size / other.size
+    exact = int(factor) if factor.denominator == 1 else f"{factor.numerator}/{factor.denominator}"
+    types = {"spoke_type": _type(spoke), "hub_type": _type(hub)}
+    kinds: dict[str, Any] = {name: kind for name, kind in types.items() if kind != "integer"}
+    rule = rules.scale(*_paths(spoke, hub), factor=exact, **kinds)
+    why = f"{spoke.name} and {hub.name} are the same in another unit: times {exact}"
+    vague = "one of the units may be decimal or binary" if one.is_vague or other.is_vague else ""
+    return Likely(rule, why, vague or _doubt_of_names(ours, theirs) or _doubt_of_place(spoke, hub), score)
+
+
+def _text_and_number(spoke: Field, hub: Field) -> Likely | None:
+    """A duration or a quantity as a text, and a number in a unit."""
+    kinds = _type(spoke), _type(hub)
+    if kinds[0] in ("string", "int-or-string") and kinds[1] in _NUMBERS:
+        text, number, side = spoke, hub, "spoke"
+    elif kinds[1] in ("string", "int-or-string") and kinds[0] in _NUMBERS:
+        text, number, side = hub, spoke, "hub"
+    else:
+        return None
+    base, unit = without_unit(number.name)
+    score = likeness(without_unit(text.name)[0], base)
+    if unit is None or score < _MOSTLY_ALIKE:
+        return None
+    more: dict[str, Any] = {} if side == "spoke" else {"text": side}
+    more |= {} if _type(number) == "integer" else {"number": _type(number)}
+    names = _doubt_of_names(text.name, base) or _doubt_of_place(spoke, hub)
+    node = text.schema.node
+    if unit.measures == "time" and unit.symbol and _type(text) == "string":
+        says = node.get("format") == "duration" or _TIME_PATTERN.search(node.get("pattern") or "")
+        doubt = "" if says else f"no format or pattern says that {text.name} is a duration"
+        rule = rules.duration(*_paths(spoke, hub), unit=unit.symbol, **more)  # type: ignore[arg-type]
+        return Likely(rule, f"{text.name} is a duration, {number.name} a number in a unit", names or doubt, score)
+    if unit.measures in ("bytes", "cpu"):
+        says = text.schema.int_or_string or _QUANTITY_PATTERN.search(node.get("pattern") or "")
+        doubt = "" if says else f"no pattern says that {text.name} is a quantity"
+        vague = "the unit may be decimal or binary" if unit.is_vague else ""
+        rule = rules.quantity(*_paths(spoke, hub), unit=unit.symbol, **more)  # type: ignore[arg-type]
+        return Likely(
+            rule, f"{text.name} is a quantity, {number.name} a number in a unit", names or vague or doubt, score
+        )
+    return None
+
+
+def _other_type(spoke: Field, hub: Field) -> Likely | None:
+    """One scalar as another type."""
+    one, other = _type(spoke), _type(hub)
+    kinds = {"int-or-string", *_SCALARS}
+    if one == other or {one, other} - kinds or not are_one_name(spoke.name, hub.name):
+        return None
+    rule = rules.cast(*_paths(spoke, hub), spoke_type=one, hub_type=other)  # type: ignore[arg-type]
+    text = spoke if one == "string" else hub if other == "string" else None
+    says = text is None or re.search(r"\\d|\[0-9\]", text.schema.node.get("pattern") or "")
+    doubt = "" if says else f"no pattern says that the text {text.text if text else ''} is always such a value"
+    return Likely(
+        rule, f"the same value as {_articled(one)} and as {_articled(other)}", doubt, likeness(spoke.name, hub.name)
+    )
+
+
+def _articled(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def _value_and_list(spoke: Field, hub: Field) -> Likely | None:
+    """A value that became a list of such values, or the other way round; a text that became a list."""
+    kinds = _type(spoke), _type(hub)
+    if "array" not in kinds or kinds[0] == kinds[1]:
+        return None
+    listed, single = (hub, spoke) if kinds[1] == "array" else (spoke, hub)
+    items = listed.schema.items
+    same_name = single.name == listed.name or singular(single.name) == singular(listed.name)
+    if items is None or not same_name:
+        return None
+    doubt = _doubt_of_place(spoke, hub)
+    if bare(items.node) == bare(single.schema.node):
+        one = rules.wrap(spoke.text, f"{hub.text}[]") if listed is hub else rules.unwrap(f"{spoke.text}[]", hub.text)
+        if _type(single) == "string" and single.name == listed.name:
+            doubt = f"{single.name} may be one value, or several with a separator"
+        return Likely(one, f"{single.text} is one of the values of {listed.text}", doubt, 0.9)
+    entries = single.schema.values
+    if entries is not None and _type(single) == "object":
+        return _list_and_map(spoke, hub, listed, items, entries)
+    return None
+
+
+def _list_and_map(spoke: Field, hub: Field, listed: Field, items: Schema, entries: Schema) -> Likely | None:
+    keys = listed.schema.list_keys or tuple(name for name in ("name", "key", "id") if name in items.required)[:1]
+    keys = keys or tuple(name for name in ("name", "key", "id") if name in items.properties)[:1]
+    if len(keys) != 1 or keys[0] not in items.properties:
+        return None
+    rest = {name: child for name, child in items.properties.items() if name != keys[0]}
+    side: dict[str, Any] = {} if listed is spoke else {"items": "hub"}
+    values = next(iter(rest), "")
+    doubt = _doubt_of_place(spoke, hub)
+    if not listed.schema.list_keys and keys[0] not in items.required:
+        doubt = f"no schema says that {keys[0]} identifies an item of {listed.text}"
+    if len(rest) == 1 and bare(rest[values].node) == bare(entries.node):
+        rule = rules.keyed(*_paths(spoke, hub), key=keys[0], value=values, **side)
+    elif rest.keys() == entries.properties.keys():
+        rule = rules.keyed(*_paths(spoke, hub), key=keys[0], **side)
+        same = all(bare(rest[name].node) == bare(child.node) for name, child in entries.properties.items())
+        doubt = doubt or ("" if same else "the items and the values of the map do not have the same fields")
+    else:
+        return None
+    return Likely(rule, f"a list with the key {keys[0]}, and a map", doubt, 0.9)
+
+
+def _wrapped(spoke: Field, hub: Field) -> Likely | None:
+    """A scalar that became the field of an object of the same name."""
+    kinds = _type(spoke), _type(hub)
+    if "object" not in kinds or not set(kinds) & _SCALARS or not are_one_name(spoke.name, hub.name):
+        return None
+    around, single = (hub, spoke) if kinds[1] == "object" else (spoke, hub)
+    alike = [name for name, child in around.schema.properties.items() if bare(child.node) == bare(single.schema.node)]
+    if not alike:
+        return None
+    usual = [name for name in alike if name in around.schema.required or name in ("name", "value")]
+    name = (usual or alike)[0]
+    inner = Field((*around.path, name), single.schema)
+    rule = rules.move(single.text, inner.text) if around is hub else rules.move(inner.text, single.text)
+    only = len(around.schema.properties) == 1
+    doubt = "" if only else f"{around.text} has other fields as well, and {single.text} may be another one of them"
+    return Likely(
+        rule, f"{single.text} became the field {name} of an object", doubt or _doubt_of_place(spoke, hub), 0.8
+    )
+
+
+def _same_type(spoke: Field, hub: Field) -> Likely | None:
+    """The same kind of value: a rename, a move, other names of values, or an object with other fields in it."""
+    kind = _type(spoke)
+    if kind != _type(hub) or not kind:
+        return None
+    score = likeness(spoke.name, hub.name)
+    if score < _ALIKE:
+        return None
+    ours, theirs = bare(spoke.schema.node), bare(hub.schema.node)
+    doubt = _doubt_of_names(spoke.name, hub.name) or _doubt_of_place(spoke, hub)
+    if spoke.path != hub.path and ours == theirs:
+        name = "rename" if spoke.path[:-1] == hub.path[:-1] else "move"
+        rule = getattr(rules, name)(spoke.text, hub.text)
+        defaults = _defaults(spoke.schema, hub.schema)
+        where = "the same constraints" if name == "rename" else "the same constraints in another object"
+        return Likely(rule, f"the names mean the same, with {where}", doubt or defaults, score)
+    if kind in _SCALARS:
+        return _other_values(spoke, hub, doubt, score)
+    return None
+
+
+def _other_values(spoke: Field, hub: Field, doubt: str, score: float) -> Likely | None:
+    ours, theirs = (_values(each.schema) for each in (spoke, hub))
+    if ours is None or theirs is None:
+        if spoke.path == hub.path:
+            return None
+        name = "rename" if spoke.path[:-1] == hub.path[:-1] else "move"
+        rule = getattr(rules, name)(spoke.text, hub.text)
+        return Likely(rule, "the names are alike", doubt or "the fields admit different values", score)
+    if set(ours) == set(theirs):
+        return None
+    table = {value: other for value in ours for other in theirs if _spelled(value) == _spelled(other)}
+    is_whole = len(table) == len(ours) == len(theirs) == len(set(table.values()))
+    rule = rules.enum(spoke.text, table, hub=None if spoke.path == hub.path else hub.text) if is_whole else None
+    left = [str(value) for value in (*ours, *theirs) if value not in table and value not in table.values()]
+    more = "" if is_whole else f"no value of the other version is spelled like {', '.join(dict.fromkeys(left))}"
+    return Likely(rule, "the same values in another spelling", doubt or more, score)
+
+
+def _values(schema: Schema) -> Sequence[Any] | None:
+    found = schema.node.get("enum")
+    return None if found is None else [value for value in found if value is not None]
+
+
+def _spelled(value: Any) -> str:
+    return re.sub(r"[^a-z0-9]", "", str(value).lower())
+
+
+def _defaults(ours: Schema, theirs: Schema) -> str:
+    if ours.has_default and theirs.has_default and ours.default != theirs.default:
+        return "the defaults differ, so that a missing field means another value"
+    return ""
+
+
+def _doubt_of_names(left: str, right: str) -> str:
+    if left == right or are_one_name(left, right):
+        return ""
+    if means_another(left, right):
+        return f"{left} and {right} do not say the same"
+    return f"{left} and {right} are alike, and may be two things"
+
+
+def _doubt_of_place(spoke: Field, hub: Field) -> str:
+    """Return what stands against a field in another object."""
+    if spoke.path[:-1] == hub.path[:-1]:
+        return ""
+    if {spoke.name.lower(), hub.name.lower()} & _COMMON:
+        return f"many objects have a field {hub.name}"
+    return ""
+
+
+def _type(field: Field) -> str:
+    return "int-or-string" if field.schema.int_or_string else field.schema.node.get("type") or ""
+
+
+_FINDERS: Final = (_numbers, _text_and_number, _other_type, _value_and_list, _wrapped, _same_type)

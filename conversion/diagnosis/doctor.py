@@ -1,0 +1,194 @@
+"""Looks at a CRD from outside, as its clients meet it: each request is one that an API server answers for anyone.
+
+It needs no conversion to work: what it must know of objects it lists at the storage version, at which an object that is
+stored there is read as it is. Then it reads each object at each other version by a GET, because an API server answers a
+LIST from its watch cache, whose objects were converted when they were written: a webhook that is gone since, or that
+cannot convert one of them any more, shows there only after the API server restarts. Nothing is written, and nothing is
+retried: an error is what it looks for.
+
+Rights: get on the customresourcedefinition; list and get on its objects; list on namespaces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from restow.conversion.certificates.apply import read_crd
+from restow.conversion.certificates.wiring.clientconfig import address_in
+from restow.conversion.certificates.wiring.need import WebhookNeed
+from restow.conversion.diagnosis.problems import (
+    CrdDiagnosis,
+    CrdProblem,
+    called,
+    namespace_problem,
+    object_problem,
+    of_crd,
+    unreadable,
+    webhook_problem,
+)
+from restow.crds import Crd
+from restow.kube import Cluster
+from restow.kube.errors import ApiError, Forbidden, NotFound
+from restow.kube.pager import list_pages
+from restow.kube.resources import NAMESPACES
+from restow.kube.retry import without_retries
+
+__all__ = ["MOST_OBJECTS", "diagnose"]
+
+MOST_OBJECTS: Final = 10_000
+"""Objects that are read one by one, unless the caller says otherwise."""
+
+_PAGE: Final = 100
+_AT_ONCE: Final = 8
+_NAMED: Final = 20  # objects of one version that are named
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What was found so far. ``called`` is why the webhook could not be called, empty if that was not seen."""
+
+    problems: list[CrdProblem] = field(default_factory=list)
+    called: str = ""
+    well: list[str] = field(default_factory=list)
+    not_seen: list[str] = field(default_factory=list)
+
+
+async def diagnose(cluster: Cluster, name: str, *, most: int = MOST_OBJECTS) -> CrdDiagnosis:
+    """Find out what is wrong with a CRD.
+
+    Args:
+        cluster: where.
+        name: of the CRD.
+        most: objects that are read one by one at each version.
+
+    Raises:
+        WiringRefused: there is no such CRD.
+        CrdError: the CRD is malformed.
+        KubeError: the API server cannot be reached, or refuses to show the CRD.
+    """
+    crd = await read_crd(cluster, name)
+    direct, notes = without_retries(cluster), _Notes()
+    readable = [version for version in crd.served if await _lists(direct, crd, version, notes)]
+    need = WebhookNeed(crd)
+    known = not need.depends_on_objects
+    if crd.strategy == "Webhook" and not (notes.called and known):
+        others = [each for each in readable if each != crd.storage.name]
+        known = await _read_objects(direct, crd, others, most, need, notes) or known
+    if notes.called:
+        problem = webhook_problem(crd, address_in(crd.webhook), notes.called, need.reason if known else None)
+        notes.problems.insert(0, problem)
+    notes.problems += of_crd(crd)
+    await _look_at_namespaces(direct, crd, notes)
+    return CrdDiagnosis(crd.name, tuple(notes.problems), tuple(notes.well), tuple(notes.not_seen))
+
+
+async def _lists(cluster: Cluster, crd: Crd, version: str, notes: _Notes) -> bool:
+    """List one object at a version; return whether it is worth while to read objects at it."""
+    try:
+        await cluster.list_page(crd.resource_at(version), params={"limit": "1"})
+    except Forbidden as error:
+        notes.not_seen.append(f"objects at {version}: {error.said}")
+        return False
+    except ApiError as error:
+        if why := called(error.said):
+            notes.called = why
+            return False
+        if _is_about_an_object(error):
+            return True
+        notes.problems.append(unreadable(crd, version, error.said))
+        return False
+    return True
+
+
+def _is_about_an_object(error: ApiError) -> bool:
+    """Say whether an object, rather than a version, may be what fails: a watch cache waits for every object."""
+    return "conversion webhook for " in error.said or "(re)initializing" in error.said
+
+
+async def _read_objects(
+    cluster: Cluster, crd: Crd, versions: Sequence[str], most: int, need: WebhookNeed, notes: _Notes
+) -> bool:
+    """Read objects at each version, and name those that fail; return whether ``need`` saw every object, if it must.
+
+    One list serves both. Once the webhook cannot be called, only ``need`` looks at the objects.
+    """
+    failures, number = dict.fromkeys(versions, 0), 0
+    resource = crd.resource_at(crd.storage.name)
+    pages = list_pages(cluster, resource, limit=_PAGE, metadata_only=not need.depends_on_objects)
+    try:
+        async for page in pages:
+            need.see(page)
+            if notes.called and need.depends_on_objects:
+                continue
+            if notes.called:
+                break
+            if number >= most:
+                notes.not_seen.append(f"the objects after the first {number}: --objects sets how many are read")
+                break
+            number += len(page)
+            for version in versions:
+                failed = await _failing(cluster, crd, version, [item["metadata"] for item in page], notes)
+                notes.problems += failed[: max(0, _NAMED - failures[version])]
+                failures[version] += len(failed)
+    except ApiError as error:
+        if not notes.called:
+            storage = crd.storage.name
+            notes.not_seen.append(f"objects one by one, since they cannot be listed at {storage}: {error.said}")
+        return False
+    if not notes.called:
+        _conclude(failures, number, notes)
+    return True
+
+
+def _conclude(failures: Mapping[str, int], number: int, notes: _Notes) -> None:
+    """Note what reading ``number`` objects at each version showed."""
+    if not number:
+        notes.not_seen.append("the webhook, since there is no object for which an API server would call it")
+    for version, failed in failures.items():
+        if failed > _NAMED:
+            notes.not_seen.append(f"{failed - _NAMED} more objects that cannot be converted to {version}")
+        elif not failed and number:
+            notes.well.append(f"{number} objects convert to {version}")
+
+
+async def _failing(
+    cluster: Cluster, crd: Crd, version: str, page: Sequence[dict[str, Any]], notes: _Notes
+) -> list[CrdProblem]:
+    """Return the objects of a page that cannot be converted to a version."""
+    turns, found = asyncio.Semaphore(_AT_ONCE), dict[int, CrdProblem]()
+
+    async def read(place: int, namespace: str | None, name: str) -> None:
+        async with turns:
+            if notes.called:
+                return
+            try:
+                await cluster.get(crd.resource_at(version), name, namespace)
+            except NotFound:
+                return
+            except ApiError as error:
+                if why := called(error.said):
+                    notes.called = why
+                else:
+                    found[place] = object_problem(crd, version, namespace, name, error.said)
+
+    async with asyncio.TaskGroup() as group:
+        for place, metadata in enumerate(page):
+            group.create_task(read(place, metadata.get("namespace"), metadata["name"]))
+    return [found[place] for place in sorted(found)]
+
+
+async def _look_at_namespaces(cluster: Cluster, crd: Crd, notes: _Notes) -> None:
+    if not crd.namespaced:
+        return
+    try:
+        items = (await cluster.list_page(NAMESPACES)).json()["items"]
+    except Forbidden as error:
+        notes.not_seen.append(f"namespaces that are being deleted: {error.said}")
+        return
+    stuck = [problem for item in items if (problem := namespace_problem(crd, item)) is not None]
+    notes.problems += stuck
+    if not stuck:
+        notes.well.append("no namespace waits for its objects to be deleted")

@@ -1,0 +1,275 @@
+"""What can be wrong with a CRD, each with its effect and the one command that fixes it or leads to its cause.
+
+The messages of API servers that are recognised here were seen on kube-apiserver 1.36: of ``convert`` in apiextensions
+``conversion/webhook_converter.go``, of the Service's resolver in apiserver ``pkg/util/proxy``, of Go's TLS client, and
+of the namespace controller's conditions (``namespaced_resources_deleter.go``). A message that is not recognised is
+shown as it is.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from restow.conversion.certificates.wiring.clientconfig import Address, Service
+from restow.conversion.certificates.wiring.crd import injector_of
+from restow.crds import Crd
+
+__all__ = [
+    "CrdDiagnosis",
+    "CrdProblem",
+    "ProblemKind",
+    "called",
+    "names",
+    "namespace_problem",
+    "namespace_waits",
+    "object_problem",
+    "of_crd",
+    "refusal",
+    "unreadable",
+    "webhook_problem",
+]
+
+_REFUSED: Final = re.compile(r"conversion webhook for \S+, Kind=\w+ failed: (?P<why>.*)", re.DOTALL)
+_CALL: Final = re.compile(r'Post "[^"]*": (?P<why>.*)', re.DOTALL)
+_UNTRUSTED: Final = ("x509:", "tls: failed to verify", "certificate has expired", "unable to load root certificates")
+_NOT_FOUND: Final = re.compile(r'service "[^"]*" not found')
+
+
+class ProblemKind(StrEnum):
+    """What is wrong, for programs."""
+
+    NOT_SERVED = "NotServed"
+    DELETION_STUCK = "DeletionStuck"
+    STORED_VERSION_UNKNOWN = "StoredVersionUnknown"
+    MIGRATION_DUE = "MigrationDue"
+    WEBHOOK_UNREACHABLE = "WebhookUnreachable"
+    CERTIFICATE_NOT_TRUSTED = "CertificateNotTrusted"
+    OBJECT_NOT_CONVERTIBLE = "ObjectNotConvertible"
+    NOT_READABLE = "NotReadable"
+    NAMESPACE_STUCK = "NamespaceStuck"
+
+
+@dataclass(frozen=True, slots=True)
+class CrdProblem:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: what, for programs.
+        what: what is wrong, a sentence.
+        effect: who meets it, and how, a sentence.
+        command: the command that fixes it, or that shows the cause; empty where there is none.
+        remedy: what the command does, or what to do instead, a sentence.
+    """
+
+    kind: ProblemKind
+    what: str
+    effect: str
+    command: str
+    remedy: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return it as data."""
+        return {"kind": self.kind.value, "what": self.what, "effect": self.effect} | {
+            "command": self.command,
+            "remedy": self.remedy,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CrdDiagnosis:
+    """What was found.
+
+    Attributes:
+        crd: its name.
+        problems: the first one is the one to solve first.
+        looked_at: what was looked at and is well, each a sentence.
+        not_seen: what could not be looked at, each a sentence.
+    """
+
+    crd: str
+    problems: tuple[CrdProblem, ...]
+    looked_at: tuple[str, ...] = ()
+    not_seen: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as data."""
+        return {
+            "crd": self.crd,
+            "problems": [each.to_json() for each in self.problems],
+            "lookedAt": list(self.looked_at),
+            "notSeen": list(self.not_seen),
+        }
+
+
+def of_crd(crd: Crd) -> Iterator[CrdProblem]:
+    """Yield what the CRD itself shows."""
+    accepted = crd.conditions.get("NamesAccepted")
+    if not crd.established and not crd.terminating:
+        why = accepted.message if accepted is not None and not crd.names_accepted else ""
+        yield CrdProblem(
+            ProblemKind.NOT_SERVED,
+            f"the API server does not serve {crd.name}" + (f": {why}" if why else ""),
+            "Its objects can be neither read nor written.",
+            f"kubectl get crd {crd.name} -o jsonpath='{{.status.conditions}}'",
+            "Choose names that no other CRD has, or delete the other CRD.",
+        )
+    unknown = [name for name in crd.stored_versions if crd.version(name) is None]
+    if unknown:
+        yield CrdProblem(
+            ProblemKind.STORED_VERSION_UNKNOWN,
+            f"status.storedVersions of {crd.name} has {unknown[0]}, which spec.versions does not have any more",
+            f"Objects that are stored at {unknown[0]} cannot be decoded: reads and lists fail.",
+            f"restow migrate {crd.name}",
+            f"First put {unknown[0]} back into spec.versions, with served: false; then the command rewrites them.",
+        )
+    elif len(crd.stored_versions) > 1:
+        old = ", ".join(name for name in crd.stored_versions if name != crd.storage.name)
+        yield CrdProblem(
+            ProblemKind.MIGRATION_DUE,
+            f"objects of {crd.name} may still be stored at {old}",
+            f"Each read of such an object calls for a conversion, and {old} cannot be removed.",
+            f"restow migrate {crd.name}",
+            f"It stores every object at {crd.storage.name} and trims status.storedVersions.",
+        )
+    stuck = crd.conditions.get("Terminating")
+    if crd.terminating:
+        yield CrdProblem(
+            ProblemKind.DELETION_STUCK,
+            f"{crd.name} is being deleted" + (f": {stuck.message}" if stuck is not None and stuck.message else ""),
+            "It stays until every object of it is deleted, and nothing can be created meanwhile.",
+            f"kubectl get {crd.name} -A",
+            "Objects with finalizers wait for their controllers. Solve the other problems named here first.",
+        )
+
+
+def called(message: str) -> str | None:
+    """Return why the API server's call of a webhook failed; None if the webhook answered, or none was called."""
+    found = _REFUSED.search(message)
+    call = None if found is None else _CALL.match(found["why"])
+    return None if call is None else call["why"]
+
+
+def refusal(message: str) -> str:
+    """Return what a webhook said that could not convert an object; the whole message of anything else."""
+    found = _REFUSED.search(message)
+    return message if found is None else found["why"]
+
+
+def webhook_problem(crd: Crd, server: Address | None, why: str, needed: str | None) -> CrdProblem:
+    """Return what a failed call of the webhook means.
+
+    Args:
+        crd: as it is now.
+        server: the webhook that it names; None for an address that cannot be read.
+        why: what the API server says.
+        needed: why the CRD needs its webhook; empty if it does not, None if that could not be found out.
+    """
+    where = f"the webhook at {server}" if server is not None else "its webhook, whose address cannot be read,"
+    untrusted = any(text in why for text in _UNTRUSTED)
+    kind = ProblemKind.CERTIFICATE_NOT_TRUSTED if untrusted else ProblemKind.WEBHOOK_UNREACHABLE
+    what = f"API servers cannot call {where} of {crd.name}: {why}"
+    effect = (
+        f"Objects cannot be read, written or watched at versions other than the one they are stored at "
+        f"({crd.storage.name}). Their namespaces cannot be deleted, and the garbage collector of the cluster stops."
+    )
+    if needed == "":
+        does = f"No object needs the webhook: the command sets the conversion strategy of {crd.name} to None."
+        return CrdProblem(kind, what, effect, f"restow unwire {crd.name}", does)
+    command, does = _repair(crd, server, why, untrusted=untrusted)
+    gone = f" If the webhook is gone for good: restow unwire {crd.name} --although-needed"
+    because = f" ({needed})" if needed else ""
+    return CrdProblem(kind, what, effect, command, f"{does}{gone}{because}.")
+
+
+def _repair(crd: Crd, server: Address | None, why: str, *, untrusted: bool) -> tuple[str, str]:
+    """Return the command that shows or repairs what is wrong with a webhook that is needed, and what it does."""
+    if not isinstance(server, Service):
+        url = "" if server is None else server.url
+        return f"curl -vk {url}".rstrip(), "See from a host of the API servers whether it answers, and by which CA."
+    injector = injector_of(crd.annotations)
+    if untrusted and injector:
+        return (
+            "kubectl -n cert-manager logs deploy/cert-manager-cainjector --tail=50",
+            f"cert-manager should inject the bundle ({injector}): see why it does not.",
+        )
+    if untrusted:
+        secret = f"kubectl -n {server.namespace} get secret {server.name} -o jsonpath='{{.data.ca\\.crt}}'"
+        patch = f'{{"spec":{{"conversion":{{"webhook":{{"clientConfig":{{"caBundle":"\'$({secret})\'"}}}}}}}}}}'
+        does = (
+            f"It puts the CA of the Secret {server.namespace}/{server.name} into the CRD. A webhook of restow does so "
+            "by itself (--own-ca)."
+        )
+        return f"kubectl patch crd {crd.name} --type=merge -p '{patch}'", does
+    if _NOT_FOUND.search(why):
+        return f"kubectl -n {server.namespace} get services", "Install the webhook again, or correct the address."
+    return (
+        f"kubectl -n {server.namespace} get endpointslices,pods -l kubernetes.io/service-name={server.name}",
+        f"See why no pod of the Service {server.namespace}/{server.name} answers, and start it again.",
+    )
+
+
+def object_problem(crd: Crd, version: str, namespace: str | None, name: str, message: str) -> CrdProblem:
+    """Return what an object means that cannot be converted to a version."""
+    within = f"-n {namespace} " if namespace else ""
+    qualified = f"{namespace}/{name}" if namespace else name
+    return CrdProblem(
+        ProblemKind.OBJECT_NOT_CONVERTIBLE,
+        f"{crd.kind} {qualified} cannot be converted to {version}: {refusal(message)}",
+        f"Every list and watch of {crd.plural} at {version} fails with it, for all users.",
+        f"kubectl {within}edit {crd.plural}.{crd.storage.name}.{crd.group} {name}",
+        f"It opens the object as it is stored ({crd.storage.name}), so that the field can be corrected.",
+    )
+
+
+def unreadable(crd: Crd, version: str, message: str) -> CrdProblem:
+    """Return what a version means that cannot be listed for another reason than its webhook."""
+    return CrdProblem(
+        ProblemKind.NOT_READABLE,
+        f"{crd.plural} cannot be listed at {version}: {message}",
+        f"Clients of {version} see nothing.",
+        f"kubectl get {crd.plural}.{version}.{crd.group} -A",
+        "It repeats the request. If the message stays, it names the cause.",
+    )
+
+
+def namespace_waits(namespace: Mapping[str, Any]) -> dict[str, str]:
+    """Return why the deletion of a namespace does not end: messages by condition; none if it is not being deleted."""
+    status = namespace.get("status") or {}
+    if status.get("phase") != "Terminating":
+        return {}
+    return {
+        str(condition["type"]): str(condition.get("message") or "")
+        for condition in status.get("conditions") or ()
+        if condition.get("status") == "True"
+    }
+
+
+def namespace_problem(crd: Crd, namespace: Mapping[str, Any]) -> CrdProblem | None:
+    """Return what a namespace means that is being deleted and waits for objects of this CRD; None if it does not."""
+    messages = [message for message in namespace_waits(namespace).values() if names(crd, message)]
+    if not messages:
+        return None
+    name = namespace["metadata"]["name"]
+    return CrdProblem(
+        ProblemKind.NAMESPACE_STUCK,
+        f"the namespace {name} cannot be deleted: {messages[0]}",
+        "It stays in the phase Terminating, and nothing can be created in it.",
+        f"kubectl get {crd.plural}.{crd.storage.name}.{crd.group} -n {name}",
+        "The deletion goes on by itself once the other problems are solved; objects with finalizers wait for their "
+        "controllers.",
+    )
+
+
+def names(crd: Crd, message: str) -> bool:
+    """Say whether a condition of a namespace is about the objects of this CRD, rather than of another of its group."""
+    group, kind, plural = re.escape(crd.group), re.escape(crd.kind), re.escape(crd.plural)
+    pattern = (
+        rf"(?<![\w.-]){plural}\.{group}(?![\w.-])|(?<![\w.-]){group}/\w+, (Kind={kind}(List)?|Resource={plural})\b"
+    )
+    return re.search(pattern, message) is not None

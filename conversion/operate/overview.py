@@ -1,0 +1,116 @@
+"""How far the ``ConversionRules`` of a cluster are, as ``restow status`` and the report show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from restow.conversion.operate.gates import CONFLICT, GATES, READY, target_of
+from restow.crds.conversionrules import CONVERSION_RULES
+from restow.kube import Cluster
+from restow.kube.errors import Forbidden, NotFound
+from restow.kube.pager import list_pages
+
+__all__ = ["RulesOverview", "rules_overview"]
+
+_PAGE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RulesOverview:
+    """One ``ConversionRules`` object.
+
+    Attributes:
+        name: of the object.
+        group, kind: what it is for.
+        crd: the name of that kind's CRD; empty while there is none.
+        generation: of the object.
+        served: the generation that the replicas convert by; None for none.
+        revision: the hash of what they convert by; empty for none.
+        gates: status (``True``, ``False`` or ``Unknown``) and reason of each gate, in their order.
+        ready: whether the present generation has passed all of them.
+        deleting: whether the object is being deleted.
+        failure: the first gate that is closed, its reason and what it says; empty while all are open or on their way.
+    """
+
+    name: str
+    group: str
+    kind: str
+    crd: str
+    generation: int
+    served: int | None
+    revision: str
+    gates: tuple[tuple[str, str, str], ...]
+    ready: bool
+    deleting: bool
+    failure: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> RulesOverview:
+        """Read a document as it came from an API server."""
+        metadata, status = document["metadata"], document.get("status") or {}
+        generation = metadata.get("generation") or 0
+        conditions = {each["type"]: each for each in status.get("conditions") or ()}
+        group, kind = target_of(document) or ("", "")
+        served = status.get("served") or {}
+        none = {"status": "Unknown", "reason": "NotLookedAt"}
+        gates = [(name, conditions.get(name, none)) for name in GATES]
+        current = status.get("observedGeneration") == generation
+        closed = next((name for name, each in gates if each["status"] == "False"), "")
+        if conditions.get(CONFLICT, none)["status"] == "True":
+            closed = CONFLICT
+        failure = f"{closed}, {conditions[closed]['reason']}: {conditions[closed]['message']}" if closed else ""
+        return cls(
+            name=metadata["name"],
+            group=group,
+            kind=kind,
+            crd=status.get("crd") or "",
+            generation=generation,
+            served=served.get("generation"),
+            revision=served.get("revision") or "",
+            gates=tuple((name, each["status"], each["reason"]) for name, each in gates),
+            ready=current and conditions.get(READY, none)["status"] == "True",
+            deleting=bool(metadata.get("deletionTimestamp")),
+            failure=failure,
+        )
+
+    @property
+    def state(self) -> str:
+        """Where it stands, in a word or two."""
+        if self.deleting:
+            return "deleting"
+        if self.ready:
+            return "ready"
+        return "failed" if self.failure else "in progress"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as ``restow status -o json`` prints it."""
+        return {
+            "name": self.name,
+            "target": {"group": self.group, "kind": self.kind},
+            "crd": self.crd,
+            "generation": self.generation,
+            "served": {"generation": self.served, "revision": self.revision} if self.revision else None,
+            "gates": [{"type": name, "status": status, "reason": reason} for name, status, reason in self.gates],
+            "state": self.state,
+            "failure": self.failure,
+        }
+
+
+async def rules_overview(cluster: Cluster, crds: Collection[str] = ()) -> list[RulesOverview]:
+    """Return the ``ConversionRules`` of a cluster, by name; with ``crds`` only those for these CRDs.
+
+    A cluster without their CRD has none, and neither has one whose right to list them is missing.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    found: list[RulesOverview] = []
+    try:
+        async for page in list_pages(cluster, CONVERSION_RULES, limit=_PAGE):
+            found += map(RulesOverview.of, page)
+    except (NotFound, Forbidden):
+        return []
+    wanted = [each for each in found if not crds or each.crd in crds]
+    return sorted(wanted, key=lambda each: each.name)

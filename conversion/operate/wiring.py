@@ -1,0 +1,287 @@
+"""The gate Wired: whether API servers call this webhook, and how that ends once the rules are deleted.
+
+The replicas write the wiring, all alike (``restow.conversion.certificates``). For most kinds that is in the CRD. A CRD
+that Crossplane makes of a CompositeResourceDefinition (XRD) is Crossplane's: it writes the XRD's ``spec.conversion``
+into it at each of its reconciles. There the XRD is written, and the CRD is only looked at.
+
+Two admission steps come with the conversions of a kind. ``RESTORING`` restores stashes that clients drop. ``REFUSING``
+refuses writes of values that a rule could not convert, and would keep (``onError: keep``). Each kind has webhook
+configurations of its own, ``<step>.<crd>``, so that adding or removing a kind does not touch another one. The replicas
+keep them as they keep the CRD's wiring; the leader checks that they exist, and removes them in the end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from restow.conversion.certificates import NO_BUNDLE, Address, WiringRefused, plan_configuration, unwire
+from restow.conversion.certificates.apply import read_configuration, read_definition, remove_configuration
+from restow.conversion.certificates.wiring.clientconfig import address_in, is_same_server
+from restow.conversion.certificates.wiring.configuration import bundles_of
+from restow.conversion.certificates.wiring.crd import Definition, composite_of, injector_of, resource_of_definition
+from restow.conversion.certificates.wiring.documents import configuration_document, refusal_webhook, stash_webhook
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.values import Json
+from restow.conversion.operate import gates
+from restow.conversion.operate.gates import Gate
+from restow.conversion.operate.revisions import RevisionRecord, StepState
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse
+from restow.conversion.server.admission import AdmissionStep, RefuseKept, RestoreStash
+from restow.crds import Crd, CrdError
+from restow.kube import Cluster
+from restow.kube.errors import ApiError, NotFound
+from restow.kube.resources import CRDS
+
+__all__ = ["REFUSING", "RESTORING", "STEPS", "At", "KindsStep", "RulesStep", "WiringGate", "remove", "why_not_called"]
+
+_log = logging.getLogger(__name__)
+
+_UNWRITTEN: Final = "spec.conversion of the {} is not written yet; the log of a replica says why"
+
+At = Callable[[str], Address]
+"""Gives where API servers find a path of the webhook."""
+
+
+class WiringGate:
+    """Looks at the wiring of CRDs. ``at`` gives where API servers find a path of the webhook."""
+
+    def __init__(self, cluster: Cluster, at: At) -> None:
+        self._cluster = cluster
+        self._at = at
+        self._probed: dict[str, tuple[str, tuple[int, ...]]] = {}
+
+    def is_ours(self, live: Crd | Definition) -> bool:
+        """Say whether a CRD, or an XRD, names this webhook."""
+        address = address_in(live.webhook)
+        at = self._at(f"/convert/{live.name}")
+        return live.strategy == "Webhook" and address is not None and is_same_server(address, at)
+
+    async def claim_of(self, crd: Crd) -> Crd | str | None:
+        """Return the CRD of the claims for a composite kind of Crossplane, which has the same spec.conversion.
+
+        None if there are no claims; a sentence if rules cannot be for the CRD, or not yet.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        version = composite_of(crd.document)
+        if not version:
+            return None
+        owner = _owner(crd.document)
+        if owner != crd.name:
+            return (
+                f"{crd.name} is the claim of the CompositeResourceDefinition {owner}, and has its spec.conversion: "
+                "name the composite kind in spec.target, and its rules convert the claims too"
+            )
+        try:
+            document = (await self._cluster.get(resource_of_definition(version), owner)).json()
+        except NotFound:
+            return f"the CompositeResourceDefinition {owner}, from which Crossplane makes the CRD, is gone"
+        claims = (document.get("spec") or {}).get("claimNames") or {}
+        if not claims:
+            return None
+        name = f"{claims.get('plural')}.{crd.group}"
+        try:
+            return Crd.from_document((await self._cluster.get(CRDS, name)).json())
+        except NotFound:
+            return (
+                f"the CustomResourceDefinition {name} of the claim {claims.get('kind')} is missing: Crossplane makes it"
+            )
+        except CrdError as error:
+            return str(error)
+
+    async def pass_(self, crds: Sequence[Crd], record: RevisionRecord, hub: str) -> Gate:
+        """Look whether the API server calls this webhook, and whether objects read at every version.
+
+        ``crds`` are the CRD and, for a composite kind with claims, that of the claims.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        crd = crds[0]
+        if record.composite:
+            live = await read_definition(self._cluster, crd.name, record.composite)
+            if not self._names_us(live):
+                return self._closed(crd, "Wiring", _UNWRITTEN.format("CompositeResourceDefinition"))
+            if waits := [each.name for each in crds if not self._names_us(each, crd.name)]:
+                said = (
+                    "the CompositeResourceDefinition names the webhook; Crossplane has not copied that into the CRD yet"
+                )
+                return self._closed(crd, "WaitingForCrossplane", f"{said}: {' and '.join(waits)}")
+        elif not self._names_us(crd):
+            return self._closed(crd, "Wiring", _UNWRITTEN.format("CustomResourceDefinition"))
+        probed = (record.active, tuple(each.generation for each in crds))
+        if self._probed.get(crd.name) != probed:
+            if unread := await self._unread(crds):
+                return Gate(gates.WIRED, False, "NotAnswering", unread)
+            self._probed[crd.name] = probed
+        kinds = " and ".join(each.kind for each in crds)
+        said = f"the API server converts {kinds} at {', '.join(crd.served)} by this webhook"
+        for step in STEPS:
+            if record.steps.get(step.name) is StepState.WANTED:
+                if reason := await why_not_called(self._cluster, step.configuration_of(crds, hub, self._at)):
+                    return Gate(gates.WIRED, False, step.missing, reason)
+                said = f"{said}, and {step.said}"
+        return Gate(gates.WIRED, True, "Wired", said)
+
+    async def _unread(self, crds: Sequence[Crd]) -> str:
+        """List an object at every version; return what does not read, a sentence."""
+        for crd in crds:
+            for version in crd.served:
+                try:
+                    await self._cluster.list_page(crd.resource_at(version), params={"limit": "1"})
+                except ApiError as error:
+                    return f"objects of {crd.name} do not read at {version}: {error}"
+        return ""
+
+    async def is_named(self, crd: Crd, record: RevisionRecord) -> bool:
+        """Say whether the CRD, or its XRD, names this webhook.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        if self.is_ours(crd) or not record.composite:
+            return self.is_ours(crd)
+        return self.is_ours(await read_definition(self._cluster, crd.name, record.composite))
+
+    async def end_step(self, step: RulesStep, crds: Sequence[Crd], hub: str) -> None:
+        """Remove the webhook configuration of a step, if restow alone wrote it.
+
+        Raises:
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        await remove(self._cluster, step.configuration_of(crds, hub, self._at))
+
+    async def undo(self, crd: Crd, record: RevisionRecord) -> None:
+        """Set the strategy None, where the objects can do without the webhook.
+
+        Raises:
+            WiringRefused: objects would be read or written wrongly without the webhook.
+            KubeError: the API server refuses a request, or cannot be reached.
+        """
+        await unwire(self._cluster, crd.name, composite=record.composite)
+
+    def _names_us(self, live: Crd | Definition, path: str = "") -> bool:
+        has_bundle = bool(((live.webhook or {}).get("clientConfig") or {}).get("caBundle"))
+        return has_bundle and address_in(live.webhook) == self._at(f"/convert/{path or live.name}")
+
+    def _closed(self, crd: Crd, reason: str, said: str) -> Gate:
+        self._probed.pop(crd.name, None)
+        return Gate(gates.WIRED, False, reason, said)
+
+
+def _owner(document: Mapping[str, Any]) -> str:
+    owners = document["metadata"].get("ownerReferences") or ()
+    return next((str(each["name"]) for each in owners if each.get("controller")), "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RulesStep:
+    """A step that the conversions of a kind bring along.
+
+    Attributes:
+        name: of the step.
+        path: where it is served.
+        configuration: the kind of its webhook configuration.
+        missing: the reason of the gate Wired while API servers do not call it.
+        said: what API servers have it do, a clause.
+        webhook: makes the webhook of a CRD, by where the step is served and the hub.
+        decides: makes what decides about requests.
+    """
+
+    name: str
+    path: str
+    configuration: str
+    missing: str
+    said: str
+    webhook: Callable[[Address, Crd, str], dict[str, Any]]
+    decides: Callable[[Graph, Sequence[Crd]], AdmissionStep]
+
+    def configuration_of(self, crds: Sequence[Crd], hub: str, at: Callable[[str], Address]) -> Json:
+        """Return the webhook configuration of a kind, and of its claims, without CA bundle.
+
+        ``at`` gives where API servers find a path.
+        """
+        name = f"{self.name}.{crds[0].name}"
+        return configuration_document(self.configuration, name, (self.webhook(at(self.path), crd, hub) for crd in crds))
+
+    def is_for(self, graph: Graph, crds: Sequence[Crd]) -> bool:
+        """Say whether the conversions of these kinds have any use for it."""
+        return self is not REFUSING or any(graph.kind(crd.group, crd.kind).keeps for crd in crds)
+
+
+RESTORING: Final = RulesStep(
+    "conversion-stash",
+    "/mutate/conversion-stash",
+    "MutatingWebhookConfiguration",
+    "StashesNotRestored",
+    "has it restore stashes",
+    stash_webhook,
+    RestoreStash,
+)
+REFUSING: Final = RulesStep(
+    "refuse-unconvertible",
+    "/admit/refuse-unconvertible",
+    "ValidatingWebhookConfiguration",
+    "WritesNotRefused",
+    "has it refuse values that a rule could not convert",
+    refusal_webhook,
+    lambda graph, _crds: RefuseKept(graph),
+)
+STEPS: Final = (RESTORING, REFUSING)
+
+
+class KindsStep:
+    """A step for the kinds that this process converts; requests about others pass."""
+
+    def __init__(self, of: RulesStep) -> None:
+        self.of = of
+        self._served: dict[str, tuple[Crd, ...]] = {}
+        self._steps: dict[tuple[str, str], AdmissionStep] = {}
+
+    def serve(self, crds: Sequence[Crd], graph: Graph) -> None:
+        """Decide by the conversions of a kind, and of its claims, from the next request on."""
+        self.withdraw(crds[0].name)
+        self._served[crds[0].name] = tuple(crds)
+        self._steps |= dict.fromkeys(((crd.group, crd.kind) for crd in crds), self.of.decides(graph, crds))
+
+    def withdraw(self, crd: str) -> None:
+        """Let the requests about a kind pass."""
+        for each in self._served.pop(crd, ()):
+            self._steps.pop((each.group, each.kind), None)
+
+    async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
+        """Return the verdict, with the patch of a step that patches."""
+        step = self._steps.get((request.kind.group, request.kind.kind))
+        return AdmissionResponse() if step is None else await step(request)
+
+
+async def why_not_called(cluster: Cluster, wanted: Mapping[str, Any]) -> str:
+    """Return why API servers do not call the step of a configuration, a sentence; empty if they do.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    name = f"the {wanted['kind']} {wanted['metadata']['name']}"
+    live = await read_configuration(cluster, wanted)
+    if live is not None:
+        try:
+            due = plan_configuration(wanted, live, NO_BUNDLE).body is not None
+        except WiringRefused as error:
+            return str(error)
+        if not due and (injector_of(live["metadata"].get("annotations") or {}) or all(bundles_of(wanted, live))):
+            return ""
+    return f"{name} is not written yet; the log of a replica says why"
+
+
+async def remove(cluster: Cluster, wanted: Mapping[str, Any]) -> None:
+    """Remove the configuration, if restow alone wrote it; what keeps it is logged.
+
+    Raises:
+        KubeError: the API server cannot be reached.
+    """
+    if kept := await remove_configuration(cluster, wanted):
+        _log.warning("%s", kept)

@@ -1,0 +1,223 @@
+"""Admission steps: ``restore_stash`` restores dropped stashes, ``refuse_kept`` refuses unconvertible values.
+
+Register both at one version, best the hub's, with matchPolicy Equivalent (the default): whatever version a client
+writes at, the API server has the objects converted to the registered version first, by this very webhook.
+
+``restore_stash``, for UPDATE. A client that replaces an object at another version, and leaves the stash annotation out,
+loses the fields that its version lacks. In the request,
+
+- `oldObject` was converted with its stash: it has all values, and no stash for what the registered version can say;
+- `object` was converted without: what was kept is gone, and nothing in it says so.
+
+So both are converted back to the version of the request. There the old object has the stash that its client was shown,
+and the new one, because a round trip is the identity, has exactly what the client sent: no stash means that the client
+sent none. Then the old stash is put onto it, and it is converted to the registered version once more. The guards of the
+stash let every edit of the client win, so the result is what the same edit with the annotation in place would have
+given. The difference is the patch.
+
+The API server computes the field owners before it calls admission, and takes the missing fields from their owners. An
+owner that leaves such a field out of its next apply would then leave it behind for ever. So the patch gives
+`managedFields` back what the owners lost; fields that did not change keep their owners.
+
+Where `status` is a subresource, the server overwrites the status of such a request with the stored one after admission;
+so the stored one is converted here, or the part of the stash that belongs to it would be lost.
+
+Sources: apiserver `admission/plugin/webhook/mutating/dispatcher.go` for what a webhook with matchPolicy Equivalent is
+shown; `handlers/update.go` (the field manager comes before mutating admission) and `managedfields/internal`,
+`admission.go`; KEP-555 for the form of FieldsV1.
+
+``refuse_kept``, for CREATE and UPDATE. A conversion webhook cannot tell a read from a write, and has to convert both;
+an admission step can refuse a write. The object is converted back to the version of the request, which gives what the
+client sent, and then again to the registered version and to all others. A value that fails on the way is refused, if
+the write adds it: a value that failed before may stay, or no client could change anything else in its object.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from restow.conversion.compile.graph import Graph
+from restow.conversion.model.errors import ConversionError, RuleFailed, UnknownKind, kept_values
+from restow.conversion.model.fieldpath import steps_of, value_at
+from restow.conversion.model.values import ABSENT, Json, canonical, plain, same
+from restow.conversion.reviews.admission import AdmissionRequest, AdmissionResponse, json_patch
+from restow.conversion.stash.annotation import parse_stash
+
+__all__ = ["refuse_kept", "restore_owners", "restore_stash"]
+
+_ALLOWED: Final = AdmissionResponse()
+
+
+def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: bool) -> AdmissionResponse:
+    """Give the object of an update at another version the stash back that its client left out.
+
+    ``stored_status`` says that the kind's status is a subresource at the request's version. Kinds that the graph does
+    not know, and everything but an update of a whole object, pass.
+
+    Raises:
+        ObjectError: a rule fails on one of the objects, or the kind has no such version.
+    """
+    new, old, asked = request.object, request.old_object, request.request_kind or request.kind
+    if request.operation != "UPDATE" or request.sub_resource or asked == request.kind or new is None or old is None:
+        return _ALLOWED
+    try:
+        key = graph.kind(request.kind.group, request.kind.kind).stash_key
+    except UnknownKind:
+        return _ALLOWED
+    here, there = (f"{kind.group}/{kind.version}" for kind in (request.kind, asked))
+    shown, sent = graph.convert(old, there), graph.convert(new, there)
+    stash = _annotations(shown).get(key)
+    if parse_stash(stash) is None or parse_stash(_annotations(sent).get(key)) is not None:
+        return _ALLOWED
+    if stored_status:
+        sent = _with_status_of(shown, sent)
+    restored = graph.convert(_annotated(sent, key, stash), here)
+    return AdmissionResponse(patch=tuple(json_patch(new, _with_owners(graph, old, restored))))
+
+
+def _annotations(obj: Json) -> Json:
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return annotations if isinstance(annotations, dict) else {}
+
+
+def _annotated(obj: Json, key: str, text: Any) -> Json:
+    metadata = {**(obj.get("metadata") or {}), "annotations": {**_annotations(obj), key: text}}
+    return {**obj, "metadata": metadata}
+
+
+def _with_status_of(stored: Json, obj: Json) -> Json:
+    others = {name: value for name, value in obj.items() if name != "status"}
+    return {**others, "status": stored["status"]} if "status" in stored else others
+
+
+def _with_owners(graph: Graph, old: Json, restored: Json) -> Json:
+    """Return a restored object; fields that did not change keep the owners that they had in the old one."""
+    before, after = ((obj.get("metadata") or {}).get("managedFields") or [] for obj in (old, restored))
+
+    def views(version: str) -> tuple[Json, Json] | None:
+        try:
+            return graph.convert(old, version), graph.convert(restored, version)
+        except ConversionError:
+            return None
+
+    owned = restore_owners(before, after, views)
+    return {**restored, "metadata": {**restored["metadata"], "managedFields": owned}} if owned else restored
+
+
+Views = Callable[[str], tuple[Json, Json] | None]
+"""The object as it was and as it is to be, at an apiVersion; None for one that cannot be had."""
+
+_SELF: Final = "."
+
+
+def restore_owners(before: Iterable[Json], after: Iterable[Json], views: Views) -> list[Json]:
+    """Return the managedFields ``after``, with what each entry of ``before`` lost of fields that did not change."""
+    left = {_identity(entry): entry for entry in after}
+    entries = []
+    for entry in before:
+        now, seen = left.pop(_identity(entry), None), views(str(entry.get("apiVersion")))
+        owned = (now or {}).get("fieldsV1") or {}
+        fields = _merged(entry.get("fieldsV1") or {}, owned, *seen) if seen is not None else owned
+        if now is not None or fields:
+            entries.append({**(now or entry), "fieldsV1": fields})
+    return [*entries, *left.values()]
+
+
+def _identity(entry: Json) -> tuple[Any, ...]:
+    return tuple(entry.get(name) for name in ("manager", "operation", "subresource", "apiVersion"))
+
+
+def _merged(before: Json, now: Json, was: Any, becomes: Any) -> Json:
+    """Return the fields ``now``, and those of ``before`` whose values are the same in ``was`` and ``becomes``."""
+    fields = dict(now)
+    for name, below in before.items():
+        if name == _SELF:
+            fields[name] = {}
+            continue
+        old, new = _value(was, name), _value(becomes, name)
+        if old is ABSENT or new is ABSENT:
+            continue
+        if not below:
+            fields |= {name: {}} if same(old, new) else {}
+        elif found := _merged(below, now.get(name) or {}, old, new):
+            fields[name] = found
+    return fields
+
+
+def _value(parent: Any, name: str) -> Any:
+    """Return what a path element of FieldsV1 leads to, ABSENT where there is nothing."""
+    kind, _, rest = name.partition(":")
+    if kind == "f":
+        return parent.get(rest, ABSENT) if isinstance(parent, dict) else ABSENT
+    if not isinstance(parent, list):
+        return ABSENT
+    if kind == "i":
+        return parent[int(rest)] if int(rest) < len(parent) else ABSENT
+    wanted = msgspec.json.decode(rest)
+    if kind == "v":
+        return wanted if wanted in parent else ABSENT
+    items = (item for item in parent if isinstance(item, dict))
+    return next((item for item in items if all(item.get(key) == value for key, value in wanted.items())), ABSENT)
+
+
+_UNPROCESSABLE: Final = 422
+_MOST_NAMED: Final = 10
+_INDEX: Final = re.compile(r"/[0-9]+(?=/|$)")
+
+#: The versions from and to which a value failed, its rule, its place without the indexes of lists, and what it is.
+_Failure = tuple[str, str, str, str, bytes]
+
+
+def refuse_kept(graph: Graph, request: AdmissionRequest) -> AdmissionResponse:
+    """Refuse a create or an update that brings values which rules cannot convert to some version.
+
+    Kinds that the graph does not know, and those that keep nothing, pass.
+
+    Raises:
+        ObjectError: a rule that keeps nothing fails on the object, or the kind has no such version.
+    """
+    new, old, asked = request.object, request.old_object, request.request_kind or request.kind
+    if request.operation not in ("CREATE", "UPDATE") or new is None:
+        return _ALLOWED
+    try:
+        kind = graph.kind(request.kind.group, request.kind.kind)
+    except UnknownKind:
+        return _ALLOWED
+    if not kind.keeps:
+        return _ALLOWED
+    before = {} if old is None else dict(_failures(graph, old, asked.version))
+    found = {key: failed for key, failed in _failures(graph, new, asked.version) if key not in before}
+    if not found:
+        return _ALLOWED
+    listed = [f"{failed} (from {key[0]} to {key[1]})" for key, failed in [*found.items()][:_MOST_NAMED]]
+    more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    message = f"other versions could not show what is written: {'; '.join(listed)}{more}. Write values that they have."
+    return AdmissionResponse(allowed=False, message=message, code=_UNPROCESSABLE)
+
+
+def _failures(graph: Graph, obj: Json, asked: str) -> Iterator[tuple[_Failure, RuleFailed]]:
+    """Yield what fails of an object: from the version that was asked for to its own, and from its own to all others."""
+    group, _, here = obj["apiVersion"].rpartition("/")
+    versions = graph.kind(group, obj["kind"]).visible_versions
+    if asked != here:
+        yield from _tried(graph, graph.convert(obj, f"{group}/{asked}"), here)
+    for version in versions:
+        if version != here:
+            yield from _tried(graph, obj, version)
+
+
+def _tried(graph: Graph, obj: Json, version: str) -> Iterator[tuple[_Failure, RuleFailed]]:
+    group, _, source = obj["apiVersion"].rpartition("/")
+    with kept_values() as found:
+        graph.convert(obj, f"{group}/{version}")
+    for failed in found:
+        value = value_at(obj, steps_of(obj, failed.pointer))
+        kept = canonical(plain(None if value is ABSENT else value))
+        yield (source, version, failed.rule, _INDEX.sub("/*", failed.pointer), kept), failed

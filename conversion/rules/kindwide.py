@@ -1,0 +1,127 @@
+"""What an author decides once for all rules of a kind: lists that need no keys, and what happens when a rule fails.
+
+``Keyless`` names lists of the hub by path or pattern, with one reason. A path is written as ``restow check`` writes it:
+``spec.pools[].taints``, ``spec.selector{}.values``. In a pattern ``*`` stands for the rest of a name, and ``**`` for
+any fields, items and values: ``spec.template.**``.
+
+``with_on_error`` decides what becomes of a value whose rule fails, where the rule leaves that open. Only functions of
+the author can fail, and rules that apply again inside of themselves. Standard rules never fail.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from restow.conversion.model.fieldpath import parse, shown
+from restow.conversion.rules.branches import When
+from restow.conversion.rules.model import Lens, OnError, Rule, ScopedRules, inside_path
+from restow.crds.paths import ROOT
+
+__all__ = ["Keyless", "can_fail", "failing_labels", "keeping", "lists_of", "with_keyless", "with_on_error"]
+
+_WILD: Final = re.compile(r"(\*\*|\*)")
+_REGEX: Final = {"**": ".*", "*": r"[^.\[\]{}]*"}
+
+
+@dataclass(frozen=True, slots=True)
+class Keyless:
+    """Lists of the hub whose items need no keys; ``acknowledge`` is the reason why edits of them do no harm."""
+
+    lists: tuple[str, ...]
+    acknowledge: str
+
+    def __init__(self, lists: str | Sequence[str], *, acknowledge: str) -> None:
+        names = (lists,) if isinstance(lists, str) else tuple(lists)
+        object.__setattr__(self, "lists", names)
+        object.__setattr__(self, "acknowledge", acknowledge)
+
+    def covering(self, path: str) -> str:
+        """Return the pattern that covers a list, by its path as ``restow check`` writes it; empty for none."""
+        return next((text for text in self.lists if _pattern(text).fullmatch(path)), "")
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    parts = _WILD.split(text if text.startswith((".", "[")) else f".{text}")
+    return re.compile("".join(_REGEX.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+def lists_of(rules: Sequence[Rule], around: str = ROOT) -> Iterable[tuple[str, ScopedRules]]:
+    """Yield the rules of lists, to any depth, each with the path of its list in the hub."""
+    for rule in rules:
+        if isinstance(rule, When):
+            yield from lists_of(rule.rules, around)
+        elif isinstance(rule, ScopedRules):
+            place = shown(parse(rule.hub[0]), around)
+            if rule.container == "list":
+                yield place, rule
+            yield from lists_of(rule.rules, inside_path(rule.container, place))
+
+
+def with_keyless(rules: Sequence[Rule], reasons: dict[str, str], around: str = ROOT) -> tuple[Rule, ...]:
+    """Return the rules, those of lists with the reasons that are given by the paths of the lists in the hub."""
+
+    def completed(rule: Rule) -> Rule:
+        if isinstance(rule, When):
+            return replace(rule, rules=with_keyless(rule.rules, reasons, around))
+        if not isinstance(rule, ScopedRules):
+            return rule
+        place = shown(parse(rule.hub[0]), around)
+        inner = with_keyless(rule.rules, reasons, inside_path(rule.container, place))
+        own = rule.container == "list" and rule.acknowledge is None and not rule.keys
+        return replace(rule, rules=inner, acknowledge=reasons.get(place) if own else rule.acknowledge)
+
+    return tuple(map(completed, rules))
+
+
+def with_on_error(rules: Sequence[Rule], on_error: OnError) -> tuple[Rule, ...]:
+    """Return the rules with what is decided for those that leave it open; ``keep`` only where something can fail."""
+    return tuple(_decided(rule, on_error) for rule in rules)
+
+
+def _decided(rule: Rule, on_error: OnError) -> Rule:
+    match rule:
+        case When():
+            return replace(rule, rules=with_on_error(rule.rules, on_error))
+        case Lens():
+            return replace(rule, on_error=(rule.on_error or on_error) if can_fail(rule) else "fail")
+        case ScopedRules():
+            own = (rule.on_error or on_error) if can_fail(rule) else "fail"
+            return replace(rule, on_error=own, rules=with_on_error(rule.rules, on_error))
+        case _:
+            return rule
+
+
+def can_fail(rule: Rule) -> bool:
+    """Say whether a rule has functions of its author, or applies again inside of itself."""
+    if isinstance(rule, Lens):
+        return not rule.is_known
+    return isinstance(rule, ScopedRules) and bool(rule.hide is not None or rule.merge is not None or rule.recurse)
+
+
+def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:
+    """Yield how failures name a rule: by its label, and by the function of ``each`` that raised."""
+    if isinstance(rule, Lens):
+        yield rule.label
+        return
+    if rule.recurse:
+        yield rule.label
+    if rule.hide is not None:
+        yield f"{rule.label} hide"
+    if rule.merge is not None:
+        yield f"{rule.label} merge"
+
+
+def keeping(rules: Sequence[Rule]) -> Iterator[Lens | ScopedRules]:
+    """Yield the rules that keep what they cannot convert, to any depth."""
+    for rule in rules:
+        if isinstance(rule, Lens | ScopedRules) and rule.on_error == "keep":
+            yield rule
+        if isinstance(rule, When | ScopedRules):
+            yield from keeping(rule.rules)

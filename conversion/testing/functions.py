@@ -1,0 +1,127 @@
+"""Tests the functions of authors: ``impure_calls`` finds impure ones, ``failing`` makes a kind whose functions raise.
+
+A profiler shows what a function calls besides its arguments: a clock, a random number, a file. What
+``on_error="keep"`` promises has to hold whatever value a function raises for. Which values these are follows from the
+values and a seed, so that a failure can be reproduced.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from types import FrameType
+from typing import Any, Final
+from zlib import crc32
+
+from restow.conversion.compile.graph import KindGraph
+from restow.conversion.model.values import ABSENT, canonical, plain
+from restow.conversion.rules.branches import When
+from restow.conversion.rules.model import Lens, Rule, ScopedRules
+
+__all__ = ["FunctionFails", "failing", "impure_calls"]
+
+_MODULES: Final = frozenset({"time", "_random", "random", "_socket", "posix", "nt", "secrets", "_uuid"})
+_CLOCKS: Final = frozenset({"now", "today", "utcnow"})
+_OPENERS: Final = frozenset({"open", "input", "print"})
+_PURE_TIME: Final = frozenset({"strptime", "gmtime", "mktime", "strftime", "fspath", "fsencode"})
+
+
+def impure_calls(function: Callable[[], Any]) -> set[str]:
+    """Call the function and return the names of what it called that depends on more than its arguments."""
+    seen: set[str] = set()
+
+    def watch(_frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call":
+            name = _impure(called)
+            if name:
+                seen.add(name)
+
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what finalizers and callbacks of the collector call is not the function's doing
+    sys.setprofile(watch)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+        if collects:
+            gc.enable()
+    return seen
+
+
+def _impure(called: Any) -> str | None:
+    name = getattr(called, "__name__", "")
+    module = getattr(called, "__module__", None) or ""
+    owner = getattr(called, "__self__", None)
+    if module in _MODULES and name not in _PURE_TIME:
+        return f"{module}.{name}"
+    if isinstance(owner, type) and owner.__module__ == "datetime" and name in _CLOCKS:
+        return f"datetime.{name}"
+    if type(owner).__module__ in ("_random", "random"):
+        return f"random.{name}"
+    return name if module in ("io", "_io", "builtins") and name in _OPENERS else None
+
+
+#: One of so many values makes a function raise; for the seed 0, every value does.
+_ONE_OF: Final = 3
+
+
+class FunctionFails(Exception):
+    """What the functions raise."""
+
+
+def failing(kind: KindGraph, seed: int, *, everywhere: bool = False) -> KindGraph:
+    """Return a kind whose rules with ``on_error="keep"`` have functions that raise for some values, or for every one.
+
+    Functions that nothing checks do not raise, so that a round trip is still the identity; with ``everywhere`` they do.
+    """
+    spokes = {
+        name: replace(spoke, rules=tuple(_failing(spoke.rules, seed, everywhere=everywhere)))
+        for name, spoke in kind.spokes.items()
+    }
+    return KindGraph.compiled(
+        kind.group,
+        kind.kind,
+        hub=kind.hub,
+        hub_schema=kind.hub_schema,
+        is_internal=kind.is_internal,
+        spokes=spokes,
+        stash_key=kind.stash_key,
+        stash_budget=kind.stash_budget,
+        adopts=kind.adopts,
+        leaves=kind.leaves,
+    )
+
+
+def _failing(rules: Sequence[Rule], seed: int, *, everywhere: bool) -> Iterator[Rule]:
+    for rule in rules:
+        match rule:
+            case When():
+                yield replace(rule, rules=tuple(_failing(rule.rules, seed, everywhere=everywhere)))
+            case Lens(on_error="keep"):
+                up, down = everywhere or rule.is_checked("down"), everywhere or rule.is_checked("up")
+                yield replace(
+                    rule,
+                    up=_raising(rule.up, seed) if up else rule.up,
+                    down=_raising(rule.down, seed) if down else rule.down,
+                    merge=None if rule.merge is None else _raising(rule.merge, seed),
+                )
+            case ScopedRules():
+                inner = tuple(_failing(rule.rules, seed, everywhere=everywhere))
+                raises = everywhere and rule.on_error == "keep"
+                hide = _raising(rule.hide, seed) if rule.hide is not None and raises else rule.hide
+                merge = _raising(rule.merge, seed) if rule.merge is not None and raises else rule.merge
+                yield replace(rule, rules=inner, hide=hide, merge=merge)
+            case _:
+                yield rule
+
+
+def _raising(function: Callable[..., Any], seed: int) -> Callable[..., Any]:
+    def raises(*arguments: Any) -> Any:
+        said = canonical(plain(["absent" if each is ABSENT else each for each in arguments]))
+        if not seed or not crc32(said, seed) % _ONE_OF:
+            raise FunctionFails
+        return function(*arguments)
+
+    return raises

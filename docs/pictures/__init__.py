@@ -1,0 +1,1 @@
+"""The pictures of README and documentation; ``make pictures`` draws them."""

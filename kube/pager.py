@@ -1,0 +1,228 @@
+"""Lists of any length, one page in memory at a time, as client-go's ``pager`` reads them.
+
+Each page names a continue token for the next one. When etcd has compacted the history of a token, the API server
+answers 410 with an inconsistent token, and the list continues with that one: it skips no object that existed when the
+list began, and objects that came meanwhile may be missing or not. Callers that need one state for the whole list watch
+instead (``restow.kube.watch``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from restow.kube.cluster import Cluster, Reply
+from restow.kube.errors import Gone
+from restow.kube.resources import Resource
+
+__all__ = [
+    "DOCUMENTS",
+    "ObjectList",
+    "Row",
+    "Table",
+    "list_names",
+    "list_pages",
+    "list_tables",
+    "list_typed_pages",
+    "read_list_page",
+]
+
+_T = TypeVar("_T")
+
+_EXPIRED: Final = 5  # times that one page may find its token expired
+
+
+class ListMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What a page says of the list: the token of the next page, empty on the last one, and how many objects remain."""
+
+    continue_: str = msgspec.field(name="continue", default="")
+    remaining_item_count: int | None = None
+
+
+class _ListPage(msgspec.Struct, frozen=True):
+    metadata: ListMetadata = ListMetadata()
+
+
+_Page = TypeVar("_Page", bound=_ListPage)
+_Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[Reply]]
+
+
+class ObjectList(_ListPage, Generic[_T], frozen=True):
+    """One page, decoded as far as its reader needs."""
+
+    items: list[_T] | None = None
+
+
+class TableColumn(msgspec.Struct, frozen=True):
+    """What the server prints of each object, by name."""
+
+    name: str
+
+
+class Row(msgspec.Struct, Generic[_T], frozen=True):
+    """One object: the values of the columns, and its metadata, decoded as far as its reader needs."""
+
+    cells: list[Any]
+    object: _T
+
+
+class Table(_ListPage, Generic[_T], frozen=True, rename="camel"):
+    """One page as the server prints it."""
+
+    column_definitions: list[TableColumn] = []
+    rows: list[Row[_T]] | None = None
+
+    def column(self, name: str) -> int | None:
+        """Return the place of a column in the cells, or None if the server does not print it."""
+        names = [column.name for column in self.column_definitions]
+        return names.index(name) if name in names else None
+
+
+DOCUMENTS: Final = msgspec.json.Decoder(ObjectList[dict[str, Any]])
+"""Reads whole objects."""
+
+
+class _NameMetadata(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: _NameMetadata
+
+
+_NAMES: Final = msgspec.json.Decoder(ObjectList[_Named])
+_NAMES_OF_A_PAGE: Final = 500
+
+
+async def list_pages(
+    cluster: Cluster,
+    resource: Resource,
+    namespace: str | None = None,
+    *,
+    limit: int,
+    params: Mapping[str, str] | None = None,
+    metadata_only: bool = False,
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """Yield the objects of a list, page by page; see ``list_typed_pages``."""
+    pages = list_typed_pages(
+        cluster, resource, DOCUMENTS, namespace, limit=limit, params=params, metadata_only=metadata_only
+    )
+    async for page in pages:
+        yield page
+
+
+async def list_typed_pages(
+    cluster: Cluster,
+    resource: Resource,
+    decoder: msgspec.json.Decoder[ObjectList[_T]],
+    namespace: str | None = None,
+    *,
+    limit: int,
+    params: Mapping[str, str] | None = None,
+    metadata_only: bool = False,
+) -> AsyncIterator[list[_T]]:
+    """Yield the objects of a list, page by page.
+
+    Args:
+        cluster: where; its policy of retries applies to each page.
+        resource: of the objects.
+        decoder: reads one page.
+        namespace: whose objects; None for those of all namespaces.
+        limit: objects of a page.
+        params: further parameters: selectors.
+        metadata_only: ask for the metadata alone.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    async for page in _pages(_ask_for_objects(cluster, resource, namespace, metadata_only), decoder, limit, params):
+        yield page.items or []
+
+
+async def list_names(cluster: Cluster, resource: Resource) -> list[str]:
+    """Return the names of all objects of a resource that is not namespaced, sorted.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+    pages = list_typed_pages(cluster, resource, _NAMES, limit=_NAMES_OF_A_PAGE, metadata_only=True)
+    return sorted([each.metadata.name async for page in pages for each in page])
+
+
+async def list_tables(
+    cluster: Cluster,
+    resource: Resource,
+    decoder: msgspec.json.Decoder[Table[_T]],
+    namespace: str | None = None,
+    *,
+    limit: int,
+    params: Mapping[str, str] | None = None,
+) -> AsyncIterator[Table[_T]]:
+    """Yield a list page by page as tables: of large objects, the server sends what its columns show and no more.
+
+    Raises:
+        KubeError: the API server refuses a request, or cannot be reached.
+    """
+
+    async def ask(asked: dict[str, str]) -> Reply:
+        return await cluster.table_page(resource, namespace, params=asked)
+
+    async for page in _pages(ask, decoder, limit, params):
+        yield page
+
+
+async def read_list_page(
+    cluster: Cluster,
+    resource: Resource,
+    decoder: msgspec.json.Decoder[ObjectList[_T]],
+    namespace: str | None = None,
+    *,
+    limit: int,
+    token: str = "",
+    params: Mapping[str, str] | None = None,
+    metadata_only: bool = False,
+) -> ObjectList[_T]:
+    """Read the page that a token names, the first one without a token; with the server's own token where it expired.
+
+    Raises:
+        KubeError: the API server refuses the request, or cannot be reached.
+    """
+    ask = _ask_for_objects(cluster, resource, namespace, metadata_only)
+    return await _read_page(ask, decoder, limit, params, token)
+
+
+def _ask_for_objects(cluster: Cluster, resource: Resource, namespace: str | None, metadata_only: bool) -> _Ask:
+    async def ask(asked: dict[str, str]) -> Reply:
+        return await cluster.list_page(resource, namespace, params=asked, metadata_only=metadata_only)
+
+    return ask
+
+
+async def _pages(
+    ask: _Ask, decoder: msgspec.json.Decoder[_Page], limit: int, params: Mapping[str, str] | None
+) -> AsyncIterator[_Page]:
+    token = ""
+    while True:
+        page = await _read_page(ask, decoder, limit, params, token)
+        yield page
+        token = page.metadata.continue_
+        if not token:
+            return
+
+
+async def _read_page(
+    ask: _Ask, decoder: msgspec.json.Decoder[_Page], limit: int, params: Mapping[str, str] | None, token: str
+) -> _Page:
+    expired = 0
+    while True:
+        try:
+            reply = await ask({**(params or {}), "limit": str(limit)} | ({"continue": token} if token else {}))
+        except Gone as error:
+            expired += 1
+            if not error.continue_token or expired == _EXPIRED:
+                raise
+            token = error.continue_token
+        else:
+            return reply.decode(decoder)

@@ -1,0 +1,37 @@
+"""The names that a user may have meant by one that does not exist. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+__all__ = ["did_you_mean", "similar"]
+
+_MOST: Final = 3
+
+
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names that are closest to a name that is not known, the closest first.
+
+    A name of several parts (``widgets.example.com``) is also found by its first part, in singular or plural, as kubectl
+    takes it.
+    """
+    names = sorted(set(known))
+    wanted = name.lower()
+    first = [each for each in names if each.partition(".")[0] in (wanted, f"{wanted}s", f"{wanted}es")]
+    if first or "." in name:
+        return (first or get_close_matches(wanted, names))[:_MOST]
+    by_part: dict[str, list[str]] = {}
+    for each in names:
+        by_part.setdefault(each.partition(".")[0], []).append(each)
+    return [each for part in get_close_matches(wanted, by_part) for each in by_part[part]][:_MOST]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean a, b or c?``; empty where no known name is close."""
+    found = similar(name, known)
+    if not found:
+        return ""
+    *others, last = found
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"

@@ -1,0 +1,174 @@
+"""References to versions that may go, for a reconciler: searched for on a period, and told in a condition of the CRD.
+
+A search lists all resources of the cluster, so one search serves all CRDs: ``ReferenceSearches`` gathers the CRDs for a
+moment before the first one, and keeps the result for the period. ``condition`` is what the CRD's status says of it. A
+right that is missing is a part of the result, never an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.clock import Clock
+from restow.kube.cluster import Cluster, PatchType
+from restow.kube.errors import KubeError
+from restow.kube.resources import CRDS
+from restow.migrator.references.model import FoundReferences, SoughtVersion, old_versions
+from restow.migrator.references.scan import STANDING_KINDS, find_references
+from restow.migrator.references.verdict import not_looked_at, standing
+
+__all__ = ["NO_REFERENCES", "ReferenceSearches", "condition", "write_condition"]
+
+NO_REFERENCES: Final = "restow.dev/NoReferences"
+"""The type of the condition: nothing that was looked at names a version other than that of storage and fails without
+it."""
+
+_FIELD_MANAGER: Final = "restow-references"
+_GATHER_S: Final = 30.0
+"""Seconds before the first search of a CRD, in which the others of a process that has just started arrive."""
+
+_LONGEST: Final = 4000
+"""Characters of a message. The JSON of ``restow references`` has everything."""
+
+_log = logging.getLogger(__name__)
+
+Found = tuple[FoundReferences, ...]
+
+
+@dataclass(slots=True)
+class _Searched:
+    """What is known of one CRD: its versions, when to search, and a result that no caller has taken yet."""
+
+    versions: tuple[SoughtVersion, ...]
+    due: float
+    news: Found | None = None
+
+
+class ReferenceSearches:
+    """Searches for references to all CRDs that it has been asked about, once in a period.
+
+    Args:
+        cluster: the API server.
+        every_s: seconds between two searches.
+        clock: its ``monotonic``.
+    """
+
+    def __init__(self, cluster: Cluster, every_s: float, clock: Clock) -> None:
+        self._cluster = cluster
+        self._every = every_s
+        self._clock = clock
+        self._known: dict[str, _Searched] = {}
+        self._turn = asyncio.Lock()
+
+    def wait(self, crd: Crd) -> float:
+        """Return the seconds until there is something to tell of a CRD; a change of its versions makes it soon."""
+        now, versions = self._clock.monotonic(), old_versions(crd)
+        known = self._known.get(crd.name)
+        if known is None or known.versions != versions:
+            known = self._known[crd.name] = _Searched(versions, now + min(_GATHER_S, self._every))
+        return 0.0 if known.news is not None else max(0.0, known.due - now)
+
+    async def take(self, crd: Crd, stop: asyncio.Event) -> Found | None:
+        """Return a result that was not taken yet, of a search for all CRDs if it is due; None if ``stop`` came first.
+
+        Call it when ``wait`` returned 0.
+        """
+        async with self._turn:
+            known = self._known[crd.name]
+            if known.news is None and not await self._search(stop):
+                return None
+            taken, known.news = known.news, None
+            return taken
+
+    def forget(self, name: str) -> None:
+        """Search no more for a CRD."""
+        self._known.pop(name, None)
+
+    async def _search(self, stop: asyncio.Event) -> bool:
+        every = {name: known.versions for name, known in self._known.items()}
+        sought = [of for versions in every.values() for of in versions]
+        found: dict[SoughtVersion, FoundReferences] = {}
+        if sought:
+            async with asyncio.TaskGroup() as group:
+                searching = group.create_task(find_references(self._cluster, sought, kinds=STANDING_KINDS))
+                stopping = group.create_task(stop.wait())
+                await asyncio.wait((searching, stopping), return_when=asyncio.FIRST_COMPLETED)
+                searching.cancel()
+                stopping.cancel()
+            if searching.cancelled():
+                return False
+            found = searching.result()
+        due = self._clock.monotonic() + self._every
+        for name, versions in every.items():
+            known = self._known.get(name)
+            if known is not None and known.versions == versions:
+                known.news, known.due = tuple(found[of] for of in versions), due
+        return True
+
+
+def condition(crd: Crd, found: Sequence[FoundReferences], now: datetime) -> dict[str, Any] | None:
+    """Return the condition that says what was found; None where the CRD has it already.
+
+    Args:
+        crd: the CRD as read.
+        found: a result for each version that may go.
+        now: the time of a transition.
+    """
+    status, reason = _verdict(found)
+    parts = [standing(each) for each in found]
+    parts += [note for each in found[:1] if (note := not_looked_at(crd, each.of.version, each))]
+    message = ". ".join(parts) or f"{crd.storage.name} is the only version"
+    message = message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
+    before = _before(crd)
+    if (before.get("status"), before.get("reason"), before.get("message")) == (status, reason, message):
+        return None
+    at = before.get("lastTransitionTime") if before.get("status") == status else None
+    return {
+        "type": NO_REFERENCES,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": at or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+
+
+def _verdict(found: Sequence[FoundReferences]) -> tuple[str, str]:
+    if any(each.against_unserving or each.against_removal for each in found):
+        return "False", "ReferencesFound"
+    if any(each.not_looked_at for each in found):
+        return "Unknown", "NotLookedAtEverywhere"
+    return "True", "NoneFound" if found else "OneVersion"
+
+
+def _before(crd: Crd) -> dict[str, Any]:
+    conditions = (crd.document.get("status") or {}).get("conditions") or ()
+    return next((dict(each) for each in conditions if each.get("type") == NO_REFERENCES), {})
+
+
+async def write_condition(cluster: Cluster, crd: Crd, told: dict[str, Any]) -> None:
+    """Write the condition by server-side apply, which leaves those of others alone; a refusal is logged."""
+    body = {
+        "apiVersion": CRDS.api_version,
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": crd.name, "uid": crd.uid},
+        "status": {"conditions": [told]},
+    }
+    try:
+        await cluster.patch(
+            CRDS,
+            crd.name,
+            msgspec.json.encode(body),
+            patch_type=PatchType.APPLY,
+            subresource="status",
+            params={"fieldManager": _FIELD_MANAGER, "force": "true"},
+        )
+    except KubeError as error:
+        _log.warning("the condition %s could not be written on %s: %s", NO_REFERENCES, crd.name, error)

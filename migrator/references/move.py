@@ -1,0 +1,437 @@
+"""Write references at another version, with everyone's ownership intact: ``move_references``.
+
+Who owns a field afterwards is the matter of ``ownedwrites``. Writes carry the resourceVersion that was read; on a
+conflict the object is read and decided again. A run that was interrupted leaves references that are moved and
+references that are not, and the next run finds the latter.
+
+An API server drops the status from a write of an object whose kind has the subresource ``status``. References below
+``/status`` of such kinds are written by that subresource, after the others of the object.
+
+The uid of an owner is read first: a reference to an object that does not exist, or to another one of that name, is left
+as it is.
+
+The objects of a Helm release are converted as the webhook converts, and the release is stored with them. What it was
+before is kept in a Secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from restow.crds import Crd, fieldpath
+from restow.kube.cluster import Cluster
+from restow.kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from restow.kube.resources import Object, Resource, qualified_name
+from restow.kube.retry import jittered, with_retries
+from restow.migrator.model.callbacks import MigrationRefused
+from restow.migrator.model.converter import Converter, ConverterDown, Unconverted
+from restow.migrator.model.report import Requests
+from restow.migrator.references.discovery import listing_decoder, resources_path
+from restow.migrator.references.model import NotLookedAt, Reference, ReferenceKind, SoughtVersion, sought
+from restow.migrator.references.ownedwrites import OwnedWrites, WriteOutcome
+from restow.migrator.references.readers.helm import NoRelease
+from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.references.readers.typed import typed_references
+from restow.migrator.references.releases import StoredObject, StoredRelease
+from restow.migrator.references.scan import find_references
+from restow.migrator.requests.passes import Converters, own_webhook
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.webhook import webhook_converter
+from restow.migrator.requests.wire import Meta, object_decoder, whole_object_decoder
+
+__all__ = ["MOVABLE_KINDS", "MoveReport", "NotMoved", "move_references"]
+
+MOVABLE_KINDS: Final = frozenset({ReferenceKind.OWNER_REFERENCES, ReferenceKind.TYPED, ReferenceKind.HELM})
+"""The kinds of references that can be written at another version."""
+
+_MOST_LISTED: Final = 100
+_ATTEMPTS: Final = 5
+_STATUS: Final = "status"
+_MOST_OWNERS: Final = 1000
+_AGAIN: Final = "other clients wrote the object again and again; run again"
+
+SECRETS: Final = Resource("", "v1", "secrets", namespaced=True)
+BACKUP_LABEL: Final = {"restow.dev/backup": "helm-release"}
+MOVED: Final = "restow.dev/moved"
+"""The annotation of a backup: the CRD, and the version that the release named."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotMoved:
+    """A reference that was not written, and why.
+
+    Attributes:
+        resource, namespace, name, where: of the reference.
+        reason: a sentence.
+        failed: whether a write failed, rather than that restow left it alone.
+    """
+
+    resource: str
+    namespace: str
+    name: str
+    where: str
+    reason: str
+    failed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return an item of ``notMoved`` in the JSON of ``restow references --move``."""
+        return {
+            "resource": self.resource,
+            "namespace": self.namespace,
+            "name": self.name,
+            "where": self.where,
+            "reason": self.reason,
+            "failed": self.failed,
+        }
+
+
+@dataclass(slots=True)
+class MoveReport:
+    """What became of the references to one version.
+
+    Attributes:
+        of: the version that they named.
+        target: the version that they name now.
+        dry_run: whether nothing was stored.
+        moved, skipped, failed: references, by kind.
+        not_moved: the first of those that were skipped or failed.
+        not_looked_at: where there may be more.
+        writes: requests that wrote.
+    """
+
+    of: SoughtVersion
+    target: str
+    dry_run: bool = False
+    moved: Counter[ReferenceKind] = field(default_factory=Counter)
+    skipped: Counter[ReferenceKind] = field(default_factory=Counter)
+    failed: Counter[ReferenceKind] = field(default_factory=Counter)
+    not_moved: list[NotMoved] = field(default_factory=list)
+    not_looked_at: tuple[NotLookedAt, ...] = ()
+    writes: int = 0
+
+    @property
+    def result(self) -> str:
+        """``Succeeded``, ``Failed`` or ``DryRun``, as in the report of a migration."""
+        if self.failed or self.not_looked_at:
+            return "Failed"
+        return "DryRun" if self.dry_run else "Succeeded"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON of ``restow references --move``."""
+        return {
+            "result": self.result,
+            "name": self.of.crd,
+            "version": self.of.version,
+            "target": self.target,
+            "moved": {kind.value: count for kind, count in self.moved.items()},
+            "skipped": {kind.value: count for kind, count in self.skipped.items()},
+            "failed": {kind.value: count for kind, count in self.failed.items()},
+            "notMoved": [each.to_json() for each in self.not_moved],
+            "notLookedAt": [each.to_json() for each in self.not_looked_at],
+            "writes": self.writes,
+        }
+
+
+async def move_references(
+    cluster: Cluster,
+    crd: Crd,
+    version: str,
+    target: str,
+    *,
+    kinds: Collection[ReferenceKind] = MOVABLE_KINDS,
+    converters: Converters = own_webhook,
+    all_revisions: bool = False,
+    dry_run: bool = False,
+) -> MoveReport:
+    """Write the references to a version at another one.
+
+    Args:
+        cluster: the API server.
+        crd: the CRD as just read.
+        version: the version that references name.
+        target: the version that they are to name.
+        kinds: of ``MOVABLE_KINDS``.
+        converters: what converts objects of Helm releases where the CRD has strategy Webhook; by default its webhook.
+        all_revisions: also move revisions of Helm releases that only a rollback reads.
+        dry_run: send every write with ``dryRun=All``.
+
+    Raises:
+        MigrationRefused: the target is not served, or is the version itself.
+        KubeError: the API server cannot be reached.
+    """
+    if target not in crd.served or target == version:
+        served = ", ".join(name for name in crd.served if name != version)
+        msg = (
+            f"references to {crd.name} cannot be written at {target}: its other served versions are {served or 'none'}"
+        )
+        raise MigrationRefused(msg)
+    async with _converter(cluster, crd, converters) as converter:
+        mover = _ReferenceMover(
+            cluster, crd, sought(crd, version), target, converter, all_revisions=all_revisions, dry_run=dry_run
+        )
+        found = (await find_references(cluster, [mover.report.of], kinds=kinds, observe=mover.move))[mover.report.of]
+    mover.report.not_looked_at = found.not_looked_at
+    mover.report.writes = mover.writes
+    return mover.report
+
+
+@asynccontextmanager
+async def _converter(cluster: Cluster, crd: Crd, converters: Converters) -> AsyncIterator[Converter | None]:
+    """Open what converts the objects of a CRD; None where only their apiVersion changes."""
+    if crd.strategy == "None":
+        yield None
+    elif (chosen := converters(crd)) is not None:
+        yield chosen
+    else:
+        chance = random.Random()
+        async with webhook_converter(
+            crd,
+            cluster,
+            url=None,
+            stop=RunStop(),
+            jitter=lambda seconds: jittered(seconds, chance),
+            chance=chance,
+            requests=Requests(),
+        ) as webhook:
+            yield webhook
+
+
+class _ReferenceMover:
+    def __init__(
+        self,
+        cluster: Cluster,
+        crd: Crd,
+        of: SoughtVersion,
+        target: str,
+        converter: Converter | None,
+        *,
+        all_revisions: bool,
+        dry_run: bool,
+    ) -> None:
+        self._converter = converter
+        self._all_revisions = all_revisions
+        self._cluster = with_retries(cluster)
+        self._crd = crd
+        self._owners = {(of.api_version, of.kind): of}
+        self._uids: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._with_status: dict[Resource, bool] = {}
+        self._to = f"{of.group}/{target}"
+        self._writes = OwnedWrites(self._cluster, dry_run=dry_run)
+        self.report = MoveReport(of, target, dry_run)
+
+    @property
+    def writes(self) -> int:
+        """How many requests changed something."""
+        return self._writes.count
+
+    async def move(self, resource: Resource, meta: Meta, references: list[Reference]) -> None:
+        """Move all references of one object that can be moved; count the others."""
+        try:
+            if references[0].kind is ReferenceKind.HELM:
+                await self._move_release(resource, meta, references)
+                return
+            by_status = [each for each in references if await self._is_status(resource, each)]
+            others = [each for each in references if each not in by_status]
+            if others:
+                await self._move_fields(resource, meta, others, None)
+            if by_status:
+                if others and not self.report.dry_run:
+                    meta, by_status = await self._reread(resource, meta, {ReferenceKind.TYPED}, _STATUS)
+                await self._move_fields(resource, meta, by_status, _STATUS)
+        except NotFound:
+            return  # the object is gone, and its references with it
+        except KubeError as error:
+            self._failed(references, error)
+
+    async def _move_fields(
+        self, resource: Resource, meta: Meta, references: list[Reference], subresource: str | None
+    ) -> None:
+        due, left = references, list[tuple[Reference, str]]()
+        try:
+            for _ in range(_ATTEMPTS):
+                due, left = await self._due(resource, meta, references)
+                if not due or await self._written(resource, meta, due, subresource):
+                    break
+                meta, references = await self._reread(resource, meta, {each.kind for each in references}, subresource)
+            else:
+                self._not_moved(due, _AGAIN, failed=True)
+        except NotFound:
+            raise
+        except KubeError as error:
+            self._failed(due, error)
+        for each, why in left:
+            self._not_moved([each], why, failed=False)
+
+    def _failed(self, references: Sequence[Reference], error: KubeError) -> None:
+        said = error.findings if isinstance(error, Invalid) else error.said
+        self._not_moved(references, said, failed=True)
+
+    async def _is_status(self, resource: Resource, reference: Reference) -> bool:
+        """Say whether a reference is written by the subresource ``status``."""
+        if reference.kind is not ReferenceKind.TYPED or not reference.where.startswith("/status/"):
+            return False
+        if resource not in self._with_status:
+            reply = await self._cluster.discover(resources_path(resource.group, resource.version))
+            listed = {each.name for each in reply.decode(listing_decoder).resources or ()}
+            self._with_status[resource] = f"{resource.plural}/{_STATUS}" in listed
+        return self._with_status[resource]
+
+    async def _due(
+        self, resource: Resource, meta: Meta, references: Sequence[Reference]
+    ) -> tuple[list[Reference], list[tuple[Reference, str]]]:
+        """Return the references that are to be written, and those that are left as they are, with the reason."""
+        due, left = [], []
+        for each in references:
+            if not each.effect.movable:
+                left.append((each, each.effect.advice))
+            elif each.kind is ReferenceKind.OWNER_REFERENCES and (why := await self._stranger(resource, meta, each)):
+                left.append((each, why))
+            else:
+                due.append(each)
+        return due, left
+
+    async def _stranger(self, resource: Resource, meta: Meta, reference: Reference) -> str:
+        """Say why an ownerReference is not one to an object of the CRD; empty where it is."""
+        owner = meta.owner_references[int(reference.where.rpartition("/")[2])]
+        if self._crd.namespaced and not resource.namespaced:
+            return (
+                f"it is in no namespace, and its owner {owner.name} would be in one: the garbage collector deletes it"
+            )
+        namespace = meta.namespace if self._crd.namespaced else ""
+        uid = await self._uid(namespace, owner.name)
+        if not uid:
+            return f"its owner {qualified_name(namespace, owner.name)} does not exist: delete it, or the reference"
+        return "" if uid == owner.uid else f"its uid is not that of {qualified_name(namespace, owner.name)}"
+
+    async def _uid(self, namespace: str, name: str) -> str:
+        key = (namespace, name)
+        if key not in self._uids:
+            try:
+                resource = self._crd.resource_at(self.report.target)
+                reply = await self._cluster.get(resource, name, namespace or None, metadata_only=True)
+                self._uids[key] = reply.decode(object_decoder).metadata.uid
+            except NotFound:
+                self._uids[key] = ""
+            if len(self._uids) > _MOST_OWNERS:
+                self._uids.popitem(last=False)
+        return self._uids[key]
+
+    async def _written(self, resource: Resource, meta: Meta, due: Sequence[Reference], subresource: str | None) -> bool:
+        """Write the references of one object; return false if another client wrote it meanwhile."""
+        changes = {f"{each.where}/apiVersion": self._to for each in due}
+        return await self._changed(resource, meta, due, changes, _path_of(meta, due[0]), subresource)
+
+    async def _move_release(self, resource: Resource, meta: Meta, references: Sequence[Reference]) -> None:
+        """Store a release with its objects converted, and what it was in a Secret."""
+        for _ in range(_ATTEMPTS):
+            reply = await self._cluster.get(resource, meta.name, meta.namespace or None)
+            stored: dict[str, Any] = reply.decode(whole_object_decoder)
+            now = reply.decode(object_decoder).metadata
+            try:
+                release = StoredRelease(stored)
+            except NoRelease:
+                return  # another client changed it since the list; the next run looks at it again
+            if release.former and not self._all_revisions:
+                self._not_moved(references, "a former revision; --all-revisions moves these too", failed=False)
+                return
+            if not (objects := release.objects(self._owners)):
+                self._not_moved(references, "the object is no document of its own in the manifest", failed=False)
+                return
+            converted, why = await self._converted(objects)
+            if why:
+                self._not_moved(references, why, failed=True)
+                return
+            if not self.report.dry_run:
+                await self._back_up(resource, now, stored)
+            changes = {"/data/release": release.rewritten(objects, converted)}
+            if await self._changed(resource, now, references, changes, ["f:data", "f:release"]):
+                return
+        self._not_moved(references, _AGAIN, failed=True)
+
+    async def _converted(self, objects: Sequence[StoredObject]) -> tuple[list[Object], str]:
+        """Return objects at the target; or why they cannot be converted."""
+        if self._converter is None:
+            return [{**each.content, "apiVersion": self._to} for each in objects], ""
+        try:
+            answers = await self._converter.convert([each.content for each in objects], self._to)
+        except ConverterDown as down:
+            return [], str(down)
+        failed = [each.message for each in answers if isinstance(each, Unconverted)]
+        return [each for each in answers if not isinstance(each, Unconverted)], "; ".join(failed)
+
+    async def _back_up(self, resource: Resource, meta: Meta, stored: Object) -> None:
+        """Keep a release as it was, in a Secret next to it; what an interrupted run has kept stays."""
+        of = self.report.of
+        name = f"restow-backup.{of.version}.{of.crd}.{meta.name}"
+        metadata = {"name": name, "labels": BACKUP_LABEL, "annotations": {MOVED: f"{of.crd} {of.version}"}}
+        told = {"resource": resource.plural, "name": meta.name, "uid": meta.uid}
+        secret: dict[str, Any] = {"metadata": metadata, "type": "restow.dev/helm-release"}
+        if resource.plural == SECRETS.plural:
+            secret |= {"stringData": told, "data": {"release": stored["data"]["release"]}}
+        else:  # a ConfigMap's texts are plain, and a Secret's data are base64
+            secret |= {"stringData": told | {"release": stored["data"]["release"]}}
+        body = msgspec.json.encode(secret)
+        try:
+            await self._cluster.create(SECRETS, body, meta.namespace)
+        except AlreadyExists:
+            reply = await self._cluster.get(SECRETS, name, meta.namespace)
+            kept: dict[str, Any] = reply.decode(whole_object_decoder)
+            if base64.b64decode(kept.get("data", {}).get("uid", "")).decode() == meta.uid:
+                return
+            await self._cluster.delete(SECRETS, name, meta.namespace)  # of a release of this name that is gone
+            await self._cluster.create(SECRETS, body, meta.namespace)
+
+    async def _changed(
+        self,
+        resource: Resource,
+        meta: Meta,
+        due: Sequence[Reference],
+        changes: Mapping[str, str],
+        path: Sequence[str],
+        subresource: str | None = None,
+    ) -> bool:
+        """Change fields of one object; return false if another client wrote it meanwhile."""
+        outcome = await self._writes.change(resource, meta, changes, path, subresource=subresource)
+        if outcome is WriteOutcome.CONFLICT:
+            return False
+        if outcome is WriteOutcome.WRITTEN:
+            self.report.moved.update(each.kind for each in due)
+        else:
+            self._not_moved(due, outcome.value, failed=True)
+        return True
+
+    async def _reread(
+        self, resource: Resource, meta: Meta, kinds: Collection[ReferenceKind], subresource: str | None
+    ) -> tuple[Meta, list[Reference]]:
+        """Read an object again; return those of its references that are written by the subresource, or by none."""
+        reply = await self._cluster.get(resource, meta.name, meta.namespace or None)
+        now, name = reply.decode(object_decoder).metadata, resource.full_name
+        found = [*owner_references(name, now, self._owners)]
+        content: dict[str, Any] = reply.decode(whole_object_decoder)
+        found += typed_references(name, content, self._owners)
+        due = [each for each in found if each.kind in kinds]
+        return now, [each for each in due if await self._is_status(resource, each) is (subresource == _STATUS)]
+
+    def _not_moved(self, references: Sequence[Reference], reason: str, *, failed: bool) -> None:
+        (self.report.failed if failed else self.report.skipped).update(each.kind for each in references)
+        for each in references:
+            if len(self.report.not_moved) < _MOST_LISTED:
+                made = NotMoved(each.resource, each.namespace, each.name, each.where, reason, failed)
+                self.report.not_moved.append(made)
+
+
+def _path_of(meta: Meta, reference: Reference) -> list[str]:
+    """Return where managedFields name a reference, up to the first list."""
+    if reference.kind is ReferenceKind.OWNER_REFERENCES:
+        uid = meta.owner_references[int(reference.where.rpartition("/")[2])].uid
+        return ["f:metadata", "f:ownerReferences", fieldpath.key_element({"uid": uid})]
+    steps = reference.where.strip("/").split("/")
+    return [f"f:{step.replace('~1', '/').replace('~0', '~')}" for step in steps]

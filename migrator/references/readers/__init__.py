@@ -1,0 +1,1 @@
+"""One reader for each place that can name a version; pure."""

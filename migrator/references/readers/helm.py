@@ -1,0 +1,223 @@
+"""Helm releases: manifests and hooks that a release has stored, with objects at a version.
+
+Helm builds the objects of the stored manifest when it upgrades, rolls back or uninstalls, and fails where one has a
+version that is not served: ``unable to build kubernetes objects from current release manifest``. A release is JSON,
+gzipped, in base64, in a Secret or a ConfigMap with the label ``owner=helm`` (Helm's ``pkg/storage/driver``).
+
+Whoever may write a Secret decides what is in it. So sizes are bounded, and everything that is no release is a sentence.
+Values of a release are not decoded; of its manifest, only apiVersion, kind and name of the objects that match reach the
+output. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from restow.crds.documents import NotYaml, load_objects
+from restow.kube.resources import Object, qualified_name
+from restow.migrator.references.model import Effect, Reference, ReferenceKind
+from restow.migrator.references.readers.ownerreferences import Owners
+from restow.migrator.references.readers.typed import object_name
+
+__all__ = [
+    "FORMER_STATES",
+    "LARGEST_RELEASE",
+    "RELEASE_TYPE",
+    "Hook",
+    "NoRelease",
+    "Release",
+    "helm_references",
+    "read_release",
+    "split_manifest",
+    "stored_json",
+]
+
+LARGEST_RELEASE: Final = 32 * 1024 * 1024
+"""Bytes of a release's JSON. A Secret takes 1 MiB of gzip, which is some 10 MiB of manifests."""
+
+_GZIP: Final = b"\x1f\x8b\x08"
+RELEASE_TYPE: Final = "helm.sh/release.v1"
+
+_CURRENT: Final = Effect(
+    unserved="helm upgrade (no matches for kind) and helm uninstall (failed to delete release) fail.",
+    removed="helm upgrade (no matches for kind) and helm uninstall (failed to delete release) fail.",
+    advice="upgrade the release to a chart with another version while this one is served, or move it",
+    movable=True,
+)
+_FORMER: Final = Effect(
+    unserved="helm rollback to this revision fails (no matches for kind).",
+    removed="helm rollback to this revision fails (no matches for kind).",
+    advice="nothing, unless you want to roll back to this revision",
+    against_unserving=False,
+    against_removal=False,
+    movable=True,
+)
+FORMER_STATES: Final = frozenset({"superseded", "uninstalled"})
+"""Statuses of revisions that only a rollback reads; Helm upgrades from, and uninstalls, those with another one."""
+
+
+class NoRelease(ValueError):
+    """What is stored is no release that can be read; the message says why, without any of its content."""
+
+
+class _Info(msgspec.Struct, frozen=True):
+    status: str = ""
+
+
+class Hook(msgspec.Struct, frozen=True):
+    """A hook of a release."""
+
+    path: str = ""
+    manifest: str = ""
+
+
+class Release(msgspec.Struct, frozen=True):
+    """What of a stored release is looked at."""
+
+    name: str = ""
+    namespace: str = ""
+    version: int = 0
+    info: _Info | None = None
+    manifest: str = ""
+    hooks: tuple[Hook, ...] | None = None
+
+    @property
+    def status(self) -> str:
+        """``deployed``, ``superseded``, ``failed``, …."""
+        return self.info.status if self.info is not None else ""
+
+
+_release = msgspec.json.Decoder(Release)
+
+
+def read_release(obj: Object) -> Release | None:
+    """Return the release that a Secret or ConfigMap holds; None if it is not meant to hold one.
+
+    Raises:
+        NoRelease: it is meant to, and does not.
+    """
+    data = obj.get("data")
+    text = data.get("release") if isinstance(data, dict) else None
+    if obj.get("type") not in (None, RELEASE_TYPE) or not isinstance(text, str):
+        return None
+    return decode_release(text, secret=obj.get("type") == RELEASE_TYPE)
+
+
+def decode_release(text: str, *, secret: bool) -> Release:
+    """Return a release from the text that it is stored as.
+
+    Raises:
+        NoRelease: the text is no release, or too large a one.
+    """
+    try:
+        return _release.decode(stored_json(text, secret=secret))
+    except RecursionError:
+        raise NoRelease("it holds a release that is nested too deeply") from None
+    except msgspec.MsgspecError:
+        raise NoRelease("it holds a release that is not JSON of a release") from None
+
+
+def stored_json(text: str, *, secret: bool) -> bytes:
+    """Return the JSON of a release from the text that it is stored as; a Secret's is in base64 twice.
+
+    Raises:
+        NoRelease: the text is no base64 or gzip, or stands for too much.
+    """
+    try:
+        stored = base64.b64decode(text, validate=True)
+        return _inflated(base64.b64decode(stored, validate=True) if secret else stored)
+    except (binascii.Error, ValueError) as problem:
+        if isinstance(problem, NoRelease):
+            raise
+        raise NoRelease("it holds a release that is no base64") from None
+
+
+def _inflated(stored: bytes) -> bytes:
+    if not stored.startswith(_GZIP):
+        return stored  # releases of the first Helm versions are not compressed
+    inflate = zlib.decompressobj(wbits=31)
+    try:
+        made = inflate.decompress(stored, LARGEST_RELEASE)
+    except zlib.error:
+        raise NoRelease("it holds a release that is broken gzip") from None
+    if inflate.unconsumed_tail:
+        raise NoRelease(f"it holds a release of more than {LARGEST_RELEASE // 1024**2} MiB")
+    if not inflate.eof:
+        raise NoRelease("it holds a release that is broken gzip")
+    return made
+
+
+def helm_references(resource: str, obj: Object, owners: Owners) -> Iterator[Reference]:
+    """Yield a reference for each object at a sought version in a release's manifest and hooks.
+
+    Raises:
+        NoRelease: the object is meant to hold a release, and does not.
+    """
+    if (release := read_release(obj)) is None:
+        return
+    namespace, name = object_name(obj)
+    state = f"release {release.name}, revision {release.version} ({release.status or 'status unknown'})"
+    effect = _FORMER if release.status in FORMER_STATES else _CURRENT
+    sources = [("manifest", release.manifest), *((f"hook {each.path}", each.manifest) for each in release.hooks or ())]
+    for place, text in sources:
+        for line, api_version, kind, what, guess in _objects(text, owners):
+            of = owners[api_version, kind]
+            yield Reference(
+                ReferenceKind.HELM,
+                of,
+                resource,
+                namespace,
+                name,
+                f"{place}, line {line}",
+                f"{state}: {what}",
+                effect,
+                guess=guess,
+            )
+
+
+def _objects(text: str, owners: Owners) -> Iterator[tuple[int, str, str, str, bool]]:
+    """Yield (line, apiVersion, kind, the object's kind and name, guess) of what is at a sought version."""
+    if not any(api_version in text for api_version, _ in owners):
+        return
+    for line, document in split_manifest(text):
+        near = [key for key in owners if key[0] in document and key[1] in document]
+        if not near:
+            continue
+        try:
+            found = list(load_objects(document))
+        except NotYaml:
+            yield from ((line, *key, f"{key[1]} in a document that is no YAML", True) for key in near)
+            continue
+        for within, obj in found:
+            key = _type_of(obj)
+            if key in owners:
+                what = f"{key[1]} {qualified_name(*object_name(obj))}"
+                yield line + within - 1, *key, what, False
+
+
+def _type_of(obj: Any) -> tuple[str, str]:
+    if not isinstance(obj, dict):
+        return "", ""
+    return str(obj.get("apiVersion")), str(obj.get("kind"))
+
+
+_SEPARATOR: Final = re.compile(r"^---(?:[ \t].*)?$", re.MULTILINE)
+
+
+def split_manifest(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of each document; unlike a parser, it reads on after a document that is no YAML."""
+    start, line = 0, 1
+    for found in [*_SEPARATOR.finditer(text), None]:
+        end = len(text) if found is None else found.start()
+        document = text[start:end]
+        if document.strip():
+            yield line, document
+        line += document.count("\n")
+        start = end if found is None else found.end()

@@ -1,0 +1,134 @@
+"""What GitOps and packaging controllers keep of an object's version: Flux, Argo CD, OLM, Crossplane.
+
+Their controllers write these places from what is in a repository or a package, so that is where the version is to be
+changed. The shapes are those of their CRDs: ``status.inventory.entries`` of Flux (``id`` is
+``namespace_name_group_kind``, ``v`` the version), ``status.resources`` and ``status.operationState.syncResult`` of Argo
+CD, ``spec.customresourcedefinitions`` of OLM (whose ``requirementStatus`` says "CRD version not served"), and
+``spec.versions`` of Crossplane's CompositeResourceDefinition. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from restow.kube.resources import Object, qualified_name
+from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
+from restow.migrator.references.readers.typed import object_name, pointer_of
+
+__all__ = ["INVENTORIES", "Versions"]
+
+Versions = Iterable[SoughtVersion]
+
+_FLUX: Final = Effect(
+    unserved="Flux looks the object up at this version when it leaves the repository, does not find it, and does not "
+    "delete it; while the manifest itself is at this version, every reconciliation fails.",
+    removed="Flux looks the object up at this version when it leaves the repository, does not find it, and does not "
+    "delete it; while the manifest itself is at this version, every reconciliation fails.",
+    advice="commit the manifest at another version (restow convert): the next reconciliation writes the inventory",
+)
+_ARGO_CD: Final = Effect(
+    unserved="Argo CD cannot compare or sync a manifest at this version (no matches for kind).",
+    removed="Argo CD cannot compare or sync a manifest at this version (no matches for kind).",
+    advice="commit the manifest at another version (restow convert): the next refresh writes the status",
+)
+_ARGO_CD_HISTORY: Final = Effect(
+    unserved="Nothing fails: it is the result of the last sync.",
+    removed="Nothing fails: it is the result of the last sync.",
+    advice="the next sync writes it",
+    against_unserving=False,
+    against_removal=False,
+)
+_OLM: Final = Effect(
+    unserved="OLM reports this requirement as not met (CRD version not served), and the ClusterServiceVersion is no "
+    "longer Succeeded.",
+    removed="OLM reports this requirement as not met (CRD version not served), and the ClusterServiceVersion is no "
+    "longer Succeeded.",
+    advice="publish a bundle whose ClusterServiceVersion names another version, and upgrade to it first",
+)
+_CROSSPLANE: Final = Effect(
+    unserved="Crossplane writes the CRD from this definition, and serves the version again.",
+    removed="Crossplane writes the CRD from this definition, and adds the version again.",
+    advice="change the version in the CompositeResourceDefinition, not in the CRD",
+)
+
+
+def _flux(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+    namespace, name = object_name(obj)
+    for index, entry in enumerate(_items(_at(obj, "status", "inventory", "entries"))):
+        parts = str(entry.get("id") or "").split("_")
+        if len(parts) != 4:
+            continue
+        its_namespace, its_name, group, kind = parts
+        for of in versions:
+            if (group, kind, entry.get("v")) == (of.group, of.kind, of.version):
+                what = f"inventory entry of {kind} {qualified_name(its_namespace, its_name.replace('__', ':'))}"
+                where = pointer_of(("status", "inventory", "entries", index, "v"))
+                yield Reference(ReferenceKind.FLUX, of, resource, namespace, name, where, what, _FLUX)
+
+
+_TRACKED: Final = (
+    (("status", "resources"), "resource", _ARGO_CD),
+    (("status", "operationState", "syncResult", "resources"), "result of the last sync of", _ARGO_CD_HISTORY),
+    (("operation", "sync", "resources"), "operation to sync", _ARGO_CD),
+)
+
+
+def _argo_cd(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+    namespace, name = object_name(obj)
+    for steps, said, effect in _TRACKED:
+        for index, entry in enumerate(_items(_at(obj, *steps))):
+            for of in versions:
+                if (entry.get("group"), entry.get("kind"), entry.get("version")) == (of.group, of.kind, of.version):
+                    what = f"{said} {of.kind} {qualified_name(entry.get('namespace'), entry.get('name'))}"
+                    where = pointer_of((*steps, index, "version"))
+                    yield Reference(ReferenceKind.ARGO_CD, of, resource, namespace, name, where, what, effect)
+
+
+def _olm(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+    namespace, name = object_name(obj)
+    for section in ("owned", "required"):
+        steps = ("spec", "customresourcedefinitions", section)
+        for index, entry in enumerate(_items(_at(obj, *steps))):
+            for of in versions:
+                if (entry.get("name"), entry.get("version")) == (of.crd, of.version):
+                    where = pointer_of((*steps, index, "version"))
+                    what = f"{section} CRD {of.crd}"
+                    yield Reference(ReferenceKind.OLM, of, resource, namespace, name, where, what, _OLM)
+
+
+def _crossplane(resource: str, obj: Object, versions: Versions) -> Iterator[Reference]:
+    namespace, name = object_name(obj)
+    for of in versions:
+        names = [_at(obj, "spec", section) for section in ("names", "claimNames")]
+        if _at(obj, "spec", "group") != of.group or of.kind not in [
+            each.get("kind") for each in names if isinstance(each, dict)
+        ]:
+            continue
+        for index, entry in enumerate(_items(_at(obj, "spec", "versions"))):
+            if entry.get("name") == of.version:
+                where = pointer_of(("spec", "versions", index))
+                what = f"the definition that {of.crd} is made from"
+                yield Reference(ReferenceKind.CROSSPLANE, of, resource, namespace, name, where, what, _CROSSPLANE)
+
+
+InventoryReader = Callable[[str, Object, Versions], Iterator[Reference]]
+
+INVENTORIES: Final[Mapping[str, InventoryReader]] = {
+    "kustomizations.kustomize.toolkit.fluxcd.io": _flux,
+    "helmreleases.helm.toolkit.fluxcd.io": _flux,
+    "applications.argoproj.io": _argo_cd,
+    "clusterserviceversions.operators.coreos.com": _olm,
+    "compositeresourcedefinitions.apiextensions.crossplane.io": _crossplane,
+}
+"""The readers, by the name of the CRD whose objects they read."""
+
+
+def _at(obj: Any, *steps: str) -> Any:
+    for step in steps:
+        obj = obj.get(step) if isinstance(obj, dict) else None
+    return obj
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    return [each if isinstance(each, dict) else {} for each in value] if isinstance(value, list) else []

@@ -1,0 +1,104 @@
+"""What the objects of the CRD themselves say of a version: who wrote them at it, and what kubectl last applied.
+
+Counted by field manager, with the time of its last write, not listed object by object. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from restow.migrator.references.model import Effect, Reference, ReferenceKind, SoughtVersion
+from restow.migrator.requests.wire import Meta
+
+__all__ = ["LAST_APPLIED", "WriterTally"]
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+_ENTRIES: Final = Effect(
+    unserved="Nothing fails: the API server still converts the entry.",
+    removed="Every server-side apply of the object fails (request to convert CR to an invalid group/version).",
+    advice="have this client write another version, then run restow migrate, which translates the entries",
+    against_unserving=False,
+)
+_APPLIED: Final = Effect(
+    unserved="Nothing fails: kubectl apply takes the annotation for the fields that it set before, in the old "
+    "version's shape.",
+    removed="Nothing fails: kubectl apply takes the annotation for the fields that it set before, in the old "
+    "version's shape.",
+    advice="the next kubectl apply of a converted manifest (restow convert) writes it",
+    against_unserving=False,
+    against_removal=False,
+)
+
+
+class _Annotations(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] | None = None
+
+
+class _Annotated(msgspec.Struct, frozen=True):
+    metadata: _Annotations = _Annotations()
+
+
+class _Applied(msgspec.Struct, frozen=True):
+    api_version: str = msgspec.field(name="apiVersion", default="")
+
+
+_annotated = msgspec.json.Decoder(_Annotated)
+_applied = msgspec.json.Decoder(_Applied)
+
+
+@dataclass(slots=True)
+class _Writer:
+    count: int = 0
+    last: str = ""
+
+
+@dataclass(slots=True)
+class WriterTally:
+    """Counts entries and annotations of one version, by manager."""
+
+    of: SoughtVersion
+    _writers: dict[str, _Writer] = field(default_factory=dict)
+    _applied: int = 0
+
+    def add(self, meta: Meta, text: msgspec.Raw | bytes) -> None:
+        """Count what one object of the CRD says; ``text`` is the object as it was listed."""
+        for entry in meta.managed_fields:
+            if entry.api_version == self.of.api_version:
+                writer = self._writers.setdefault(entry.manager, _Writer())
+                writer.count += 1
+                writer.last = max(writer.last, entry.time)
+        if LAST_APPLIED.encode() in bytes(text):
+            self._applied += self._applied_at(text)
+
+    def _applied_at(self, text: Any) -> bool:
+        try:
+            annotations = _annotated.decode(text).metadata.annotations or {}
+            return _applied.decode(annotations.get(LAST_APPLIED, "{}")).api_version == self.of.api_version
+        except (msgspec.MsgspecError, RecursionError):
+            return False  # whoever wrote this annotation is not kubectl
+
+    def references(self) -> Iterator[Reference]:
+        """Yield a reference for each manager, and one for all annotations."""
+        for manager, writer in sorted(self._writers.items()):
+            yield Reference(
+                ReferenceKind.MANAGED_FIELDS,
+                self.of,
+                self.of.crd,
+                "",
+                manager,
+                "/metadata/managedFields",
+                f"entries of {manager}, last written {writer.last or 'at an unknown time'}",
+                _ENTRIES,
+                count=writer.count,
+            )
+        if self._applied:
+            pointer = "/metadata/annotations/" + LAST_APPLIED.replace("/", "~1")
+            detail = "last applied by kubectl at this version"
+            yield Reference(
+                ReferenceKind.LAST_APPLIED, self.of, self.of.crd, "", "", pointer, detail, _APPLIED, self._applied
+            )

@@ -1,0 +1,412 @@
+"""Look through a cluster for references to versions of CRDs: ``find_references``.
+
+Discovery names the resources. Each is listed once, page by page and a handful at a time: by metadata alone where that
+is enough, which is so for all built-in resources but a few, and for custom resources whose schema has no room for a
+typed reference. Others are listed whole, and an object is decoded only if its text has the kind's name. Pages of whole
+objects are bounded in bytes. So memory is bounded, whatever the number and the size of objects. One object that cannot
+be decoded hides no other one.
+
+What cannot be looked at is reported, never raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeVar
+
+import msgspec
+
+from restow.crds import Crd
+from restow.kube.cluster import Cluster
+from restow.kube.errors import ApiError, KubeError
+from restow.kube.resources import CONFIG_MAPS, CRDS, Resource
+from restow.kube.retry import RetryingCluster, jittered, without_retries
+from restow.migrator.decide.errortable import ErrorAction, of_list_error
+from restow.migrator.model.report import Requests
+from restow.migrator.references.discovery import discover, each_of
+from restow.migrator.references.model import (
+    FoundReferences,
+    Looked,
+    NotLookedAt,
+    Reference,
+    ReferenceKind,
+    ReferenceTally,
+    SoughtVersion,
+    old_versions,
+)
+from restow.migrator.references.pages import readable_pages
+from restow.migrator.references.readers.admission import ADMISSION
+from restow.migrator.references.readers.clients import LONGEST_LINE, AuditTally, client_references
+from restow.migrator.references.readers.helm import NoRelease, helm_references
+from restow.migrator.references.readers.inventories import INVENTORIES
+from restow.migrator.references.readers.ownerreferences import owner_references
+from restow.migrator.references.readers.typed import SCALERS, can_hold_references, typed_references
+from restow.migrator.references.readers.written import WriterTally
+from restow.migrator.requests.lister import ListedPage, ListFailed, list_objects
+from restow.migrator.requests.passes import LONGEST_WAIT
+from restow.migrator.requests.preflight import Permission, missing
+from restow.migrator.requests.stop import RunStop
+from restow.migrator.requests.wire import Meta
+
+__all__ = ["CLUSTER_KINDS", "STANDING_KINDS", "Observe", "find_old_references", "find_references", "read_audit_log"]
+
+_T = TypeVar("_T")
+
+CLUSTER_KINDS: Final = frozenset(ReferenceKind) - {ReferenceKind.AUDIT_LOG, ReferenceKind.FILES}
+"""The kinds of references that a cluster shows by itself."""
+
+STANDING_KINDS: Final = CLUSTER_KINDS - {
+    ReferenceKind.MANAGED_FIELDS,
+    ReferenceKind.LAST_APPLIED,
+    ReferenceKind.CLIENTS,
+}
+"""The kinds that can stand against a version. A look of its own counts managedFields entries; the others never do."""
+
+_BY_RULES: Final = {ReferenceKind.ADMISSION, ReferenceKind.API_SERVICES}
+_BY_WRITERS: Final = {ReferenceKind.LAST_APPLIED, ReferenceKind.MANAGED_FIELDS}
+_BY_INVENTORIES: Final = {ReferenceKind.FLUX, ReferenceKind.ARGO_CD, ReferenceKind.OLM, ReferenceKind.CROSSPLANE}
+
+Observe = Callable[[Resource, Meta, list[Reference]], Awaitable[None]]
+"""Is shown each object that has references, with all of these."""
+
+_PAGE = 250
+"""Objects in a page, of which each may cost a conversion."""
+
+_PAGE_BYTES = 2 * 1024 * 1024
+"""Bytes of a page of whole objects, about; one object may have more."""
+
+_ATTEMPTS = 4
+"""Tries of one request: what still fails then, an aggregated API or a conversion, is down for longer than one waits."""
+
+_ALL = Resource("*", "*", "*", namespaced=False)
+_NOT_ALLOWED = "not allowed to list it"
+_TOO_DEEP = "it is nested too deeply"
+
+_SECRETS = Resource("", "v1", "secrets", namespaced=True)
+_RELEASES = "owner=helm"
+"""The label of what Helm's storage drivers write."""
+
+_VERSIONLESS: Final = (
+    "RBAC rules and ResourceQuotas (count/{crd}) name the resource and its group without a version: nothing is to be "
+    "changed in them"
+)
+_NO_LOG: Final = (
+    "Clients were looked for only in the counters of the API server that answered, and these have no names. An audit "
+    "log (--audit-log FILE) has users and user agents"
+)
+
+
+async def find_references(
+    cluster: Cluster,
+    versions: Collection[SoughtVersion],
+    *,
+    kinds: Collection[ReferenceKind] = CLUSTER_KINDS,
+    audit_logs: Sequence[Path] = (),
+    observe: Observe | None = None,
+) -> dict[SoughtVersion, FoundReferences]:
+    """Find who names any of some versions, in one pass over all objects of the cluster.
+
+    Looked at are all resources that the garbage collector follows, so all but Events. No error of the API server is
+    raised: what it hides is among ``not_looked_at`` of the result.
+
+    Args:
+        cluster: the API server.
+        versions: what to look for; ``sought`` makes one of a CRD.
+        kinds: which kinds of references to look for.
+        audit_logs: audit logs of API servers, as JSON lines, gzipped or not.
+        observe: is shown each object with references while the search goes on; its errors end the search.
+    """
+    search = _ReferenceSearch(cluster, versions, frozenset(kinds), observe)
+    async with asyncio.TaskGroup() as group:
+        logs = [group.create_task(asyncio.to_thread(read_audit_log, path, versions)) for path in audit_logs]
+        await search.run()
+    notes = []
+    if ReferenceKind.CLIENTS in search.kinds and not audit_logs:
+        notes.append(_NO_LOG)
+    for references, unseen in (log.result() for log in logs):
+        for reference in references:
+            search.tally.add(reference)
+        search.unseen += unseen
+    found = search.tally.found(search.unseen, notes)
+    looked = replace(search.looked, requests=search.requests.total + search.documents)
+    return {
+        of: replace(each, looked=looked, notes=(*each.notes, _VERSIONLESS.format(crd=of.crd)))
+        for of, each in found.items()
+    }
+
+
+async def find_old_references(cluster: Cluster, crds: Iterable[Crd]) -> dict[str, tuple[FoundReferences, ...]]:
+    """Find what stands against the removal of any version but that of storage, of several CRDs in one search.
+
+    Returns what was found by the name of the CRD, with a result for each of its versions that may go.
+    """
+    versions = {crd.name: old_versions(crd) for crd in crds}
+    every = [of for each in versions.values() for of in each]
+    found = await find_references(cluster, every, kinds=STANDING_KINDS) if every else {}
+    return {name: tuple(found[of] for of in each) for name, each in versions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What of a CRD decides how its objects are listed: at which version, and whether whole."""
+
+    version: str = ""
+    whole: bool = True
+
+
+class _ReferenceSearch:
+    def __init__(
+        self,
+        cluster: Cluster,
+        versions: Collection[SoughtVersion],
+        kinds: frozenset[ReferenceKind],
+        observe: Observe | None,
+    ) -> None:
+        # Of many documents and lists some may well be missing: few tries of each.
+        self._cluster = without_retries(cluster)
+        self._observe = observe
+        self._versions = tuple(versions)
+        self._owners = {(of.api_version, of.kind): of for of in versions}
+        self._needles = tuple({of.kind.encode() for of in versions})
+        self._writers = {of: WriterTally(of) for of in versions}
+        self._facts: dict[str, _Facts] = {}
+        self._facts_known = False
+        self._random = random.Random()
+        self._ask_for_each = False
+        self.kinds = kinds
+        self.tally = ReferenceTally(versions)
+        self.unseen: list[NotLookedAt] = []
+        self.requests = Requests()
+        self.documents = 0
+        self.looked = Looked()
+
+    async def run(self) -> None:
+        resources = await discover(self._document)
+        self._ask_for_each = not await self._allowed(_ALL)
+        await self._read_crds()
+        jobs: list[Callable[[], Awaitable[None]]] = []
+        if ReferenceKind.HELM in self.kinds:  # first: they may take the longest
+            jobs += [partial(self._look_at, each, self._releases, _RELEASES) for each in (_SECRETS, CONFIG_MAPS)]
+        jobs += [partial(self._look_at, self._best(each), self._reader(each)) for each in resources]
+        if ReferenceKind.CLIENTS in self.kinds:
+            jobs.append(self._metrics)
+        self.looked = Looked(resources=len(resources))
+        await each_of(jobs, lambda job: job())
+        for writer in self._writers.values():
+            for reference in writer.references():
+                self._count(reference)
+
+    async def _document(self, path: str, decoder: msgspec.json.Decoder[_T]) -> _T | None:
+        """Read a discovery document; what cannot be read is noted."""
+        reply = await self._read(path)
+        try:
+            return None if reply is None else reply.decode(decoder)
+        except KubeError as error:
+            self._missed(path, error)
+            return None
+
+    async def _read(self, path: str) -> Any:
+        for attempt in itertools.count(1):
+            try:
+                self.documents += 1
+                return await self._cluster.discover(path)
+            except KubeError as error:
+                outcome = of_list_error(error, attempt=attempt)
+                if outcome.action is not ErrorAction.RETRY or attempt == _ATTEMPTS:
+                    self._missed(path, error)
+                    return None
+                await asyncio.sleep(self._jitter(outcome.wait))
+        return None
+
+    async def _read_crds(self) -> None:
+        """Learn from all CRDs which objects have to be listed whole; without the right to, all are."""
+        if ReferenceKind.TYPED not in self.kinds:
+            return
+        if self._ask_for_each and not await self._allowed(CRDS):
+            return
+        try:
+            async for page in self._pages(CRDS, texts=True):
+                for text in page.texts:
+                    name, facts = _facts_of(text)
+                    self._facts[name] = facts
+        except (KubeError, ListFailed):
+            return  # they are listed again as a resource, and missed there
+        self._facts_known = True
+
+    def _best(self, resource: Resource) -> Resource:
+        """Return the resource at its storage version, at which a list converts nothing."""
+        facts = self._facts.get(resource.full_name)
+        return replace(resource, version=facts.version) if facts is not None and facts.version else resource
+
+    def _reader(self, resource: Resource) -> Callable[[Resource, Meta, bytes], Iterator[Reference]] | None:
+        """Return what reads the whole objects of a resource; None where metadata is enough."""
+        name = resource.full_name
+        if name in ADMISSION:
+            return self._admission if self.kinds & _BY_RULES else None
+        own = any(name == of.crd for of in self._versions)
+        if (own and self.kinds & _BY_WRITERS) or (name in INVENTORIES and self.kinds & _BY_INVENTORIES):
+            return self._content
+        if ReferenceKind.TYPED not in self.kinds:
+            return None
+        facts = self._facts.get(name, _Facts(whole=not self._facts_known and "." in resource.group))
+        return self._content if facts.whole or name == SCALERS else None
+
+    async def _look_at(
+        self,
+        resource: Resource,
+        reader: Callable[[Resource, Meta, bytes], Iterator[Reference]] | None,
+        selector: str | None = None,
+    ) -> None:
+        try:
+            # Asked first: a refused list is tried several times, as if the API server had just started.
+            if self._ask_for_each and not await self._allowed(resource):
+                self.unseen.append(NotLookedAt(resource.full_name, _NOT_ALLOWED))
+                return
+            async for page in self._pages(resource, texts=reader is not None, selector=selector):
+                texts: Iterable[Any] = page.texts if reader is not None else itertools.repeat(b"")
+                for (meta, _live), text in zip(page.items, texts, strict=reader is not None):
+                    await self._object(resource, reader, meta, bytes(text), releases=selector is not None)
+                if selector is None:
+                    self.looked = replace(self.looked, objects=self.looked.objects + len(page.items))
+                await asyncio.sleep(0)
+        except (KubeError, ListFailed) as error:
+            self._missed(resource.full_name, error)
+
+    async def _object(
+        self,
+        resource: Resource,
+        reader: Callable[[Resource, Meta, bytes], Iterator[Reference]] | None,
+        meta: Meta,
+        text: bytes,
+        *,
+        releases: bool,
+    ) -> None:
+        found = [] if releases else list(owner_references(resource.full_name, meta, self._owners))
+        if reader is not None:
+            try:
+                found += reader(resource, meta, text)
+            except NoRelease as problem:
+                self.unseen.append(NotLookedAt(f"{resource.full_name} {meta.key}", str(problem)))
+            except (msgspec.MsgspecError, RecursionError):
+                self.unseen.append(NotLookedAt(f"{resource.full_name} {meta.key}", _TOO_DEEP))
+        counted = [each for each in found if self._count(each)]
+        if counted and self._observe is not None:
+            await self._observe(resource, meta, counted)
+
+    def _content(self, resource: Resource, meta: Meta, text: bytes) -> Iterator[Reference]:
+        name = resource.full_name
+        for of, writer in self._writers.items():
+            if of.crd == name:
+                writer.add(meta, text)
+        if not any(needle in text for needle in self._needles):
+            return
+        obj = msgspec.json.decode(text)
+        yield from typed_references(name, obj, self._owners)
+        if name in INVENTORIES:
+            yield from INVENTORIES[name](name, obj, self._versions)
+
+    def _admission(self, resource: Resource, _meta: Meta, text: bytes) -> Iterator[Reference]:
+        yield from ADMISSION[resource.full_name](resource.full_name, msgspec.json.decode(text), self._versions)
+
+    def _releases(self, resource: Resource, _meta: Meta, text: bytes) -> Iterator[Reference]:
+        yield from helm_references(resource.full_name, msgspec.json.decode(text), self._owners)
+
+    async def _metrics(self) -> None:
+        """Count requests at the versions; whether that is allowed shows when it is asked."""
+        if (reply := await self._read("/metrics")) is not None:
+            text = reply.body.decode(errors="replace")
+            for reference in client_references(text, self._versions, self._cluster.host):
+                self._count(reference)
+
+    def _count(self, reference: Reference) -> bool:
+        wanted = reference.kind in self.kinds
+        if wanted:
+            self.tally.add(reference)
+        return wanted
+
+    def _pages(self, resource: Resource, *, texts: bool, selector: str | None = None) -> AsyncIterator[ListedPage]:
+        def list_from(token: str) -> AsyncIterator[ListedPage]:
+            return list_objects(
+                self._cluster,
+                resource,
+                page_size=_PAGE,
+                page_bytes=_PAGE_BYTES if texts else 0,
+                requests=self.requests,
+                stop=RunStop(),
+                jitter=self._jitter,
+                attempts=_ATTEMPTS,
+                selector=selector,
+                start=token,
+                texts=texts,
+            )
+
+        def too_deep(meta: Meta) -> None:
+            self.unseen.append(NotLookedAt(f"{resource.full_name} {meta.key}", _TOO_DEEP))
+
+        if not texts:
+            return list_from("")
+        return readable_pages(
+            self._cluster, resource, list_from, selector=selector, requests=self.requests, too_deep=too_deep
+        )
+
+    async def _allowed(self, resource: Resource) -> bool:
+        """Whether the user may list a resource; so also where the API server does not say."""
+        try:
+            return not await missing(RetryingCluster(self._cluster, patience_s=0.0), [Permission(resource, "list")])
+        except KubeError:
+            return True
+
+    def _missed(self, what: str, error: Exception) -> None:
+        cause = error.__cause__ if isinstance(error, ListFailed) else error
+        reason = f"{cause.status}: {cause.said}" if isinstance(cause, ApiError) else str(cause or error)
+        self.unseen.append(NotLookedAt(what, " ".join(reason.split())))
+
+    def _jitter(self, seconds: float) -> float:
+        return min(LONGEST_WAIT, jittered(seconds, self._random))
+
+
+def _facts_of(text: msgspec.Raw) -> tuple[str, _Facts]:
+    """Return the name of a CRD, and how its objects are listed."""
+    try:
+        crd = msgspec.json.decode(text)
+        stored = next(each for each in crd["spec"]["versions"] if each.get("storage"))
+        whole = can_hold_references((stored.get("schema") or {}).get("openAPIV3Schema"))
+        return crd["metadata"]["name"], _Facts(stored["name"] if stored.get("served") else "", whole)
+    except (msgspec.MsgspecError, RecursionError, KeyError, StopIteration):
+        return "", _Facts()
+
+
+def read_audit_log(path: Path, versions: Collection[SoughtVersion]) -> tuple[list[Reference], list[NotLookedAt]]:
+    """Return who asked for the versions, by an audit log, and what of it cannot be read; line by line."""
+    tally = AuditTally(versions, str(path))
+    try:
+        with path.open("rb") as file, gzip.GzipFile(fileobj=file) as unzipped:
+            zipped = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            for line in _lines(unzipped if zipped else file):
+                if line is None:
+                    tally.skip()
+                else:
+                    tally.add(line)
+    except (OSError, EOFError) as error:
+        why = getattr(error, "strerror", None) or "it is broken gzip"
+        return list(tally.references()), [*tally.unread(), NotLookedAt(str(path), str(why))]
+    return list(tally.references()), list(tally.unread())
+
+
+def _lines(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes | None]:
+    """Yield each line; None for one that is too long."""
+    while line := file.readline(LONGEST_LINE):
+        if line.endswith(b"\n") or len(line) < LONGEST_LINE:
+            yield line
+            continue
+        yield None
+        while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+            pass

@@ -1,0 +1,43 @@
+"""Where a webhook is, as flags say it: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import click
+
+from restow.conversion.certificates import Address, Service, Url
+
+__all__ = ["KEPT_IN", "at", "read_address"]
+
+KEPT_IN: Final = "restow-webhook"
+"""The Secret with the certificate of a webhook at a URL, in the client's default namespace."""
+
+_SERVICE = re.compile(r"(?P<namespace>[a-z0-9-]+)/(?P<name>[a-z0-9-]+)(:(?P<port>\d{1,5}))?", re.ASCII)
+
+
+def read_address(text: str, flag: str = "--own-ca") -> Address:
+    """Return the webhook's address that a flag names: ``NAMESPACE/SERVICE[:PORT]`` or ``https://HOST[:PORT]``.
+
+    Raises:
+        click.UsageError: the text is no such address.
+    """
+    found = _SERVICE.fullmatch(text)
+    try:
+        if text.startswith("https://"):
+            return Url(text.rstrip("/"))
+        if found is not None:
+            return Service(found["namespace"], found["name"], port=int(found["port"] or 443))
+    except ValueError as error:
+        msg = f"{flag} {text!r}: {error}"
+        raise click.UsageError(msg) from error
+    msg = f"{flag} takes NAMESPACE/SERVICE[:PORT] or https://HOST[:PORT], not {text!r}"
+    raise click.UsageError(msg)
+
+
+def at(address: Address, path: str) -> Address:
+    """Return the address of a path of the webhook."""
+    if isinstance(address, Service):
+        return Service(address.namespace, address.name, path, address.port)
+    return Url(address.url + path)

@@ -1,0 +1,120 @@
+"""The flags by which a command finds its cluster, under kubectl's names, and the client that they describe.
+
+``flags`` is the decorator of every command that talks to a cluster. It hands the command one value, ``connection``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from typing import Any, Final, TypeVar
+
+import click
+
+from restow.cli import completion
+from restow.kube import Impersonation, connect
+from restow.kube.client import HttpCluster
+
+__all__ = ["ClusterConnection", "flags"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConnection:
+    """Which cluster a command works with, and as whom.
+
+    Attributes:
+        kubeconfig, context, cluster, user: as kubectl's flags.
+        impersonation: --as, --as-uid and --as-group.
+        request_timeout: seconds for one request; infinity for no limit, None for the client's own.
+    """
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    cluster: str | None = None
+    user: str | None = None
+    impersonation: Impersonation = field(default_factory=Impersonation)
+    request_timeout: float | None = None
+
+    def open(self) -> AbstractAsyncContextManager[HttpCluster]:
+        """Return a client of the cluster; it sends no request yet."""
+        open_cluster = partial(
+            connect,
+            self.kubeconfig,
+            self.context,
+            cluster=self.cluster,
+            user=self.user,
+            impersonate=self.impersonation,
+        )
+        return open_cluster() if self.request_timeout is None else open_cluster(request_timeout=self.request_timeout)
+
+    def within(self, seconds: float) -> ClusterConnection:
+        """Return the connection with a shorter timeout, unless the flags set one."""
+        return self if self.request_timeout is not None else replace(self, request_timeout=seconds)
+
+
+def _seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """Read a length of time as Go writes it (``1m30s``), or a number of seconds; 0 means no limit.
+
+    Raises:
+        click.BadParameter: the text is neither.
+    """
+    if value is None:
+        return None
+    parts = _PART.findall(value)
+    if parts and "".join(number + unit for number, unit in parts) == value:
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    elif re.fullmatch(r"\d+", value, re.ASCII):
+        seconds = float(value)
+    else:
+        msg = f"{value!r} is no length of time: give a number with a unit, such as 1s, 2m or 3h"
+        raise click.BadParameter(msg)
+    return seconds or math.inf
+
+
+_FLAGS: Final = (
+    click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig file; default: KUBECONFIG, ~/.kube/config, then the pod's service account.",
+        shell_complete=completion.files,
+    ),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig; default: the current context."),
+    click.option("--cluster", metavar="NAME", help="Cluster of the kubeconfig; default: the context's."),
+    click.option("--user", metavar="NAME", help="User of the kubeconfig; default: the context's."),
+    click.option("--as", "as_user", metavar="USER", help="User, or service account, to impersonate."),
+    click.option(
+        "--as-group", "as_groups", multiple=True, metavar="GROUP", help="Group to impersonate, with --as; repeatable."
+    ),
+    click.option("--as-uid", metavar="UID", help="UID to impersonate, with --as."),
+    click.option(
+        "--request-timeout",
+        callback=_seconds,
+        metavar="TIME",
+        help="Limit of one request to the API server: 1s, 2m, 3h, or 0 for none; default: 75s. Does not apply to "
+        "watches.",
+    ),
+)
+
+
+def flags(function: _F) -> _F:
+    """Add the flags; the command gets them as ``connection``."""
+
+    @wraps(function)
+    def command(*arguments: Any, **given: Any) -> Any:
+        names = ("kubeconfig", "context", "cluster", "user", "request_timeout")
+        chosen = {name: given.pop(name) for name in names}
+        whom = Impersonation(given.pop("as_user") or "", given.pop("as_uid") or "", given.pop("as_groups"))
+        return function(*arguments, connection=ClusterConnection(impersonation=whom, **chosen), **given)
+
+    for option in reversed(_FLAGS):
+        command = option(command)
+    return command  # type: ignore[return-value] # the function, with other parameters

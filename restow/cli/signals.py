@@ -1,0 +1,36 @@
+"""Signal handlers of an event loop, on every platform.
+
+The event loop of Windows has no ``add_signal_handler``, and Windows has no SIGHUP. There, ``signal.signal`` runs the
+handler between two instructions of the main thread, and the loop is woken to carry on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable
+
+__all__ = ["off", "on", "on_hangup"]
+
+
+def on(loop: asyncio.AbstractEventLoop, number: signal.Signals, handler: Callable[[], None]) -> None:
+    """Call the handler in the loop when the signal arrives."""
+    try:
+        loop.add_signal_handler(number, handler)
+    except NotImplementedError:
+        signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(handler))
+
+
+def on_hangup(loop: asyncio.AbstractEventLoop, handler: Callable[[], None]) -> None:
+    """Call the handler in the loop on SIGHUP, where the platform has it."""
+    if sys.platform != "win32":
+        on(loop, signal.SIGHUP, handler)
+
+
+def off(loop: asyncio.AbstractEventLoop, number: signal.Signals) -> None:
+    """Let the signal end the process again."""
+    with contextlib.suppress(NotImplementedError):
+        loop.remove_signal_handler(number)
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

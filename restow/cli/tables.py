@@ -1,0 +1,140 @@
+"""Tables in the form of kubectl's, laid out for the width of a terminal. Pure.
+
+A row that is too wide for the terminal is folded between words, never inside one, because a name that is broken can be
+neither read nor copied. The steps, until the table fits:
+
+1. Columns of several words become narrower, and their cells take several lines.
+2. Columns that the caller can spare are left out, and the caller says which.
+3. Each row becomes a block: its first cell, and below it a line for each other column.
+
+Without a width, as in a pipe, a row is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+
+__all__ = ["TableLayout", "lay_out"]
+
+_GAP: Final = "  "
+_NARROWEST: Final = 12  # cells; text in a narrower column takes more lines than anybody reads
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """A table as lines.
+
+    Attributes:
+        heading: the lines of the column names; none in a table of blocks.
+        lines: the lines of the rows.
+        left_out: the columns that are not shown.
+    """
+
+    heading: tuple[str, ...]
+    lines: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def lay_out(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None, spare: Sequence[str] = ()
+) -> TableLayout:
+    """Lay out a table.
+
+    Args:
+        columns: the column names.
+        rows: the cells of each row, one for each column; a cell has no line feed.
+        width: the cells of a line, None for no limit.
+        spare: columns that may be left out, the first one first.
+    """
+    heading, body = tuple(column.upper() for column in columns), [tuple(row) for row in rows]
+    if width is None:
+        return _table(heading, body, _natural(heading, body))
+    shown, left_out = list(range(len(columns))), []
+    for name in (None, *spare):
+        if name is not None:
+            shown.remove(columns.index(name))
+            left_out.append(name.upper())
+        part, cells = _selected(heading, shown), [_selected(row, shown) for row in body]
+        if (widths := _fitting(part, cells, width)) is not None:
+            made = _table(part, cells, widths)
+            return TableLayout(made.heading, made.lines, tuple(left_out))
+    return TableLayout((), tuple(line for row in body for line in _block(heading, row, width)))
+
+
+def _selected(cells: Sequence[str], shown: Sequence[int]) -> tuple[str, ...]:
+    return tuple(cells[index] for index in shown)
+
+
+def _natural(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column on one line."""
+    return [max(map(cell_len, column)) for column in zip(heading, *rows, strict=True)]
+
+
+def _fitting(heading: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int] | None:
+    """Return widths of columns that fit together, None if there are none."""
+    most = _natural(heading, rows)
+    room = width - len(_GAP) * (len(heading) - 1)
+    if sum(most) <= room:
+        return most
+    columns = zip(heading, *rows, strict=True)
+    widths = [min(natural, _least(column)) for natural, column in zip(most, columns, strict=True)]
+    left = room - sum(widths)
+    if left < 0:
+        return None
+    for index in sorted(range(len(widths)), key=lambda each: most[each] - widths[each]):  # whole ones come first
+        more = min(left, most[index] - widths[index])
+        widths[index], left = widths[index] + more, left - more
+    return widths
+
+
+def _least(column: Sequence[str]) -> int:
+    """Return the width of the longest word; of sentences at least what can be read."""
+    sentences = any(" " in cell for cell in column[1:])
+    return max(_NARROWEST if sentences else 0, *(cell_len(word) for cell in column for word in _words(cell)))
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> TableLayout:
+    lines = (line for row in rows for line in _row(row, widths))
+    return TableLayout(tuple(_row(heading, widths)), tuple(lines))
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of one row."""
+    folded = [_folded(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    for number in range(max(map(len, folded))):
+        parts = (lines[number] if number < len(lines) else "" for lines in folded)
+        padded = (part + " " * (width - cell_len(part)) for part, width in zip(parts, widths, strict=True))
+        yield _GAP.join(padded).rstrip()
+
+
+def _block(heading: Sequence[str], cells: Sequence[str], width: int) -> Iterator[str]:
+    """Yield one row as a block of lines."""
+    yield cells[0]
+    for name, cell in zip(heading[1:], cells[1:], strict=True):
+        first, *more = _folded(f"{name}: {cell}", max(width - len(_GAP), 1))
+        yield f"{_GAP}{first}"
+        yield from (f"{_GAP * 2}{line}" for text in more for line in _folded(text, max(width - 2 * len(_GAP), 1)))
+
+
+def _words(text: str) -> list[str]:
+    """Split where a line may end: at blanks, and after the commas of a list."""
+    return [part for word in text.split() for part in word.replace(",", ", ").split()]
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Split a text into lines of at most ``width`` cells; a longer word has a line of its own."""
+    if cell_len(text) <= width:
+        return [text]
+    lines, position = [""], 0
+    for word in _words(text):
+        start = text.index(word, position)
+        between, position = text[position:start], start + len(word)
+        if lines[-1] and cell_len(lines[-1] + between + word) > width:
+            lines.append(word)
+        else:
+            lines[-1] += between + word
+    return lines

@@ -1,0 +1,116 @@
+"""``restow doctor``: what is wrong with a CRD, or holds a namespace, and the command that fixes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from restow.cli import completion, options
+from restow.cli.connection import ClusterConnection
+from restow.cli.exits import Exit, InputError
+from restow.cli.printing import echo, print_data, say
+from restow.cli.session import Session, require_namespace, run
+from restow.conversion.certificates import WiringRefused
+from restow.conversion.diagnosis import (
+    MOST_OBJECTS,
+    CrdDiagnosis,
+    CrdProblem,
+    NamespaceDiagnosis,
+    diagnose,
+    diagnose_namespace,
+)
+
+
+@click.command("doctor")
+@click.argument("name", metavar="[CRD]", default="", shell_complete=completion.crds)
+@click.option("-n", "--namespace", metavar="NAME", help="Instead of a CRD: why this namespace is not deleted.")
+@click.option(
+    "--objects",
+    type=click.IntRange(min=0),
+    default=MOST_OBJECTS,
+    show_default=True,
+    metavar="N",
+    help="Read at most so many objects, one by one, at each version.",
+)
+@options.output
+@options.connection
+def command(name: str, namespace: str | None, objects: int, output: str, connection: ClusterConnection) -> None:
+    """Find out what is wrong with a CRD, and how to fix it.
+
+    It looks at what clients meet: whether objects can be read at each served version, whether the conversion webhook
+    can be called and its certificate is trusted, which objects it cannot convert, which versions objects are stored
+    at, and which namespaces wait for objects to be deleted. It works while conversion does not, and writes nothing.
+
+    With --namespace it finds the CRDs for whose objects a namespace waits that stays in the phase Terminating.
+
+    Exit codes: 0 nothing is wrong; 1 problems found; 2 usage or refused; 4 the API server stayed out of reach: run
+    again.
+
+    \b
+    restow doctor widgets.example.com
+    restow doctor --namespace team-a
+    """
+    if bool(name) == bool(namespace):
+        raise click.UsageError(
+            "name one CRD (<plural>.<group>), or give --namespace for a namespace that is not deleted"
+        )
+
+    async def look(session: Session) -> Exit:
+        if namespace:
+            await require_namespace(session, namespace)
+            waits = await diagnose_namespace(session.cluster, namespace, most=objects)
+            _show_namespace(waits, output)
+            return Exit.DONE if waits.well else Exit.FAILURES
+        try:
+            found = await diagnose(session.cluster, name, most=objects)
+        except WiringRefused as error:
+            raise InputError(str(error)) from error
+        _show(found, output)
+        return Exit.FAILURES if found.problems else Exit.DONE
+
+    run(look, connection)
+
+
+def _show(found: CrdDiagnosis, form: str) -> None:
+    if form != "table":
+        print_data(found.to_json(), form)
+        return
+    _list(found.problems)
+    if not found.problems:
+        echo(f"Nothing is wrong with {found.crd}.")
+    _note(found)
+
+
+def _show_namespace(found: NamespaceDiagnosis, form: str) -> None:
+    """Show the problems of each CRD under its name, then those of no CRD."""
+    if form != "table":
+        print_data(found.to_json(), form)
+        return
+    if not found.deleting:
+        echo(f"The namespace {found.namespace} is not being deleted.")
+    elif found.well:
+        echo(f"The namespace {found.namespace} is being deleted; its conditions name nothing that it waits for.")
+    for crd in found.crds:
+        echo(f"{crd.crd}:")
+        _list(crd.problems)
+        _note(crd)
+    if found.crds and found.problems:
+        echo(f"other resources in {found.namespace}:")
+    _list(found.problems)
+
+
+def _list(problems: Sequence[CrdProblem]) -> None:
+    for number, problem in enumerate(problems, start=1):
+        echo(f"{number}. {problem.what}")
+        echo(f"   {problem.effect}")
+        echo(f"   {problem.remedy}")
+        if problem.command:
+            echo(f"     $ {problem.command}")
+
+
+def _note(found: CrdDiagnosis) -> None:
+    for well in found.looked_at:
+        say(well, style="bold")
+    for missing in found.not_seen:
+        say(f"not looked at: {missing}", style="magenta")

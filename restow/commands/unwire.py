@@ -1,0 +1,156 @@
+"""``restow unwire``: take a conversion webhook away, before it is uninstalled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import click
+
+from restow.cli import completion, options
+from restow.cli.addresses import KEPT_IN, read_address
+from restow.cli.connection import ClusterConnection
+from restow.cli.exits import Exit
+from restow.cli.printing import print_data, print_table, say
+from restow.cli.session import Session, run
+from restow.conversion.certificates import (
+    Address,
+    Removal,
+    Service,
+    WiringRefused,
+    address_of,
+    crds_of,
+    read_crd,
+    remove_server,
+    unwire,
+)
+from restow.kube import Cluster
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What became of the CRDs, and of what restow keeps for their servers."""
+
+    crds: dict[str, str] = field(default_factory=dict)
+    against: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    removal: Removal = field(default_factory=Removal)
+
+
+@click.command("unwire")
+@click.argument("names", metavar="[CRD]...", nargs=-1, shell_complete=completion.crds)
+@click.option(
+    "--server",
+    metavar="NAMESPACE/SERVICE|URL",
+    help="All CRDs that this webhook converts, instead of named ones; none is no error.",
+)
+@click.option("--keep-server", is_flag=True, help="Leave webhook configurations, Secrets and Leases of the server.")
+@click.option(
+    "--although-needed",
+    is_flag=True,
+    help="Unwire without the proof: objects lose, at each write, what the version of the write does not declare.",
+)
+@click.option("--dry-run", is_flag=True, help="Look only; write and remove nothing.")
+@options.output
+@options.connection
+def command(
+    names: tuple[str, ...],
+    server: str | None,
+    keep_server: bool,
+    although_needed: bool,
+    dry_run: bool,
+    output: str,
+    connection: ClusterConnection,
+) -> None:
+    """Take a conversion webhook away from CRDs that do not need it.
+
+    It sets their conversion strategy to None, and removes what restow keeps for the webhook.
+
+    Run it before you uninstall a conversion webhook: a CRD that names a webhook which is gone blocks reads, the
+    deletion of namespaces, and the garbage collector of the whole cluster.
+
+    It writes nothing unless it has proved for every named CRD that no object needs the webhook: only one version is
+    served and stored, or the schemas of all are the same, or no stored object has a field that they declare
+    differently. A server that runs meanwhile leaves an unwired CRD alone until it is started again.
+
+    Then it removes, once no CRD calls a server any more: the webhook configurations that restow alone wrote, the
+    Secrets of the certificate and its CA, and released Leases.
+
+    Exit codes: 0 unwired; 2 usage or refused; 3 objects need the webhook; 4 the API server stayed out of reach: run
+    again.
+
+    \b
+    restow unwire widgets.example.com
+    restow unwire --server my-system/my-webhook --dry-run
+    """
+    if bool(names) == bool(server):
+        msg = "name CRDs or give --server, not both"
+        raise click.UsageError(msg)
+    address = None if server is None else read_address(server, "--server")
+
+    async def unwire_all(session: Session) -> Exit:
+        cluster, found = session.cluster, _Outcome()
+        chosen = names if address is None else await crds_of(cluster, address)
+        servers = await _servers(cluster, chosen) if address is None else (address,)
+        # Every CRD is looked at before the first one is written: half of an uninstall helps no one.
+        await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=True)
+        if not found.against and not dry_run:
+            await _unwire(cluster, chosen, found, although_needed=although_needed, dry_run=False)
+        if not found.against and not keep_server:
+            for each in servers:
+                kept_in = (
+                    {} if isinstance(each, Service) else {"namespace": cluster.default_namespace, "secret": KEPT_IN}
+                )
+                done = await remove_server(cluster, each, **kept_in, unwired=chosen if dry_run else (), dry_run=dry_run)
+                found.removal.removed += done.removed
+                found.removal.kept += done.kept
+        _show(found, output, "would be removed" if dry_run else "removed")
+        return Exit.DUE if found.against else Exit.DONE
+
+    run(unwire_all, connection)
+
+
+async def _unwire(
+    cluster: Cluster, names: Sequence[str], found: _Outcome, *, although_needed: bool, dry_run: bool
+) -> None:
+    found.notes.clear()
+    for name in names:
+        try:
+            done = await unwire(cluster, name, although_needed=although_needed, dry_run=dry_run)
+        except WiringRefused as error:
+            found.crds[name] = "needs its webhook"
+            found.against.append(str(error))
+            continue
+        if done.changed:
+            found.crds[name] = "can be unwired" if dry_run else "unwired"
+        found.crds.setdefault(name, "has no webhook")
+        found.notes += done.notes
+
+
+async def _servers(cluster: Cluster, names: Sequence[str]) -> tuple[Address, ...]:
+    """Return the webhooks that the CRDs call now."""
+    found: dict[str, Address] = {}
+    for name in names:
+        try:
+            crd = await read_crd(cluster, name)
+            address = address_of((crd.webhook or {}).get("clientConfig") or {})
+        except (WiringRefused, ValueError):
+            continue  # there is none; ``unwire`` says what is wrong with the CRD
+        found.setdefault(f"{address.host}:{address.port}", address)
+    return tuple(found.values())
+
+
+def _show(found: _Outcome, form: str, removed: str) -> None:
+    if form != "table":
+        crds = [{"name": name, "state": state} for name, state in found.crds.items()]
+        removal = {"removed": found.removal.removed, "kept": found.removal.kept}
+        print_data({"crds": crds, "against": found.against, "notes": found.notes, **removal}, form)
+        return
+    rows = [("CRD", name, state) for name, state in found.crds.items()]
+    rows += [(kind, name, removed) for kind, _, name in (each.partition(" ") for each in found.removal.removed)]
+    if rows:
+        print_table(("kind", "name", "state"), rows)
+    for reason in found.against:
+        say(reason, style="red")
+    for note in (*found.notes, *found.removal.kept):
+        say(note, style="magenta")

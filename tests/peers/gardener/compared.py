@@ -1,0 +1,390 @@
+"""Gardener and restow asked the same, function by function: what they differ in, but for the rows of the table.
+
+Each function yields differences as (label, details). A row of the table in docs/cloudprofile.md is taken into account
+where it applies, and nowhere else: by asking Gardener what the row does not concern (a microsecond later, without the
+versions that are not available yet), or by leaving out a finding that the row names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from restow.cloudprofile.capabilities import fill_architectures
+from restow.cloudprofile.profiles.defaults import defaulted
+from restow.cloudprofile.versions.semver import parse
+from tests.cloudprofile.served import Answer
+from tests.peers.gardener import ours
+from tests.peers.gardener.asking import Gardener
+
+__all__ = ["TICK", "Difference", "Scenario", "clean", "differences", "fields", "sparse", "unequal"]
+
+Document = dict[str, Any]
+Finding = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is asked about.
+
+    Attributes:
+        profile: a CloudProfile, perhaps refused.
+        child: a NamespacedCloudProfile of it, without lifecycles.
+        shoot: a Shoot of it, which may leave things open.
+        running: a Shoot of it that leaves nothing open.
+        current: a Kubernetes version.
+        begin, end: a maintenance window.
+        now: the time.
+    """
+
+    profile: Document
+    child: Document
+    shoot: Document
+    running: Document
+    current: str
+    begin: str
+    end: str
+    now: datetime
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which the two differ."""
+
+    label: str
+    gardener: Any
+    restow: Any
+
+
+def differences(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    """Yield everything in which the two differ about a scenario, and no row of the table explains."""
+    yield from _lifecycle(gardener, asked)
+    yield from _targets(gardener, asked)
+    yield from _window(gardener, asked)
+    yield from _rendered(gardener, asked)
+    accepted = yield from _profile(gardener, asked)
+    if accepted is not None:
+        yield from _namespaced(gardener, asked, accepted)
+        yield from _shoot(gardener, asked)
+        yield from _maintained(gardener, asked)
+
+
+TICK: Final = timedelta(microseconds=1)  # of the row start-counts: what begins now, Gardener sees in a moment
+
+
+def _lifecycle(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    spec = asked.profile["spec"]
+    said = gardener.ask("lifecycle", spec, asked.now + TICK)
+    said["next"] = _next_change(gardener, spec, said)
+    for name, value in ours.lifecycle(spec, asked.now).items():
+        if said[name] != value:
+            yield Difference(f"lifecycle: {name}", said[name], value)
+
+
+def _next_change(gardener: Gardener, spec: Document, said: Document) -> str | None:
+    """Return the next of Gardener's transitions at which a classification changes: row next-change."""
+    following: str | None = said["next"]
+    while following is not None:
+        then = gardener.ask("lifecycle", spec, datetime.fromisoformat(following) + TICK)
+        if (then["kubernetes"], then["images"]) != (said["kubernetes"], said["images"]):
+            return following
+        following = then["next"]
+    return None
+
+
+def _available(gardener: Gardener, asked: Scenario) -> Document:
+    """Return the profile without what is not available yet: row unavailable-target."""
+    spec = asked.profile["spec"]
+    said = gardener.ask("lifecycle", spec, asked.now + TICK)
+    kubernetes = _kept(spec["kubernetes"]["versions"], said["kubernetes"])
+    images = [
+        {**image, "versions": _kept(image["versions"], classes)}
+        for image, classes in zip(spec["machineImages"], said["images"], strict=True)
+    ]
+    return {**asked.profile, "spec": {**spec, "kubernetes": {"versions": kubernetes}, "machineImages": images}}
+
+
+def _kept(versions: Sequence[Document], classes: Sequence[str]) -> list[Document]:
+    return [version for version, at in zip(versions, classes, strict=True) if at != "unavailable"]
+
+
+def _classes(gardener: Gardener, asked: Scenario) -> Mapping[str, str]:
+    versions = asked.profile["spec"]["kubernetes"]["versions"]
+    said = gardener.ask("lifecycle", {"kubernetes": {"versions": versions}}, asked.now + TICK)["kubernetes"]
+    return {version["version"]: at for version, at in zip(versions, said, strict=True)}
+
+
+def _is_supported_first(classes: Mapping[str, str], gardener: str, restow: str) -> bool:
+    """Whether row supported-first explains two targets: the same minor, a deprecated one and a supported one."""
+    return (
+        bool(gardener and restow)
+        and (classes.get(gardener), classes.get(restow)) == ("deprecated", "supported")
+        and parse(gardener).line == parse(restow).line
+    )
+
+
+def _targets(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    there = _available(gardener, asked)["spec"]["kubernetes"]["versions"]
+    said = gardener.ask("targets", {"versions": there, "current": asked.current}, asked.now + TICK)
+    said = {name: "" if version.startswith("error") else version for name, version in said.items()}
+    # Gardener's maintenance takes the automatic target first, as restow's functions do by themselves.
+    said["next minor"] = said["patch"] or said["next minor"]
+    said["next major"] = said["minor"] or said["next major"]
+    classes = _classes(gardener, asked)
+    for name, target in ours.targets(asked.profile["spec"]["kubernetes"]["versions"], asked.current, asked.now).items():
+        if said[name] != target and not _is_supported_first(classes, said[name], target):
+            yield Difference(f"targets: {name}", said[name], target)
+
+
+def _window(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    inside = ours.window(asked.begin, asked.end, asked.now)
+    said = gardener.ask("window", {"begin": asked.begin, "end": asked.end}, asked.now)
+    readable = not any(found["field"].endswith("begin/end") for found in said["findings"])
+    if inside is None:
+        if readable and all(_OFFSET.fullmatch(time) for time in (asked.begin, asked.end)):  # row window-offset
+            yield Difference("window: readable", said, inside)
+        return
+    if not readable:
+        yield Difference("window: unreadable", said, inside)
+    elif not said["findings"]:  # row window-tail: Gardener leaves out the last quarter of an hour
+        later = gardener.ask("window", {"begin": asked.begin, "end": _later(asked.end)}, asked.now)
+        if later["inside"] != inside:
+            yield Difference("window: inside", later, inside)
+
+
+_OFFSET: Final = re.compile(r"\d{6}(?:-(?:0\d|1[01])[0-5]\d|-1200|\+(?:0\d|1[0-3])[0-5]\d|\+1400)")
+
+
+def _later(time: str) -> str:
+    """Return a time of a window a quarter of an hour later."""
+    at = datetime.strptime(time[:6], "%H%M%S").replace(tzinfo=UTC) + timedelta(minutes=15)
+    return f"{at:%H%M%S}{time[6:]}"
+
+
+def _rendered(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    parent, child = _plain(asked.profile), sparse(asked.profile, asked.child)
+    said = gardener.ask("render", {"parent": parent, "child": child}, asked.now)
+    found = ours.merged(parent, child)
+    # What Gardener writes out for every version and type, restow does for what the project touches.
+    whole = ours.at_hub({**parent, "spec": said})["spec"]
+    yield from unequal("render", clean(defaulted(whole)), clean(defaulted(fill_architectures(found))))
+
+
+def _plain(profile: Document) -> Document:
+    """Return a profile in the form of v1beta1: row override-of-stages."""
+
+    def version(item: Document) -> Document:
+        return {name: value for name, value in item.items() if name != "lifecycle"}
+
+    spec = profile["spec"]
+    images = [{**image, "versions": [*map(version, image["versions"])]} for image in spec["machineImages"]]
+    kubernetes = {"versions": [*map(version, spec["kubernetes"]["versions"])]}
+    return {**profile, "spec": {**spec, "kubernetes": kubernetes, "machineImages": images}}
+
+
+def sparse(profile: Document, child: Document) -> Document:
+    """Return the child with overrides as Gardener admits them: a date and nothing else; row override-says-nothing."""
+    parent, spec = profile["spec"], child["spec"]
+    listed = {version["version"] for version in parent["kubernetes"]["versions"]}
+    kubernetes = [
+        {"version": version["version"], "expirationDate": version["expirationDate"]}
+        for version in (spec.get("kubernetes") or {}).get("versions") or ()
+        if version.get("expirationDate") and version["version"] in listed
+    ]
+    known = {image["name"]: {each["version"] for each in image["versions"]} for image in parent["machineImages"]}
+    images = [
+        {
+            **image,
+            "versions": [
+                {"version": each["version"], "expirationDate": each.get("expirationDate", _FAR)}
+                if each["version"] in known.get(image["name"], ())
+                else each
+                for each in image["versions"]
+            ],
+        }
+        for image in spec.get("machineImages") or ()
+    ]
+    changed = {**spec, "kubernetes": {"versions": kubernetes}, "machineImages": images}
+    return {**child, "spec": changed}
+
+
+_FAR: Final = "2040-01-01T00:00:00Z"
+
+
+def clean(value: Any) -> Any:
+    """Return a value without empty fields; architectures, which Gardener has in no order, in one."""
+    if isinstance(value, dict):
+        found = {name: clean(item) for name, item in value.items()}
+        found = {name: item for name, item in found.items() if item not in (None, [], {}, "")}
+        return found | ({"architectures": sorted(found["architectures"])} if "architectures" in found else {})
+    return [clean(item) for item in value] if isinstance(value, list) else value
+
+
+def unequal(label: str, gardener: Any, restow: Any) -> Iterator[Difference]:
+    if gardener == restow:
+        return
+    if isinstance(gardener, dict) and isinstance(restow, dict):
+        for name in sorted(gardener.keys() | restow.keys()):
+            yield from unequal(f"{label}.{name}", gardener.get(name), restow.get(name))
+    elif isinstance(gardener, list) and isinstance(restow, list) and len(gardener) == len(restow):
+        for one, other in zip(gardener, restow, strict=True):
+            yield from unequal(f"{label}[]", one, other)
+    else:
+        yield Difference(label, gardener, restow)
+
+
+_INDEX: Final = re.compile(r"\[\d+\]")
+_TOLD: Final = re.compile(
+    r"((?:spec|metadata|status)[\w.\[\]]*): (Required|Invalid|Unsupported|Duplicate|Forbidden)(?: value)?: "
+)
+
+
+def fields(said: Document) -> set[Finding]:
+    """Return the type and the field of each finding of Gardener's, without the places in lists."""
+    found = {(each["type"], each["field"]) for each in said.get("findings") or ()}
+    if not found:
+        found = {(each[2].replace("Unsupported", "NotSupported"), each[1]) for each in _TOLD.finditer(said["said"])}
+    return {(kind, _INDEX.sub("[]", field)) for kind, field in found}
+
+
+#: Row latest-expires.
+_LATEST: Final = {
+    ("Invalid", f"{part}.kubernetes.versions[].{field}")
+    for part in ("spec", "status.cloudProfileSpec")
+    for field in ("lifecycle", "expirationDate")
+}
+#: Row own-version-sparse.
+_SPARSE: Final = {
+    ("Required", f"{part}.machineImages[].versions[].{field}")
+    for part in ("spec", "status.cloudProfileSpec")
+    for field in ("cri", "architectures")
+}
+_VERSIONS: Final = {("Forbidden", "spec.kubernetes.versions[]"), ("Forbidden", "spec.machineImages[].versions[]")}
+_LEADING: Final = {
+    ("Required", "spec.kubernetes.versions[].lifecycle[]"),
+    ("Required", "spec.machineImages[].versions[].lifecycle[]"),
+}
+
+
+def _profile(gardener: Gardener, asked: Scenario) -> Any:
+    """Yield the differences of a creation; return the object as Gardener stores it, None if it refuses."""
+    new = asked.profile
+    said = gardener.ask("profile", {"new": new, "whole": True}, asked.now + TICK)  # row drop-on-create
+    answer = ours.sent(new, None, [], asked.now)
+    found, told = fields(said), ours.reasons(answer)
+    found -= _LATEST
+    if "no image with classification supported" in repr(said["findings"]):  # row bastion-unclassified
+        found -= {("Invalid", f"spec.bastion.machineImage.{name}") for name in ("name", "version")} - told
+    if found:  # what a bastion can have of a profile that is wrong anyway says nothing
+        told -= {("Invalid", f"spec.bastion.machineImage.{name}") for name in ("name", "version")} - found
+    found -= _LEADING - told  # row leading-starts
+    found -= _VERSIONS  # rows supported-once and policy-order
+    told -= _VERSIONS
+    yield from _verdicts("profile", found, told, said, answer)
+    if said["findings"]:
+        return None
+    if answer.stored is not None:
+        stored = ours.at_hub({**said["object"], "apiVersion": new["apiVersion"], "kind": new["kind"]})["spec"]
+        for name in ("machineTypes", "machineImages"):
+            one, other = (clean(defaulted(spec)).get(name) for spec in (stored, answer.stored["spec"]))
+            yield from unequal(f"profile: stored {name}", one, other)
+    return said["object"]
+
+
+def _verdicts(
+    label: str, gardener: set[Finding], restow: set[Finding], said: Document, answer: Answer
+) -> Iterator[Difference]:
+    if answer.refusal.partition(" is ")[0].isalpha() and gardener:
+        return  # the schema, which ends the answer at once: row schema-first
+    for found in sorted(gardener - restow):
+        yield Difference(f"{label}: only Gardener: {found}", said.get("findings") or said.get("said"), answer.refusal)
+    for found in sorted(restow - gardener):
+        yield Difference(f"{label}: only restow: {found}", said.get("findings") or said.get("said"), answer.refusal)
+
+
+def _namespaced(gardener: Gardener, asked: Scenario, accepted: Document) -> Iterator[Difference]:
+    """Compare whether a child is admitted; Gardener names the first reason only."""
+    parent = {**accepted, "apiVersion": asked.profile["apiVersion"], "kind": "CloudProfile"}
+    if "'lifecycle'" in repr(parent["spec"]):
+        return  # row override-of-stages
+    child = sparse(asked.profile, asked.child)
+    said = gardener.ask("namespaced", {"new": child, "parent": parent, "whole": True}, asked.now + TICK)
+    answer = ours.sent(child, None, [asked.profile], asked.now)
+    found, told = fields(said), ours.reasons(answer)
+    once = {(kind, f"status.cloudProfileSpec{field[4:]}") for kind, field in _VERSIONS} | _VERSIONS
+    if said["code"] and answer.allowed and not (found and found <= _LATEST | _SPARSE | once):
+        yield Difference("namespaced: only Gardener refuses", said["findings"] or said["said"], "")
+    elif not said["code"] and not answer.allowed and not told <= once:
+        yield Difference("namespaced: only restow refuses", said, answer.refusal)
+
+
+def _shoot(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    said = gardener.ask("shoot", {"new": asked.shoot, "profiles": [asked.profile]}, asked.now + TICK)
+    answer = ours.sent(asked.shoot, None, [asked.profile], asked.now)
+    found, told = fields(said), ours.reasons(answer)
+    if said["code"] == 403 and _EXPIRED_DEFAULT.search(said["said"]) and _left_open(asked.shoot):
+        return  # row default-active
+    if said["code"] == 403 and _NONE_FITS in said["said"] and _names_no_image(asked.shoot):
+        return  # row default-fitting
+    if said["code"] == 403 and told and answer.code == 403 and not _MUTATED.search(said["said"]):
+        yield from _verdicts("shoot", found, told, said, answer)
+    elif bool(said["code"]) != (not answer.allowed):
+        yield Difference(f"shoot: {'only Gardener' if said['code'] else 'only restow'} refuses", said, answer.refusal)
+
+
+_EXPIRED_DEFAULT: Final = re.compile(r"is expired, ")
+_NONE_FITS: Final = "unable to determine latest expirable version"
+_MUTATED: Final = re.compile(r"spec\.provider\.workers\[\d+\]: |couldn't find a suitable version|must be a semantic")
+
+
+def _names_no_image(shoot: Document) -> bool:
+    """Whether a pool leaves its image to the profile."""
+    return any(
+        not (worker["machine"].get("image") or {}).get("name") for worker in shoot["spec"]["provider"]["workers"]
+    )
+
+
+def _left_open(shoot: Document) -> bool:
+    """Whether a pool leaves the version of its image to the profile."""
+    return any(
+        not ((worker["machine"].get("image") or {}).get("version") or "").count(".") >= 2
+        for worker in shoot["spec"]["provider"]["workers"]
+    )
+
+
+def _maintained(gardener: Gardener, asked: Scenario) -> Iterator[Difference]:
+    shoot, profile = asked.running, _available(gardener, asked)
+    spec, classes = asked.profile["spec"], _classes(gardener, asked)
+    version = shoot["spec"]["kubernetes"]["version"]
+    pools = shoot["spec"]["provider"]["workers"]
+    kubelets = [pool["kubernetes"]["version"] for pool in pools if "kubernetes" in pool]
+    if any(parse(kubelet) > parse(version) for kubelet in kubelets):
+        return  # row worker-above
+    used = {(None, each) for each in (version, *kubelets)}
+    used |= {(pool["machine"]["image"]["name"], pool["machine"]["image"]["version"]) for pool in pools}
+    gone = {(None, each) for each, at in classes.items() if at == "unavailable"}
+    for image, available in zip(spec["machineImages"], profile["spec"]["machineImages"], strict=True):
+        left = {each["version"] for each in available["versions"]}
+        gone |= {(image["name"], each["version"]) for each in image["versions"] if each["version"] not in left}
+    if used & gone:
+        return  # row unavailable-target: who is on such a version stays there
+    said = gardener.ask("maintain", {"shoot": shoot, "profile": profile}, asked.now + TICK)
+    found = ours.maintained(shoot, asked.profile, asked.now)
+    assert "failed" not in said, said
+    one, other = _versions(said["spec"]), _versions(found["spec"])
+    for place, target in other.items():
+        if one[place] != target and not (
+            "kube" in place and _is_supported_first(classes, one[place] or "", target or "")
+        ):
+            yield Difference(f"maintain: {place.partition(' ')[0]}", one, other)
+
+
+def _versions(spec: Document) -> dict[str, str | None]:
+    found: dict[str, str | None] = {"kubernetes": spec["kubernetes"]["version"]}
+    for pool in spec["provider"]["workers"]:
+        found[f"kubelet {pool['name']}"] = (pool.get("kubernetes") or {}).get("version")
+        found[f"image {pool['name']}"] = pool["machine"]["image"].get("version")
+    return found

@@ -1,0 +1,57 @@
+"""Gardener itself as the oracle: what its own compiled code says of profiles and Shoots, restow says."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.peers.gardener.asking import gardener
+from tests.peers.gardener.changes import ChangeScenario, change_differences
+from tests.peers.gardener.compared import Scenario, differences
+from tests.peers.gardener.drawn import scenarios
+from tests.peers.gardener.drawnchanges import change_scenarios
+from tests.peers.gardener.rows import ROWS
+
+PAGE = Path(__file__).parents[3] / "docs" / "cloudprofile.md"
+DRAWS = 10_000 if os.environ.get("RESTOW_HYPOTHESIS_PROFILE") == "nightly" else 300
+"""Each asks every function."""
+
+pytestmark = pytest.mark.timeout(3600)  # the first time, Gardener is compiled
+
+
+@settings(max_examples=DRAWS)
+@given(scenarios())
+def test_says_what_gardener_says(asked: Scenario) -> None:
+    """Whoever comes from Gardener would meet other rules, and no page would tell."""
+    assert list(differences(gardener(), asked)) == []
+
+
+@settings(max_examples=DRAWS)
+@given(change_scenarios())
+def test_judges_changes_as_gardener_does(asked: ChangeScenario) -> None:
+    """What Gardener keeps for its users would be withdrawn, or a Shoot be held where Gardener lets it move."""
+    assert list(change_differences(gardener(), asked)) == []
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_are_true(name: str) -> None:
+    """The table would excuse what does not differ, or differs otherwise."""
+    ask, of_gardener, of_restow = ROWS[name]
+    assert ask(gardener()) == (of_gardener, of_restow)
+
+
+def test_the_page_has_all_rows() -> None:
+    """A reader would not find a difference that the tests know, or find one that nobody tries."""
+    table = PAGE.read_text(encoding="utf-8").partition("## Differences to Gardener")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
+    assert sorted(rows) == sorted(ROWS)
+
+
+def test_gardener_sees_the_time() -> None:
+    """A program whose clock goes on would never be asked about the very start of a stage."""
+    _, before, after = ROWS["start-counts"]
+    assert before != after
