@@ -119,7 +119,7 @@ def command(**flags: Any) -> None:
     """Print the minimal RBAC that commands need, with reasons.
 
     Rules name their objects where RBAC allows it; it does not for create. Optional rights are marked, with the effect
-    of their absence; --least leaves them out.
+    of their absence; --least leaves them out. Without --crd, the rights of doctor are those of doctor --namespace.
 
     Exit codes: 0 printed; 2 usage.
 
@@ -127,6 +127,7 @@ def command(**flags: Any) -> None:
     restow rbac --for migrate --crd widgets.example.com --service-account my-system/migrator | kubectl apply -f -
     restow rbac --for embedding --crd widgets.example.com --service-account my-system/my-operator
     restow rbac --for references --crd widgets.example.com --move --resource configmaps --resource secrets
+    restow rbac --for doctor
     """
     commands = tuple(dict.fromkeys(Command(each) for each in flags["commands"]))
     account = _account(flags["service_account"])
@@ -266,7 +267,8 @@ def _insist(commands: tuple[Command, ...], asked: Asked) -> None:
         msg = "--resource says where --move writes: give --move too"
         raise click.UsageError(msg)
     serves = Command.SERVE in commands and asked.own_ca is not None
-    others = {Command.SERVE, Command.OPERATOR, Command.CONVERSIONS} | ({Command.REPORT} if asked.profiles else set())
+    others = {Command.SERVE, Command.OPERATOR, Command.CONVERSIONS}
+    others |= ({Command.REPORT} if asked.profiles else set()) | (set() if asked.crds else {Command.DOCTOR})
     about_crds = {each for each in commands if each not in others}
     named = bool(asked.crds) or (asked.everything and about_crds <= {Command.STATUS} and not serves)
     if (about_crds or serves) and not named:

@@ -62,7 +62,7 @@ class Asked:
     """How the commands will be run.
 
     Attributes:
-        crds: names of the CRDs.
+        crds: names of the CRDs. Without any, ``doctor`` runs with ``--namespace``.
         namespaces: the only ones whose objects are touched; all if empty.
         home: the namespace that the process runs in: of its ConfigMap and Lease.
         everything: the commands run with ``--all``.

@@ -166,10 +166,17 @@ def _prune(asked: Asked) -> Iterator[Grant]:
 
 
 def _doctor(asked: Asked) -> Iterator[Grant]:
+    why = "read the objects at each version, as their clients do"
     yield from _reads_crds(asked)
     for target in asked.targets:
         for verb in ("list", "get"):
-            yield from _on_objects(asked, target, verb, why="read the objects at each version, as their clients do")
+            yield from _on_objects(asked, target, verb, why=why)
+    if not asked.targets:  # only the namespace's conditions name the CRDs
+        yield _on(NAMESPACES, "get", "--namespace: read what the namespace waits for")
+        yield Grant(CRDS.group, CRDS.plural, "list", "--namespace: find the CRDs of what it waits for")
+        yield Grant(CRDS.group, CRDS.plural, "get", "read these CRDs")
+        for verb in ("list", "get"):
+            yield Grant("*", "*", verb, why, optional="it names the versions that it has not looked at")
     without = "namespaces that wait for objects to be deleted are not found"
     yield _on(NAMESPACES, "list", "find namespaces that are being deleted", optional=without)
 

@@ -28,7 +28,7 @@ from restow.kube import connect
 from restow.kube.client import HttpCluster
 from restow.kube.cluster import PatchType
 from restow.kube.errors import NotFound
-from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, Resource
+from restow.kube.resources import CONFIG_MAPS, CRDS, ENDPOINT_SLICES, EVENTS, NAMESPACES, Resource
 from restow.migrator import Migrator, Options, read_crd
 from restow.migrator.operate.references import NO_REFERENCES
 from restow.rbac import FAMILY, Asked, Command, Grant, grants
@@ -363,6 +363,38 @@ async def test_serve_with_a_ca_of_its_own(
         await secrets(cluster, there=False)
 
 
+async def _look_at_a_stuck_namespace(accounts: Accounts, cluster: HttpCluster, log: Path) -> None:
+    """Have doctor say why a namespace is not deleted; here is no controller that would delete or free it."""
+    name = "stuck"
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await cluster.create(NAMESPACES, json.dumps(manifest).encode())
+    await cluster.delete(NAMESPACES, name)
+    namespace = (await cluster.get(NAMESPACES, name)).json()
+    waits = f"Some resources are remaining: {GATEWAYS} has 1 resource instances"
+    namespace["status"]["conditions"] = [
+        {
+            "type": "NamespaceContentRemaining",
+            "status": "True",
+            "reason": "SomeResourcesRemain",
+            "message": waits,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+    await cluster.replace(NAMESPACES, name, json.dumps(namespace).encode(), subresource="status")
+    try:
+        rights = grants([Command.DOCTOR], Asked())
+        account = await accounts.granted(rights, "doctor-of-namespaces")
+        ran = await asyncio.to_thread(restow, "doctor", "--namespace", name, kubeconfig=account.kubeconfig)
+        assert (ran.code, "not looked at" in ran.err, GATEWAYS in ran.out) == (1, False, True), ran.err
+        was_used, refused = used(log, account, rights)
+        unused = {(each.resource, each.verb) for each in set(rights) - was_used}
+        assert (unused, refused) == ({("*", "list"), ("*", "get")}, [])  # the log has the resources themselves
+    finally:
+        left = (await cluster.get(NAMESPACES, name)).json()
+        left["spec"]["finalizers"] = []
+        await cluster.replace(NAMESPACES, name, json.dumps(left).encode(), subresource="finalize")
+
+
 async def test_a_webhook_is_looked_at_and_taken_away(
     accounts: Accounts, cluster: HttpCluster, audit: tuple[ControlPlane, Path], tmp_path: Path
 ) -> None:
@@ -379,6 +411,7 @@ async def test_a_webhook_is_looked_at_and_taken_away(
             ran = await asyncio.to_thread(restow, "doctor", GATEWAYS, kubeconfig=account.kubeconfig)
             assert (ran.code, "not looked at" in ran.err) == (0, False), ran.err
             assert (set(rights) - used(audit[1], account, rights)[0], used(audit[1], account, rights)[1]) == (set(), [])
+            await _look_at_a_stuck_namespace(accounts, cluster, audit[1])
 
             await provider.delete(GATEWAYS, "v1", "a")
             await secrets(cluster, there=True)

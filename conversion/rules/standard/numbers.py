@@ -64,6 +64,7 @@ def duration(
     number: NumberType = "integer",
     rounding: Rounding = "down",
     otherwise: int | float | None = None,  # noqa: PYI041 an integer stays one when it is read from data
+    acknowledge: str | None = None,
 ) -> Rule:
     """A duration as a text and as a number: ``duration("spec.timeout", "spec.timeoutSeconds", unit="s")`` turns
     ``1m30s`` into 90.
@@ -83,6 +84,9 @@ def duration(
     ``rounding`` says what an integer shows of a duration that is no multiple of the unit; the stash keeps the duration.
 
     ``otherwise`` is the number shown for a text that is no duration, where the number is required.
+
+    ``acknowledge`` is the reason why another spelling is no loss. Then the stash does not keep it, and the duration
+    comes back as Go prints it. It is for a text of the spoke.
     """
     size = NANOSECONDS.get(unit, 1)
     read = _Read(parse_duration, size, number, rounding, otherwise, numbers_are_texts=False)
@@ -95,13 +99,18 @@ def duration(
         up=ways["up"],
         down=ways["down"],
         loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
+        forget=None if acknowledge is None else _IsExact(read),
+        acknowledge=acknowledge,
         standard=Standard(
             shapes={text: (TEXT,), opposite(text): ({"type": number},)},
             quick=shortcuts(text, Remembered(_QuickDuration(size)), _QuickText(write)),
             check=_Check(text, unit, otherwise, "duration"),
         ),
-        defects=choices(
-            unit=(unit, DurationUnit), text=(text, Side), number=(number, NumberType), rounding=(rounding, Rounding)
+        defects=(
+            *choices(
+                unit=(unit, DurationUnit), text=(text, Side), number=(number, NumberType), rounding=(rounding, Rounding)
+            ),
+            *_without_spelling(text, acknowledge),
         ),
     )
 
@@ -117,6 +126,7 @@ def quantity(
     rounding: Rounding = "up",
     format: QuantityFormat | None = None,  # noqa: A002 the field's term
     otherwise: int | float | None = None,  # noqa: PYI041 an integer stays one when it is read from data
+    acknowledge: str | None = None,
 ) -> Rule:
     """A quantity as a text and as a number: ``quantity("spec.memory", "spec.memoryMiB", unit="Mi")`` turns ``1Gi``
     into 1024.
@@ -138,6 +148,9 @@ def quantity(
     ``format`` is the form of printed texts. By default it is binary for a binary unit, and else decimal.
 
     ``otherwise`` is the number shown for a text that is no quantity, where the number is required.
+
+    ``acknowledge`` is the reason why another spelling is no loss. Then the stash does not keep it, and the quantity
+    comes back as Kubernetes prints it. It is for a text of the spoke.
     """
     size = BILLIONTHS.get(unit, 10**9)
     form: QuantityFormat = format or ("binary" if unit in _BINARY_UNITS else "decimal")
@@ -151,6 +164,8 @@ def quantity(
         up=ways["up"],
         down=ways["down"],
         loses=losing(up=text == "spoke" or not is_total, down=text == "hub" or not is_total),
+        forget=None if acknowledge is None else _IsExact(read),
+        acknowledge=acknowledge,
         standard=Standard(
             shapes={text: (_QUANTITY,), opposite(text): ({"type": number},)},
             quick=shortcuts(
@@ -159,12 +174,15 @@ def quantity(
             check=_Check(text, unit, otherwise, "quantity"),
             image=_quantity_text if text == "hub" else None,
         ),
-        defects=choices(
-            unit=(unit, QuantityUnit),
-            text=(text, Side),
-            number=(number, NumberType),
-            rounding=(rounding, Rounding),
-            format=(form, QuantityFormat),
+        defects=(
+            *choices(
+                unit=(unit, QuantityUnit),
+                text=(text, Side),
+                number=(number, NumberType),
+                rounding=(rounding, Rounding),
+                format=(form, QuantityFormat),
+            ),
+            *_without_spelling(text, acknowledge),
         ),
     )
 
@@ -185,18 +203,39 @@ class _Read:
     numbers_are_texts: bool
 
     def __call__(self, value: Any) -> Any:
+        amount = self.amount(value)
+        if amount is None and (value.__class__ is not str or has_template(value)):
+            return value
+        found = None if amount is None else whole(amount, self.number, self.rounding)
+        return found if found is not None else ABSENT if self.otherwise is None else self.otherwise
+
+    def amount(self, value: Any) -> Fraction | None:
+        """Return how many units a text or number stands for; None if it stands for none."""
         amount: int | Fraction | None
         if value.__class__ is str:
-            if has_template(value):
-                return value
             amount = self.parse(value)
         else:
             amount = number_of(value) if self.numbers_are_texts else None
-            if amount is None:
-                return value
-            amount *= BILLIONTHS[""]
-        found = None if amount is None else whole(Fraction(amount, self.size), self.number, self.rounding)
-        return found if found is not None else ABSENT if self.otherwise is None else self.otherwise
+            amount = None if amount is None else amount * BILLIONTHS[""]
+        return None if amount is None else Fraction(amount, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class _IsExact:
+    """Whether the number has the whole meaning of a text, so that nothing but its spelling is lost."""
+
+    read: _Read
+
+    def __call__(self, value: Any) -> bool:
+        amount = self.read.amount(value)
+        return amount is not None and amount == number_of(self.read(value))
+
+
+def _without_spelling(text: Side, acknowledge: str | None) -> tuple[tuple[str, str], ...]:
+    if acknowledge is None or text == "spoke":
+        return ()
+    remedy = "Remove acknowledge=: the stash keeps each spelling of the hub"
+    return (("has acknowledge= for a text of the hub", remedy),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,18 @@ CONDITION_NOW: Node = {"type": TEXT, "status": {"type": "string", "enum": ["True
 
 CASES: dict[str, Case] = {
     "duration": Case(lambda: rules.duration("a", "b", unit="s"), {"a": TEXT}, {"b": INTEGER}, {"a": DURATIONS}),
+    "duration without its spelling": Case(
+        lambda: rules.duration("a", "b", unit="s", acknowledge="the same time"),
+        {"a": TEXT},
+        {"b": INTEGER},
+        {"a": DURATIONS},
+    ),
+    "quantity without its spelling": Case(
+        lambda: rules.quantity("a", "b", unit="Mi", acknowledge="the same size"),
+        {"a": INT_OR_STRING},
+        {"b": INTEGER},
+        {"a": QUANTITIES},
+    ),
     "duration with a fraction": Case(
         lambda: rules.duration("a", unit="m", text="hub", number="number"),
         {"a": NUMBER},
