@@ -1,12 +1,12 @@
-"""Unions: rules that hold for one branch only, and how the branch of an object is decided.
+"""Unions: rules that hold for one branch only, and the selection of an object's branch.
 
 The branches of one union exclude each other: ``when`` rules that name the same discriminator, or ``when`` rules on the
 presence of fields that claim some field in common. An object is in the branch that its discriminator names, in the
 first of the branches whose field it has, or in none.
 
-A scope with unions converts in steps: its plain rules, and for each union the rules of the branch. A step takes the
-fields that it claims before another step puts something there; ``ordered`` finds the order in which that holds. The way
-down takes the steps in the reverse order.
+A scope with unions converts in steps: its plain rules are one step, and each union is another. A step must take the
+fields that it claims before another step writes to these places; ``ordered`` finds an order in which this holds. The
+conversion down takes the steps in the reverse order.
 
 Pure.
 """
@@ -29,10 +29,10 @@ __all__ = ["Branched", "Union", "When", "branched", "flattened", "ordered", "ove
 class When(Rule):
     """Rules that hold for the objects of one branch of a union.
 
-    ``place`` is the path of the discriminator on either side, ``values`` are its values in this branch (null also
-    stands for a discriminator that is not there). Without ``values``, the presence of a value other than null decides.
-    ``is_rest`` marks the rules of the objects that are in no branch; freezing adds them. ``has_both`` is a mistake of
-    the author: a discriminator and a presence.
+    ``place`` is the path of the discriminator on either side. ``values`` are its values in this branch; null also
+    stands for an absent discriminator. Without ``values``, the presence of a value other than null decides. ``is_rest``
+    marks the rules of the objects that are in no branch; freezing adds them. ``has_both`` marks a mistake of the
+    author: a rule with both a discriminator and a presence.
     """
 
     place: Mapping[Side, str]
@@ -43,7 +43,7 @@ class When(Rule):
 
     @property
     def label(self) -> str:
-        """How messages name the branch: by its discriminator and values."""
+        """The name of the branch in messages: its discriminator and values."""
         if self.is_rest:
             return f"{self.name}({self.place['spoke']} is none of these)"
         if self.values is None:
@@ -67,7 +67,7 @@ class Union:
     rest: tuple[Rule, ...] = ()
 
     def address(self, side: Side) -> str:
-        """Return where the stash of that side's version keeps what the branch lost; no field has such an address."""
+        """Return the stash address of what the branch lost in that side's version; no field has such an address."""
         return f"?{shown(parse(self.branches[0].place[side]))}"
 
     @property
@@ -76,11 +76,11 @@ class Union:
         return frozenset(each.branch for each in self.branches)
 
     def rules(self, branch: str | None) -> tuple[Rule, ...]:
-        """Return the rules of a branch; None is no branch."""
+        """Return the rules of a branch; None stands for no branch."""
         return next((each.rules for each in self.branches if each.branch == branch), self.rest)
 
     def decider(self, side: Side) -> Callable[[Json], str | None]:
-        """Return the function that names the branch of an object of that side, None if it is in none."""
+        """Return a function from an object of that side to the name of its branch, or None if it is in none."""
         if self.branches[0].values is None:
             return _first_present([(parse(each.place[side]), each.branch) for each in self.branches])
         path = parse(self.branches[0].place[side])
@@ -101,7 +101,7 @@ def _by_value(path: Path, named: Mapping[Any, str]) -> Callable[[Json], str | No
 
 
 def _key(value: Any) -> Any:
-    """Return what a value is looked up by: 1 and 1.0 are one number, and true is none."""
+    """Return the lookup key of a value: 1 and 1.0 are one number, and true is not a number."""
     return (bool, value) if isinstance(value, bool) else value
 
 
@@ -152,7 +152,7 @@ def _is_one_union(left: When, right: When) -> bool:
 
 
 def flattened(rules: Sequence[Rule]) -> Iterator[Rule]:
-    """Yield every rule that some object of the scope has to obey: those of all branches instead of ``when``."""
+    """Yield every rule that some object of the scope has to obey; the rules of all branches replace ``when``."""
     for rule in rules:
         if isinstance(rule, When):
             yield from flattened(rule.rules)
@@ -165,9 +165,9 @@ Step = tuple[Rule, ...] | Union
 
 
 def ordered(scope: Branched) -> list[Step] | None:
-    """Return the steps of a scope in the order of the way up; None if there is none in which no step is in the way.
+    """Return the steps of a scope in the order of conversion up; None if in every order a step overwrites a field.
 
-    The plain rules come first where the order is free.
+    The plain rules come first where several orders are possible.
     """
     steps: list[Step] = [scope.plain, *scope.unions]
     claims = [(_step_paths(step, "spoke"), _step_paths(step, "hub")) for step in steps]
@@ -195,5 +195,5 @@ def _paths(rules: Sequence[Rule], side: Side) -> list[Path]:
 
 
 def overlap(left: Sequence[Path], right: Sequence[Path]) -> bool:
-    """Say whether a path of one list is at, above or below one of the other."""
+    """Return whether a path of one list equals, contains or lies inside a path of the other list."""
     return any(starts_with(one, other) or starts_with(other, one) for one in left for other in right)

@@ -1,22 +1,23 @@
-"""CEL expressions in the place of an author's functions, so that rules without Python can compute. Needs restow[cel].
+"""CEL expressions instead of an author's functions, so that rules without Python can compute. Needs restow[cel].
 
     pair("spec.port", "spec.address", up="'localhost:' + string(self)", down="int(self.split(':')[1])")
 
-A CEL expression is a text where a rule takes a function. ``self`` is what the function would get first: the value, a
-map by path for a group of paths, or the list item. ``reads`` is the list of the values of the rule's reads. ``merge``
-has names of its own (``Variables``). What does not exist is ``null`` in reads, and the result ``absent`` means that the
-field does not exist: ``has(self.port) ? string(self.port) : absent``.
+Wherever a rule takes a function, it also takes a text with a CEL expression. ``self`` is the function's first argument:
+the value, a map by path for a group of paths, or the list item. ``reads`` is the list of the values of the rule's
+reads. ``merge`` has names of its own (``Variables``). A missing field is ``null`` in reads. The result ``absent`` means
+that the field does not exist: ``has(self.port) ? string(self.port) : absent``.
 
 The language is that of cel.dev with checked types, optional values (``self.?port.orValue(80)``), the functions of
 Kubernetes' string library, ``sort``, ``lists.range`` and ``cel.bind``. It has no clock and no randomness. CEL leaves
 the order of a map's entries open, so a list that comes from a map needs ``sort``; objects in results have sorted
 fields.
 
-Cost is bounded. The evaluator stops after 10,000 iterations. Its memory does not follow from that, so an expression
-that iterates refuses values for which iterations times text exceed 64 MiB, and no text function returns over 1 MiB.
+The cost is bounded. The evaluator stops after 10,000 iterations. This does not bound its memory, so an expression that
+iterates refuses values for which iterations times text exceed 64 MiB, and no text function returns over 1 MiB.
 
-Library: cel-expr-python, Google's own evaluator. Measured against common-expression-language 0.10: the same time for
-an evaluation (11 µs), but checked types, positions in errors, RE2, a bound on iterations, and optional values.
+Library: cel-expr-python, Google's own evaluator. Measured against common-expression-language 0.10: an evaluation takes
+the same time (11 µs), and only cel-expr-python has checked types, positions in errors, RE2, a bound on iterations, and
+optional values.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from restow.conversion.model.values import ABSENT
 
 __all__ = ["CelFunction", "Function", "Variables", "as_function"]
 
-#: What a rule takes where it takes a function: a function of Python, or the text of a CEL expression.
+#: A function as a rule takes it: a Python function, or the text of a CEL expression.
 Function = Callable[..., Any] | str
 
-#: The names of the arguments in an expression; further arguments are the list ``reads``.
+#: The names of the arguments in an expression; further arguments form the list ``reads``.
 Variables = tuple[str, ...]
 
 _READS: Final = "reads"
 _ABSENT_NAME: Final = "absent"
-#: Bytes are no JSON, so no value of an object is taken for this.
+#: Bytes are not JSON, so no value of an object can equal this.
 _ABSENT: Final = b"restow absent"
 
 _MOST_TEXT: Final = 1024 * 1024
@@ -52,12 +53,12 @@ _POSITION: Final = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 
 
 def as_function(function: Any, variables: Variables = ("self",)) -> Any:
-    """Return a function: a text becomes a ``CelFunction``, all else stays as it is."""
+    """Return a function: a text becomes a ``CelFunction``; anything else stays as it is."""
     return CelFunction(function, variables) if isinstance(function, str) else function
 
 
 class CelFunction:
-    """A CEL expression as a function of JSON values. Making one never fails; ``problem`` says what is wrong with it."""
+    """A CEL expression as a function of JSON values. Making one never fails; ``problem`` describes its defect."""
 
     def __init__(self, text: str, variables: Variables) -> None:
         self.text = text
@@ -75,7 +76,7 @@ class CelFunction:
         return hash((self.text, self.variables))
 
     def problem(self) -> str:
-        """Return why the expression cannot be evaluated, as the rest of a sentence about it; empty if it can."""
+        """Return why the expression cannot be evaluated, as the predicate of a sentence; empty if it can."""
         try:
             self._program = self._compiled()
         except ImportError:
@@ -91,7 +92,7 @@ class CelFunction:
         """Return the expression's value for these arguments, ABSENT for ``absent``.
 
         Raises:
-            ObjectError: the expression fails for these values, is too costly for them, or gives what JSON lacks.
+            ObjectError: the expression fails for these values, costs too much, or returns a value that JSON lacks.
         """
         if self._program is None:
             self._program = self._compiled()
@@ -151,14 +152,14 @@ def _told(message: str) -> str:
 
 
 def _without_values(message: str) -> str:
-    """Return the part of a runtime error that shows no value: ``NOT_FOUND: Key not found in map : "a"``."""
+    """Return the part of a runtime error that shows no value, such as ``NOT_FOUND: Key not found in map : "a"``."""
     code, colon, rest = message.partition(": ")
     text = re.split(r"[:\"']", rest if colon and code.isupper() else message, maxsplit=1)[0]
     return text.strip().removesuffix(" [INTERNAL]") or "it raised an error"
 
 
 def _measured(data: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many items and fields the values have, and how many characters their texts have."""
+    """Return the number of items and fields of the values, and the number of characters in their texts."""
     elements = size = 1
     todo: list[Any] = [*data.values()]
     while todo:
@@ -177,7 +178,7 @@ def _measured(data: Mapping[str, Any]) -> tuple[int, int]:
 
 @cache
 def _environment(variables: Variables) -> Any:
-    from cel_expr_python import cel  # 50 MB, and few rules have an expression
+    from cel_expr_python import cel  # takes 50 MB, and few rules have an expression
     from cel_expr_python.ext import ext_bindings, ext_math, ext_optional
 
     types = cel.Type
@@ -187,7 +188,7 @@ def _environment(variables: Variables) -> Any:
 
 
 def _library(cel: Any) -> list[Any]:
-    """Return Kubernetes' string library and ``sort``; cel-expr-python's own has no bound on what ``replace`` builds."""
+    """Return Kubernetes' string library and ``sort``; in cel-expr-python's own, ``replace`` has no bound."""
     text, number, texts = cel.Type.STRING, cel.Type.INT, cel.Type.List(cel.Type.STRING)
     anything = cel.Type.List(cel.Type.DYN)
     table: Sequence[tuple[str, Any, Sequence[Any], Callable[..., Any]]] = (
@@ -239,7 +240,7 @@ def _place(value: str, index: int) -> int:
 
 def _slice(value: str, start: int, end: int) -> str:
     if start == len(value) and end == start + 1:
-        return ""  # charAt of the text's end, as in cel-go
+        return ""  # charAt at the end of the text, as in cel-go
     if _place(value, start) > _place(value, end):
         raise ValueError("index out of range")
     return value[start:end]

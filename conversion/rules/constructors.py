@@ -51,7 +51,7 @@ __all__ = [
 
 _ITEMS = "[]"
 
-#: A value of a discriminator; in a list, null stands for one that is not there, too.
+#: A value of a discriminator; in a list, null also stands for an absent discriminator.
 Value = str | int | float | bool
 Scalar = Value | None
 
@@ -79,8 +79,8 @@ def move(spoke: str, hub: str) -> Rule:
 def wrap(spoke: str, hub: str) -> Rule:
     """A value that became a list: ``wrap("spec.image", "spec.images[]")``.
 
-    A list of other than one item shows its first one; the stash keeps the list, and an edit of the first item
-    replaces only that.
+    If the list does not have exactly one item, the other side shows the first item, and the stash keeps the list. An
+    edit then replaces only the first item.
     """
     return Lens(
         spoke=(spoke,),
@@ -95,7 +95,7 @@ def wrap(spoke: str, hub: str) -> Rule:
 
 @declared
 def unwrap(spoke: str, hub: str) -> Rule:
-    """A list that became a value: ``unwrap("spec.images[]", "spec.image")``. The mirror of ``wrap``."""
+    """A list that became a value: ``unwrap("spec.images[]", "spec.image")``. The inverse of ``wrap``."""
     return Lens(
         spoke=(spoke.removesuffix(_ITEMS),),
         hub=(hub,),
@@ -109,13 +109,13 @@ def unwrap(spoke: str, hub: str) -> Rule:
 
 @declared
 def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = None) -> Rule:
-    """A field of one version alone, whose value for objects of the other version is known: ``constant(hub="spec.tier",
+    """A field that only one version has, with a known value for objects of the other: ``constant(hub="spec.tier",
     value=1)``.
 
-    It is written where the object around it is present, and removed on the way back. Any other value is stashed.
+    The field is written if its parent object is present, and removed on the way back. Any other value is stashed.
 
-    An object that one version alone has, and always has, is ``constant(hub="spec.box", value={})``, next to the rules
-    of what is inside of it.
+    For an object that only one version has, and always has, use ``constant(hub="spec.box", value={})`` and separate
+    rules for the fields inside the object.
     """
     return Constant(spoke=_side(spoke), hub=_side(hub), value=value)
 
@@ -124,34 +124,35 @@ def constant(spoke: str | None = None, value: Any = None, *, hub: str | None = N
 def default(spoke: str, value: Any, *, hub: str | None = None, omitted_in: Side = "spoke", hides: bool = True) -> Rule:
     """A field that the hub always has and the spoke may omit: ``default("spec.replicas", 1)``.
 
-    Going up, a missing field becomes ``value`` where the object around it is present; going down, ``value`` becomes a
-    missing field. Where the object had the other form, the stash keeps that. With ``omitted_in="hub"`` it is the other
-    way round: the hub may omit what the spoke spells out.
+    Going up, a missing field becomes ``value`` if its parent object is present; going down, ``value`` becomes a missing
+    field. If an object had the other form, the stash keeps that form. ``omitted_in="hub"`` swaps the sides: the hub may
+    omit a field that the spoke always has.
 
-    With ``hides=False`` a value that is written is always shown, the default too. Then the stash keeps instead that a
+    With ``hides=False`` the default value is always shown when it is written. The stash then keeps the fact that a
     field was missing.
 
-    Other rules may convert the field, or what is in it: ``default("spec", {})`` goes with ``rename("spec.a",
-    "spec.b")``, with ``inside("spec", …)``, and with defaults inside of ``spec``; ``default("spec.mode", "Full")`` with
-    an ``enum`` of the same field. ``value`` is what the side that always has the field says.
+    Other rules may convert the field or its content: ``default("spec", {})`` works with ``rename("spec.a",
+    "spec.b")``, with ``inside("spec", …)``, and with defaults inside of ``spec``; ``default("spec.mode", "Full")``
+    works with an ``enum`` of the same field. ``value`` is the value in the version that always has the field.
     """
     return Default(spoke=(spoke,), hub=(hub or spoke,), value=value, omitted_in=omitted_in, hides=hides)
 
 
 @declared
 def stash(spoke: str | Sequence[str] | None = None, *, hub: str | Sequence[str] | None = None) -> Rule:
-    """A field that the other version lacks: the stash annotation keeps it there. ``stash(hub="spec.weight")``.
+    """A field that the other version lacks; objects of that version keep it in the stash annotation.
+    ``stash(hub="spec.weight")``.
 
-    Several paths are as many rules: ``stash(hub=["spec.weight", "spec.zone"])``.
+    A list of paths declares one rule for each path: ``stash(hub=["spec.weight", "spec.zone"])``.
     """
     return _private("stash", spoke, hub, None)
 
 
 @declared
 def drop(spoke: str | Sequence[str] | None = None, *, hub: str | Sequence[str] | None = None, acknowledge: str) -> Rule:
-    """A field that is dropped on conversion; ``acknowledge`` is the reason why that is no loss.
+    """A field that conversion drops; ``acknowledge`` is the reason why this loses nothing.
 
-    Several paths are as many rules, with one reason.
+    A list of paths declares one rule for each path, all with the same reason.
     """
     return _private("drop", spoke, hub, acknowledge)
 
@@ -159,7 +160,7 @@ def drop(spoke: str | Sequence[str] | None = None, *, hub: str | Sequence[str] |
 def _private(
     name: str, spoke: str | Sequence[str] | None, hub: str | Sequence[str] | None, acknowledge: str | None
 ) -> Rule:
-    """Return the rule of one field, or of the one that is named on each side; or the rules of a list of fields."""
+    """Return the rule of one field, or of one field on each side; or the rules of a list of fields."""
     if not isinstance(spoke, str | None) or not isinstance(hub, str | None):
         ours, theirs = (() if each is None else _all(each) for each in (spoke, hub))
         each_of = (*((path, None) for path in ours), *((None, path) for path in theirs))
@@ -172,8 +173,8 @@ def _private(
 def waive(spoke: str | None = None, *, hub: str | None = None, acknowledge: str) -> Rule:
     """A field that one version requires and objects of the other may lack: ``waive(hub="spec", acknowledge="why")``.
 
-    Name the side that requires it. Nothing is filled in: the converted object lacks the field, and an API server
-    refuses the next write of it at that version. ``acknowledge`` says why that is right.
+    Name the side that requires the field. Nothing is filled in: the converted object lacks the field, and an API server
+    refuses the next write of this object at that version. ``acknowledge`` says why this is correct.
     """
     return Waiver(spoke=_side(spoke), hub=_side(hub), acknowledge=acknowledge)
 
@@ -213,40 +214,40 @@ def pair(
 ) -> Rule:
     """Convert a group of leaves by two functions.
 
-    A side named by one path: its function gets that value and the other returns one (or ``ABSENT``). A side named by a
-    tuple of paths: a dict by path of those that are present, and a dict is returned. A function is called only if
-    something of its side is present. Null (``field:`` in YAML) stays null, and reaches the functions of two single
-    paths only with ``nulls``; in a dict by path it is a value like any other. A text in the place of a function is a
-    CEL expression over ``self``, in ``merge`` over ``edited``, ``shown`` and ``kept``
+    A side can be one path or a tuple of paths. For one path, the side's function takes that value, and the opposite
+    function returns it (or ``ABSENT``). For a tuple, both use a dict of the present values by path. A function is
+    called only if some value of its side is present. Null (``field:`` in YAML) stays null. If both sides are single
+    paths, the functions get null only with ``nulls``; in a dict by path, null is a value like any other. A text instead
+    of a function is a CEL expression over ``self``, or for ``merge`` over ``edited``, ``shown`` and ``kept``
     (``restow.conversion.rules.cel``).
 
     ``loses`` declares the directions in which the inverse may not restore the original value. The inverse verifies
     every conversion (except in a direction that a one-way ``loses`` leaves out), and a value that would be lost goes to
-    the stash. The laws of ``restow.conversion.testing`` fail where that happens undeclared.
+    the stash. The laws of ``restow.conversion.testing`` fail if that happens in an undeclared direction.
 
-    ``merge(edited, shown, kept)`` decides what an edit of the lossy side means. ``shown`` is the value that its client
-    was shown, ``edited`` the value that it sent instead (``{}`` for a group that it removed), ``kept`` the stashed
+    ``merge(edited, shown, kept)`` decides the result of an edit of the lossy side. ``shown`` is the value that the
+    client saw, ``edited`` the value that it sent instead (``{}`` for a group that it removed), ``kept`` the stashed
     value of the richer side. Without ``merge`` the edit is converted as it is, and the stashed value is discarded.
 
     ``forget(value)`` returns whether a value of the spoke need not be restored, because ``up`` keeps its whole meaning:
-    another spelling (``300s`` for ``5m``), or a form that the spoke's schema refuses, and that offline conversion
-    corrects. Such a value is lost for good, so ``acknowledge`` has to say why that is no loss. The laws check that what
-    comes back instead means the same to ``up``.
+    another spelling (``300s`` for ``5m``), or a form that the spoke's schema refuses and that offline conversion
+    corrects. Such a value is lost permanently, so ``acknowledge`` must say why this is no loss. The laws check that the
+    restored value means the same to ``up``.
 
     ``reads`` names further hub fields (relative to the scope; ``$.status.x`` from the root of the object). ``down``
     gets their values as further arguments, ABSENT where missing. Inside ``each``, ``$.status.items[].x`` is that list's
     field of the item with the same keys (each ``[]`` stands for one ``each``, outermost first). ``up`` gets no such
     arguments. ``loses`` is therefore "down", or "both" if ``down`` undoes ``up`` for an object without any of these
-    fields (up is then checked by such a ``down``). ``merge`` judges edits of the spoke only.
+    fields (up is then checked by such a ``down``). ``merge`` handles edits of the spoke only.
 
     The object's own ``$.metadata.name``, ``.namespace``, ``.uid``, ``.labels`` and ``.annotations`` are the same in
     both versions. So ``up``, ``down``, ``merge`` and ``forget`` all get their values as further arguments, in the order
     of ``reads``, each direction is checked by the other with the same values, and ``loses`` may be "nothing".
 
-    ``on_error`` is what becomes of a value for which a function raises. "fail" fails the object, and with it every LIST
-    and watch of its kind. With "keep" the stash keeps the value as it is, and the other version shows the default of
-    its schema, or nothing: the object converts, the way back brings the value, and an edit wins over it. Without
-    ``on_error`` the kind decides.
+    ``on_error`` decides what happens to a value for which a function raises. "fail" fails the object, and with it every
+    LIST and watch of its kind. With "keep" the stash keeps the value as it is, and the other version shows the default
+    of its schema, or nothing: the object converts, the way back restores the value, and an edit takes precedence over
+    it. Without ``on_error`` the kind decides.
     """
     return Lens(
         spoke=_all(spoke),
@@ -319,28 +320,28 @@ def each(
     """Apply rules to every item of a list of objects; paths of ``rules`` start at the item.
 
     ``key`` names the hub's fields that identify an item (a list-map's keys; taken from the CRD if omitted). The stash
-    finds an item by them, never by position.
+    finds an item by these fields, never by position.
 
-    In a list without keys, and for an item without all of them, the stash finds an item by the fields that were shown,
-    and an edited one by its neighbours: as many items as before between the same two are the same. Where items are
-    edited and inserted or removed next to each other, that is ambiguous, and what they hide is lost, and counted. So
-    ``freeze`` with a CRD asks for a key where ``rules`` keep something in the stash; ``acknowledge`` is the reason why
-    a list needs none.
+    Without keys, the stash finds an unchanged item by its visible fields, and an edited item by its neighbours: if the
+    number of items between two known items is unchanged, they count as the same items. Where items are edited and
+    inserted or removed next to each other, the match is ambiguous, and their hidden fields are lost and counted.
+    ``freeze`` with a CRD therefore requires a key if ``rules`` keep something in the stash; ``acknowledge`` is the
+    reason why a list needs none.
 
-    ``hide(item)`` returns whether the spoke does not show a hub item; the stash keeps it and its position. It gets the
-    values of ``reads`` as further arguments, as in ``pair``. A hidden item survives the removal of the list itself: to
-    a client that was shown none of the items, an empty list and no list are the same.
+    ``hide(item)`` returns whether the spoke does not show a hub item; the stash keeps the item and its position. The
+    function gets the values of ``reads`` as further arguments, as in ``pair``. A hidden item survives the removal of
+    the list itself: a client that saw none of the items cannot tell an empty list from no list.
 
-    ``merge(item, hidden)`` decides what becomes of an item, already converted to the hub, that an edit of the spoke
-    gave the key of a hidden one. Without it the edit wins, and the hidden item is discarded.
+    ``merge(item, hidden)`` is called if an edit of the spoke gives an item the key of a hidden one. It gets the edited
+    item, already converted to the hub, and returns the result. Without it the edit replaces the hidden item.
 
     ``recurse`` names fields of an item in which the same rules apply again, to any depth: ``each("spec.routes", […],
     recurse=["routes"])`` for a tree of routes. ``"routes[]"`` is a list of such objects, ``"routes{}"`` a map of them,
-    ``"routes."`` one such object, and ``"routes"`` whatever the rule itself is for. Give a mapping from the spoke's
-    paths to the hub's if these differ. An object with more than 100 such levels fails, by its name.
+    ``"routes."`` one such object, and ``"routes"`` the same container as that of the rule. Give a mapping from the
+    spoke's paths to the hub's if these differ. An object with more than 100 such levels fails, and the error names it.
 
-    ``on_error`` is about the functions of this rule, not about ``rules``. With "keep" an item for which ``hide`` raises
-    is hidden, an edit wins where ``merge`` raises, and what is deeper than 100 levels passes as it is.
+    ``on_error`` applies to the functions of this rule, not to ``rules``. With "keep" an item for which ``hide`` raises
+    is hidden, an edit takes precedence if ``merge`` raises, and everything deeper than 100 levels passes unchanged.
     """
     keys = (key,) if isinstance(key, str) else None if key is None else tuple(key)
     return ScopedRules(
@@ -418,14 +419,14 @@ def when(
 
     ``field`` is the discriminator, ``equals`` its value or values in this branch, as the spoke spells them. The hub's
     values follow from the ``enum`` or ``default`` that converts the discriminator. A null in a list of values also
-    stands for a discriminator that is not there. ``has="spec.s3"`` decides by presence instead: the branch of the
-    objects that have a value there, other than null. Give ``hub`` if the path differs there.
+    stands for an absent discriminator. ``has="spec.s3"`` decides by presence instead: it selects the objects with a
+    value other than null there. Give ``hub`` if the path differs there.
 
-    The paths of ``rules`` start at the scope that ``when`` stands in: the object, or inside of ``each`` the item.
-    Branches exclude each other if they name the same discriminator; branches by presence do if they claim some field
-    in common, and the first one counts. Both directions decide alike. An object in no branch, or in another one, is
-    converted by the other rules of the scope; the stash keeps a field that only other branches convert and that the
-    target version does not have. What one branch lost never comes back in another one.
+    The paths of ``rules`` start at the scope of ``when``: the object, or the item inside of ``each``. Branches exclude
+    each other if they name the same discriminator; branches by presence exclude each other if they claim some field in
+    common, and the first one counts. Both directions decide alike. The other rules of the scope convert an object of no
+    branch or of another branch. The stash keeps a field that only other branches convert and that the target version
+    does not have. A value that one branch lost never returns in another branch.
     """
     texts = tuple(equals) if isinstance(equals, Sequence) and not isinstance(equals, str) else (equals,)
     place = field or has or ""

@@ -1,11 +1,11 @@
-"""What an author decides once for all rules of a kind: lists that need no keys, and what happens when a rule fails.
+"""Decisions that an author makes once for all rules of a kind: lists without keys, and the handling of failed rules.
 
 ``Keyless`` names lists of the hub by path or pattern, with one reason. A path is written as ``restow check`` writes it:
 ``spec.pools[].taints``, ``spec.selector{}.values``. In a pattern ``*`` stands for the rest of a name, and ``**`` for
 any fields, items and values: ``spec.template.**``.
 
-``with_on_error`` decides what becomes of a value whose rule fails, where the rule leaves that open. Only functions of
-the author can fail, and rules that apply again inside of themselves. Standard rules never fail.
+``with_on_error`` decides what happens to a value whose rule fails, if the rule itself leaves that open. Only an
+author's functions and rules that apply again inside of themselves can fail. Standard rules never fail.
 
 Pure.
 """
@@ -31,7 +31,7 @@ _REGEX: Final = {"**": ".*", "*": r"[^.\[\]{}]*"}
 
 @dataclass(frozen=True, slots=True)
 class Keyless:
-    """Lists of the hub whose items need no keys; ``acknowledge`` is the reason why edits of them do no harm."""
+    """Lists of the hub whose items need no keys; ``acknowledge`` is the reason why edits of these lists do no harm."""
 
     lists: tuple[str, ...]
     acknowledge: str
@@ -42,7 +42,7 @@ class Keyless:
         object.__setattr__(self, "acknowledge", acknowledge)
 
     def covering(self, path: str) -> str:
-        """Return the pattern that covers a list, by its path as ``restow check`` writes it; empty for none."""
+        """Return the pattern that covers a list, by its path as ``restow check`` writes it; empty if none does."""
         return next((text for text in self.lists if _pattern(text).fullmatch(path)), "")
 
 
@@ -65,7 +65,7 @@ def lists_of(rules: Sequence[Rule], around: str = ROOT) -> Iterable[tuple[str, S
 
 
 def with_keyless(rules: Sequence[Rule], reasons: dict[str, str], around: str = ROOT) -> tuple[Rule, ...]:
-    """Return the rules, those of lists with the reasons that are given by the paths of the lists in the hub."""
+    """Return the rules; those of lists get the reasons that ``reasons`` holds by the lists' paths in the hub."""
 
     def completed(rule: Rule) -> Rule:
         if isinstance(rule, When):
@@ -81,7 +81,7 @@ def with_keyless(rules: Sequence[Rule], reasons: dict[str, str], around: str = R
 
 
 def with_on_error(rules: Sequence[Rule], on_error: OnError) -> tuple[Rule, ...]:
-    """Return the rules with what is decided for those that leave it open; ``keep`` only where something can fail."""
+    """Return the rules with ``on_error`` filled in where they leave it open; ``keep`` only where a rule can fail."""
     return tuple(_decided(rule, on_error) for rule in rules)
 
 
@@ -99,14 +99,14 @@ def _decided(rule: Rule, on_error: OnError) -> Rule:
 
 
 def can_fail(rule: Rule) -> bool:
-    """Say whether a rule has functions of its author, or applies again inside of itself."""
+    """Return whether a rule has functions of its author, or applies again inside of itself."""
     if isinstance(rule, Lens):
         return not rule.is_known
     return isinstance(rule, ScopedRules) and bool(rule.hide is not None or rule.merge is not None or rule.recurse)
 
 
 def failing_labels(rule: Lens | ScopedRules) -> Iterator[str]:
-    """Yield how failures name a rule: by its label, and by the function of ``each`` that raised."""
+    """Yield the names of a rule in failures: its label, and for ``each`` the function that raised."""
     if isinstance(rule, Lens):
         yield rule.label
         return

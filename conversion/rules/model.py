@@ -59,13 +59,14 @@ __all__ = [
 
 Side = Literal["spoke", "hub"]
 Direction = Literal["up", "down"]
-#: In which directions a lens may lose something that the stash then has to keep.
+#: In which directions a lens may lose something, which the stash then has to keep.
 Loses = Literal["nothing", "up", "down", "both"]
-#: What becomes of a value whose conversion fails: it fails its object, or the stash keeps it as it is.
+#: What happens to a value whose conversion fails: it fails its object, or the stash keeps it as it is.
 OnError = Literal["fail", "keep"]
-#: How functions get the values of a side: one value, a dict by leaf path, or an object tree with these leaves only.
+#: The form in which functions get the values of a side: one value, a dict by leaf path, or an object tree with these
+#: leaves only.
 Packing = Literal["value", "leaves", "tree"]
-#: What scoped rules apply inside of: each item of a list, each value of a map, or one object.
+#: The container that scoped rules apply to: each item of a list, each value of a map, or one object.
 Container = Literal["list", "map", "object"]
 
 Function = Callable[..., Any]
@@ -73,7 +74,7 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A declaration; ``name`` is the constructor it came from, ``arguments`` are what the author gave it, by name.
+    """A declaration; ``name`` is its constructor, ``arguments`` are the author's arguments by name.
 
     A rule is printed from these two, and two rules of the same arguments are equal.
     """
@@ -85,7 +86,7 @@ class Rule:
 
     @property
     def label(self) -> str:
-        """How messages name the rule: its constructor and its paths."""
+        """The name of the rule in messages: its constructor and its paths."""
         paths = [", ".join(side) for side in (self.spoke, self.hub) if side]
         return f"{self.name}({' <-> '.join(paths)})"
 
@@ -98,7 +99,7 @@ _Parameters = ParamSpec("_Parameters")
 
 
 def declared(constructor: Callable[_Parameters, Rule]) -> Callable[_Parameters, Rule]:
-    """Make a constructor of rules record its arguments in the rule; every public constructor is decorated by this.
+    """Make a constructor of rules record its arguments in the rule; every public constructor has this decorator.
 
     The rule's name is the constructor's own. Arguments that the author leaves out are not recorded.
     """
@@ -117,25 +118,25 @@ class Move(Rule):
     """The same value at another path."""
 
 
-#: A schema node that says only what a rule needs of a field: its ``type``, and what is inside of a list or map.
+#: A schema node with only what a rule needs of a field: its ``type``, and the content of a list or map.
 Shape = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A field that a rule claims: its schema, and whether an object that has its parent must have it too."""
+    """A field that a rule claims: its schema, and whether an object with its parent must also have the field."""
 
     schema: Schema
     required: bool
 
 
-#: The fields that a rule claims, by side, as the schemas declare them; None for one that they do not declare.
+#: The fields that a rule claims, by side, with their schemas; None for a field that the schema does not declare.
 Ends = Mapping[Side, Sequence[End | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """Why a field's schema does not suit a rule: ``index`` is that of the field among those that the side claims."""
+    """Why a field's schema does not suit a rule: ``index`` is the field's index among the side's claims."""
 
     side: Side
     index: int
@@ -147,7 +148,7 @@ class Misfit:
 class Inline:
     """Expressions that the compiler writes instead of a call; ``VALUE`` stands for the argument.
 
-    ``when`` holds for the arguments whose target ``code`` is.
+    ``when`` is true for the arguments for which ``code`` gives the target.
     """
 
     when: str
@@ -156,10 +157,10 @@ class Inline:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A function of texts whose last results are remembered: the same ports, sizes and timeouts recur in a cluster.
+    """A function of texts that caches its latest results: the same ports, sizes and timeouts recur in a cluster.
 
-    The function depends on the text alone, and returns ABSENT or what cannot be changed; with ``gives_list`` a list of
-    such values, which is copied. The memory is bounded, and holds no long texts.
+    The function depends on the text alone. It returns ABSENT or an immutable value; with ``gives_list``, a list of such
+    values, which is copied. The cache is bounded, and holds no long texts.
     """
 
     function: Function
@@ -178,22 +179,22 @@ class Remembered:
 _LONGEST_REMEMBERED: Final = 32
 _MOST_REMEMBERED: Final = 1024
 
-#: How a target is found without the inverse: see ``Standard.quick``.
+#: Finds a target without the inverse: see ``Standard.quick``.
 Shortcut = Function | Inline | Remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standard:
-    """What restow knows of a lens of its own, and cannot know of an author's functions.
+    """What restow knows about its own lenses, and cannot know about an author's functions.
 
-    ``shapes`` are what the schemas of the claimed fields have to be, per side; a derived hub gets those of the hub.
-    ``image`` gives the hub's nodes where they depend on the spoke's. ``check`` yields what else does not fit.
+    ``shapes`` are the required schemas of the claimed fields, per side; a derived hub gets those of the hub. ``image``
+    returns the hub's nodes if they depend on the spoke's. ``check`` yields all other misfits.
 
-    ``quick`` has, per direction, a function that returns the target if the inverse gives its argument back, and ABSENT
-    where that is not known. The compiler calls it first, and then needs no inverse. ``merge`` has, per direction, what
-    ``merge`` of ``rules.pair`` is: an edit of the source side keeps what the stash has of the target, where it can.
-    ``must_fit`` is a side that shows only values that its schema can hold as a whole; with ``passes`` also those that
-    the rule leaves as they are.
+    ``quick`` has, per direction, a function that returns the target if the inverse is known to restore the argument,
+    and ABSENT otherwise. The compiler calls it first, and after a result needs no inverse. ``merge`` has, per
+    direction, a function like ``merge`` of ``rules.pair``: an edit of the source side keeps the target's stashed values
+    where possible. ``must_fit`` is a side that shows only values that its schema can hold as a whole; with ``passes``
+    this also applies to values that the rule leaves unchanged.
     """
 
     shapes: Mapping[Side, tuple[Shape, ...]]
@@ -213,7 +214,7 @@ class Names(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
     def values(self) -> Iterable[Any]:
-        """Return what the other version has instead."""
+        """Return the values of the other version."""
         ...
 
 
@@ -221,13 +222,12 @@ class Names(Protocol):
 class Lens(Rule):
     """Values computed from values, both ways. See ``rules.pair`` for the contract of the functions.
 
-    ``nulls``: the functions are also called with null; else null stays null. ``on_error`` is None where the author
+    ``nulls``: the functions are also called with null; otherwise null stays null. ``on_error`` is None where the author
     leaves it to the kind; freezing fills it in.
 
     ``exact`` holds, per direction, the values known to come back unchanged (an enum's table); ``singleton`` is the side
-    that holds a list of one. Both only let the compiler leave out a check. ``standard`` is what else is known of a
-    rule whose functions are restow's own, ``defects`` are its arguments that are wrong by themselves, each with the
-    remedy.
+    that holds a list of one. Both only let the compiler leave out a check. ``standard`` holds further knowledge about a
+    rule with restow's own functions. ``defects`` are arguments that are wrong by themselves, each with the remedy.
     """
 
     up: Function
@@ -248,21 +248,21 @@ class Lens(Rule):
     defects: tuple[tuple[str, str], ...] = ()
 
     def packing(self, side: Side) -> Packing:
-        """Return how the functions get and give the values of that side."""
+        """Return the form in which the functions take and return the values of that side."""
         return self.spoke_packing if side == "spoke" else self.hub_packing
 
     @property
     def constant_reads(self) -> tuple[str, ...]:
-        """The reads that all functions get: those of metadata that is the same in both versions."""
+        """The reads that all functions get: fields of metadata that are the same in both versions."""
         return tuple(text for text in self.reads if is_constant_read(text))
 
     @property
     def reads_hub(self) -> bool:
-        """Whether ``down`` reads what ``up`` cannot: fields of the hub."""
+        """Whether ``down`` reads fields of the hub, which ``up`` cannot read."""
         return len(self.constant_reads) < len(self.reads)
 
     def may_lose(self, direction: Direction) -> bool:
-        """Say whether losing something in that direction was declared."""
+        """Return whether a loss in that direction was declared."""
         return self.loses in ("both", direction)
 
     @property
@@ -271,9 +271,9 @@ class Lens(Rule):
         return self.tables is not None or self.singleton is not None or self.standard is not None
 
     def is_checked(self, direction: Direction) -> bool:
-        """Say whether a conversion in that direction is verified by its inverse.
+        """Return whether the inverse verifies a conversion in that direction.
 
-        An author's lens that declares a loss in the other direction only is left alone in this one: its reverse
+        An author's lens that declares a loss in the other direction only is not verified in this one: its reverse
         function may depend on more than its argument (``reads``).
         """
         return self.is_known or self.loses in ("nothing", "both", direction)
@@ -281,10 +281,10 @@ class Lens(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant(Rule):
-    """A field that one side alone has, with the value that objects of the other side mean.
+    """A field that only one side has, with its value for objects of the other side.
 
-    ``is_layered``: other rules convert the field, or what is in it; this one only fills it in where they leave nothing.
-    It then claims nothing (``compile.layers``).
+    ``is_layered``: other rules convert the field or its content; this one only fills it in where they write nothing. It
+    then claims nothing (``compile.layers``).
     """
 
     value: Any = None
@@ -302,9 +302,9 @@ class Constant(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Default(Rule):
-    """A field that one side may omit (``omitted_in``): its absence means ``value``, which the other side spells out.
+    """A field that one side may omit (``omitted_in``): its absence means ``value``, which the other side writes out.
 
-    ``hides``: where the other side has this value, the field is omitted. ``is_layered`` as in ``Constant``.
+    ``hides``: the field is omitted if the other side has this value. ``is_layered`` as in ``Constant``.
     """
 
     value: Any = None
@@ -324,8 +324,9 @@ class Default(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiver(Rule):
-    """A field that one side requires, and that objects of the other side may lack: ``acknowledge`` says why that is no
-    defect. It claims nothing.
+    """A field that one side requires, and that objects of the other side may lack. It claims nothing.
+
+    ``acknowledge`` says why this is no defect.
     """
 
     acknowledge: str = ""
@@ -337,7 +338,7 @@ class Waiver(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Private(Rule):
-    """A field that one side alone has: kept in the stash, or dropped if ``acknowledge`` says why that is no loss."""
+    """A field that only one side has: kept in the stash, or dropped if ``acknowledge`` says why that is no loss."""
 
     acknowledge: str | None = None
 
@@ -386,19 +387,19 @@ class ScopedRules(Rule):
 
     @property
     def inner(self) -> tuple[Rule, ...]:
-        """All rules that apply to what is inside. With ``recurse`` it has no end: only walks over data may use it."""
+        """All rules that apply inside. With ``recurse`` they have no end: use them only to walk over data."""
         return (*self.rules, *self.recursions) if self.recurse else self.rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleGroup(Rule):
-    """Several rules that an author declares as one; freezing puts them in its place."""
+    """Several rules that an author declares as one; freezing replaces the group by its rules."""
 
     rules: tuple[Rule, ...]
 
 
 def ungrouped(rules: Sequence[Any]) -> Iterator[Any]:
-    """Yield the rules of a scope, with those of groups in their places."""
+    """Yield the rules of a scope; the rules of a group replace the group."""
     for rule in rules:
         if isinstance(rule, RuleGroup):
             yield from rule.rules
@@ -410,19 +411,19 @@ _INSIDE: Final[Mapping[Container, Callable[[str], str]]] = {"list": items_path, 
 
 
 def inside_path(container: Container, path: str) -> str:
-    """Return the path, as ``restow.crds`` writes it, of what scoped rules apply to: a list's items, a map's values."""
+    """Return the path, as ``restow.crds`` writes it, that scoped rules apply to: a list's items, a map's values."""
     return _INSIDE[container](path)
 
 
-#: How a read from the root of the object, not of the scope, begins.
+#: The start of a read from the root of the object, not of the scope.
 FROM_ROOT: Final = "$."
 
 
-#: What of metadata is the same whatever version an object is read at; the rest is the API server's, or may change.
+#: The metadata that is the same at every version; the API server owns the rest, or it may change.
 _CONSTANT_METADATA: Final = frozenset({"name", "namespace", "uid", "labels", "annotations"})
 
 
-#: In such a read: the item that has the keys of the item that the rule stands in.
+#: In such a read: the item with the same keys as the item that contains the rule.
 _SAME_KEYS: Final = "[]"
 
 
@@ -432,7 +433,7 @@ def claimed_paths(rule: Rule, side: Side) -> tuple[Path, ...]:
 
 
 def read_steps(text: str) -> tuple[Path, ...]:
-    """Return the paths of a read from the root: to a list, from its item on, and so on.
+    """Return the paths of a read from the root: the path to a list, the path inside its item, and so on.
 
     Raises:
         PathError: a part of the text between two ``[]`` is no path.
@@ -442,7 +443,7 @@ def read_steps(text: str) -> tuple[Path, ...]:
 
 
 def is_constant_read(text: str) -> bool:
-    """Say whether a read is of metadata that both versions have alike; False for a text that is no path."""
+    """Return whether a read names metadata that is the same in both versions; False for a text that is no path."""
     if not text.startswith(FROM_ROOT) or _SAME_KEYS in text:
         return False
     try:
@@ -453,7 +454,7 @@ def is_constant_read(text: str) -> bool:
 
 
 def key_names(scope: ScopedRules, side: Side) -> tuple[str, ...]:
-    """Return the fields that identify an item, by their names on that side: only a rename may touch them."""
+    """Return the fields that identify an item, by their names on that side: only a rename may convert them."""
     keys = scope.keys or ()
     if side == "hub":
         return keys

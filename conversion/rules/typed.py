@@ -4,14 +4,14 @@
 
 Objects may be partial and have unknown fields, so typed rules have limits:
 
-- every field must be optional (``= None``): the API server sends parts of objects; what is unset stays unset, so models
-  must be changed with ``model_copy(update=…)`` or built with only the fields that they have;
-- unknown fields survive only in models with ``extra="allow"``, which is checked when the rule is made;
+- every field must be optional (``= None``), because the API server sends parts of objects. Unset fields stay unset, so
+  models must be changed with ``model_copy(update=…)`` or built with only the fields that they have;
+- unknown fields survive only in models with ``extra="allow"``; the constructor checks this;
 - a value that does not validate fails the conversion of its object, so a constraint in the model that the CRD's
   schema does not have makes stored objects unreadable;
-- validating and dumping costs several times what the rest of a conversion does: not for hot paths.
+- validating and dumping costs several times as much as the rest of a conversion: not for hot paths.
 
-The same checks apply as to every lens: what the inverse does not give back is stashed, ``loses`` declares it.
+The same checks apply as to every lens: a value that the inverse does not restore is stashed, and ``loses`` declares it.
 """
 
 from __future__ import annotations

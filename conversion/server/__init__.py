@@ -6,8 +6,8 @@ Public:
 - ``AdmissionStep``, ``RestoreStash``, ``RefuseKept``: admission on the same server, mounted at ``/admit/<name>`` and
   ``/mutate/<name>``;
 - ``KeptEvents``: Events on objects with values that rules could not convert, and kept;
-- ``ServingCertificate``, ``BadCertificate``: TLS from files, replaced while serving; ``Clients``: the clients
-  that need a certificate;
+- ``ServingCertificate``, ``BadCertificate``: TLS from files that may be replaced while the server runs; ``Clients``:
+  which requests need a client certificate;
 - ``bind``, ``run_alone``: serve in this process.
 """
 

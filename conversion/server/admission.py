@@ -1,7 +1,7 @@
-"""The endpoints of admission steps: AdmissionReviews in, decisions out, and a queue for the memory that they take.
+"""The endpoints of admission steps: AdmissionReviews in, decisions out, and a queue that bounds their memory.
 
-`WeightedSemaphore` admits work by its memory, first come, first served; beyond a number of waiting bytes a request is
-refused at once.
+`WeightedSemaphore` admits work by the memory that it needs, first come, first served. It refuses a request at once if
+more than a given number of bytes would wait.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = [
 
 
 class QueueFull(Exception):
-    """There is no place, and too many wait for one."""
+    """The work does not fit now, and the queue has no room for it."""
 
 
 class WeightedSemaphore:
-    """Memory that may be taken at once; first come, first served.
+    """Bounds the memory of concurrent work; first come, first served.
 
     Args:
-        most: bytes of memory; work that takes more goes alone.
-        waiting: bytes of those who wait, as they came; beyond, one is sent away at once.
+        most: bytes of memory in use at once; work that needs more runs alone.
+        waiting: bytes of the waiting requests, as received; a request beyond this limit is refused at once.
     """
 
     def __init__(self, most: int, waiting: int) -> None:
@@ -54,12 +54,12 @@ class WeightedSemaphore:
 
     @asynccontextmanager
     async def place(self, cost: int, size: int) -> AsyncIterator[None]:
-        """Wait for a place, and keep it until the end of the block.
+        """Wait until the work fits, and hold its memory until the end of the block.
 
-        ``cost`` is the memory that is taken, ``size`` what is held while waiting, both in bytes.
+        ``cost`` is the memory that the work needs, ``size`` the memory that it holds while it waits, both in bytes.
 
         Raises:
-            Full: there is no room for it.
+            QueueFull: the queue has no room for another request of this size.
         """
         cost = min(cost, self._most)
         if self._waiting or cost > self._free:
@@ -105,36 +105,37 @@ class WeightedSemaphore:
 
 _MIB: Final = 1024 * 1024
 
-#: The most commas and brackets of a review: there are about as many values. What an API server stores, twice, has
-#: fewer.
+#: The highest accepted number of commas and brackets in a review, which approximates its number of values. Twice the
+#: largest object that an API server stores has fewer.
 _MOST_VALUES: Final = 600_000
 _STRUCTURE: Final = (b",", b"{", b"[")
 
-#: What a value takes at most, decoded: an object of one member.
+#: The most memory that one value takes after decoding, in bytes: an object with one member.
 _BYTES_EACH: Final = 240
 
-#: Reviews that take no more memory share the queue of small ones. The queue of large ones has room for one of the
-#: largest.
+#: Reviews that need no more memory than this share the queue of small reviews. The queue of large reviews has room for
+#: one of the largest size.
 _SMALL: Final = 8 * _MIB
 _SMALL_AT_ONCE: Final = 64 * _MIB
 _LARGE_AT_ONCE: Final = 160 * _MIB
 
-#: How many bytes of reviews may wait in a queue. Further requests get 429.
+#: How many bytes of reviews may wait in one queue. Further requests get 429.
 _MOST_WAITING: Final = 64 * _MIB
 
 
 class AdmissionStep(Protocol):
-    """Decides about a request. Mounted at ``/admit/<name>`` it may not patch, at ``/mutate/<name>`` it may."""
+    """Decides about a request. A step at ``/admit/<name>`` may not patch; a step at ``/mutate/<name>`` may."""
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the verdict; whatever is raised refuses the request."""
+        """Return the verdict. If the step raises anything, the request is refused."""
         ...
 
 
 class RestoreStash:
-    """The mutating step that restores a stash that a client dropped; see ``restow.conversion.reviews.admission``.
+    """The mutating step that restores a stash that a client dropped; see ``reviews.admissionsteps``.
 
-    The CRDs say where status is a subresource; without its CRD, a kind's status is taken for a plain field.
+    ``crds`` show in which versions status is a subresource. The status of a kind without its CRD counts as a plain
+    field.
     """
 
     def __init__(self, graph: Graph, crds: Iterable[Crd] = ()) -> None:
@@ -147,7 +148,7 @@ class RestoreStash:
         )
 
     async def __call__(self, request: AdmissionRequest, /) -> AdmissionResponse:
-        """Return the patch that restores it."""
+        """Return the patch that restores the stash."""
         asked = request.request_kind or request.kind
         stored = (asked.group, asked.version, asked.kind) in self._stored_status
         return await offload(request.size, restore_stash, self._graph, request, stored_status=stored)
@@ -165,24 +166,24 @@ class RefuseKept:
 
 
 class ReviewQueues:
-    """The reviews at work in a process, over all steps."""
+    """The queues of all admission reviews of a process, over all steps."""
 
     def __init__(self) -> None:
         self._small = WeightedSemaphore(_SMALL_AT_ONCE, _MOST_WAITING)
         self._large = WeightedSemaphore(_LARGE_AT_ONCE, _MOST_WAITING)
 
     def place(self, size: int, values: int) -> AbstractAsyncContextManager[None]:
-        """Wait for a place for a review of so many bytes and values, and keep it.
+        """Wait until a review of this many bytes and values fits, and hold its memory until the end of the block.
 
         Raises:
-            Full: there is no room for it.
+            QueueFull: the queue has no room for another request of this size.
         """
         cost = size + _BYTES_EACH * values
         return (self._small if cost <= _SMALL else self._large).place(cost, size)
 
 
 class AdmissionEndpoint:
-    """Asks one step. ``most`` is the largest body, in bytes."""
+    """Calls one admission step. ``most`` is the largest body, in bytes."""
 
     def __init__(
         self,
@@ -205,7 +206,7 @@ class AdmissionEndpoint:
         self._counts = counts
         self._request_log = request_log
         self._clock = clock
-        for result in ("allowed", "denied", "failed"):  # from 0 on, or an alert misses the first
+        for result in ("allowed", "denied", "failed"):  # start at 0: an alert would miss the first increase of a series
             counts.add("restow_admission_reviews_total", name, result, amount=0)
 
     async def answer(self, body: bytes | bytearray) -> bytes:

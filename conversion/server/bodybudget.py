@@ -1,10 +1,10 @@
-"""Reads request bodies: each within its limit, and all together within the memory of the process.
+"""Reads request bodies: each within its own limit, and all together within the memory of the process.
 
-A Content-Length above the limit is refused at once. Otherwise only received bytes count, so that a client that
-announces much and sends nothing takes no room from others. Large bodies share a part of the memory; API servers send
-one object a review, and small bodies always find room. If the memory is used up, the request that has kept the server
-waiting longest is ended: a client that withholds the last byte of a body, or does not read its answer, loses its room
-to the next one.
+A Content-Length above the limit is refused at once. Otherwise only received bytes count, so a client that announces
+much and sends nothing takes no room from others. Large bodies share a part of the memory. API servers send one object
+per review, and such small bodies always find room. When the memory is used up, the server ends the request that has
+waited longest for its client: a client that withholds the last byte of a body, or does not read its answer, loses its
+room to the next request.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from restow.kube.clock import Clock
 
 __all__ = ["BodyReader"]
 
-#: How long a client may take before it makes room for others.
+#: How long a client may take, in seconds, before its request may be ended to make room for others.
 _PATIENCE: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A request that waits for its client: for the rest of its body, or for its answer to be read."""
+    """A request that waits for its client: to send the rest of its body, or to read its answer."""
 
     request: web.BaseRequest
     since: float
@@ -38,9 +38,9 @@ class _Waiting:
 
 
 class BodyReader:
-    """The bodies that are at work in this process, and large answers. ``in_flight`` is their size in bytes.
+    """The request bodies and large answers that this process holds. ``in_flight`` is their total size in bytes.
 
-    ``end`` ends a request that makes room for others.
+    ``end`` ends a request to make room for others.
     """
 
     def __init__(self, limits: Limits, clock: Clock, end: Callable[[web.BaseRequest], None]) -> None:
@@ -53,11 +53,11 @@ class BodyReader:
         self.in_flight = 0
 
     def has_room(self, size: int) -> bool:
-        """Say whether a body of some bytes may be worked on now, without any other being ended for it."""
+        """Return whether a body of this many bytes fits now, without ending another request."""
         return self._complete < self._limits.requests and self._excess(0, size) <= 0
 
     async def read(self, request: web.BaseRequest, most: int) -> bytes | bytearray:
-        """Return the whole body, of no more than ``most`` bytes; ``release`` it when it is done with.
+        """Return the whole body, of at most ``most`` bytes. The caller must ``release`` it.
 
         Raises:
             Refusal: the body is compressed, too large or broken, or the webhook is overloaded.
@@ -76,13 +76,13 @@ class BodyReader:
         return body
 
     def release(self, body: bytes | bytearray) -> None:
-        """Say that a body is no longer needed."""
+        """Give back the room of a body."""
         self._complete -= 1
         self._count(len(body), 0)
 
     @contextmanager
     def sending(self, request: web.BaseRequest, size: int) -> Iterator[None]:
-        """Count an answer of some bytes while it is sent; a client that does not read it loses its room."""
+        """Count the bytes of an answer while it is sent. A client that does not read its answer loses this room."""
         with self._held(request) as waiting:
             self._count(0, size)
             waiting.size = size
@@ -113,7 +113,7 @@ class BodyReader:
 
     @contextmanager
     def _held(self, request: web.BaseRequest) -> Iterator[_Waiting]:
-        """Note a request that waits for its client; in the end its bytes count no longer."""
+        """Register a request that waits for its client; at the end of the block its bytes no longer count."""
         waiting = _Waiting(request, self._clock.monotonic())
         self._waiting[waiting] = None
         try:
@@ -122,10 +122,10 @@ class BodyReader:
             self._give_up(waiting)
 
     def _grow(self, waiting: _Waiting | None, before: int, after: int, most: int) -> None:
-        """Count what was received of a body, after slower ones have made room for it if need be.
+        """Count the received bytes of a body, and end slower requests if it needs their room.
 
         Raises:
-            Refusal: the body is too large, or no slower one can make room for it.
+            Refusal: the body is too large, or no slower request can make room for it.
         """
         _check(after, most)
         while self._excess(before, after) > 0:
@@ -146,7 +146,7 @@ class BodyReader:
         self._large += self._in_share(after) - self._in_share(before)
 
     def _excess(self, before: int, after: int) -> int:
-        """Return how many bytes there would be too many if a body grew."""
+        """Return by how many bytes the limits would be exceeded if a body grew from ``before`` to ``after``."""
         more = self.in_flight + after - before - self._limits.in_flight
         if after <= self._limits.object:
             return more
@@ -157,7 +157,7 @@ class BodyReader:
         return size if size > self._limits.object else 0
 
     def _slow(self, size: int) -> Iterator[_Waiting]:
-        """Yield the requests that make room for a body of some size, the one first that has waited longest."""
+        """Yield the requests that may be ended for a body of this size, the one that has waited longest first."""
         before = self._clock.monotonic() - _PATIENCE
         for each in self._waiting:
             if each.since > before:

@@ -1,8 +1,8 @@
-"""One HTTP connection of the webhook: what it is doing, and since when.
+"""One HTTP connection of the webhook: its current state, and since when.
 
-A small request, as API servers send one for each object, is answered right where its last byte arrives, without the
-task and the turns of the loop that aiohttp's own way takes (`_answers_at_once`). That is a quarter of such a request's
-CPU time. Requests of another kind, and all that are refused, go aiohttp's way.
+API servers send one small request per object. `_answers_at_once` answers such a request as soon as its last byte
+arrives, without the task and the rounds of the event loop that aiohttp needs. This saves a quarter of the request's CPU
+time. aiohttp handles all other requests, and every request that is refused.
 
 TLS is asyncio's own, with less memory: all connections of a server share one receive buffer, which is empty between two
 events of the loop, and asyncio's buffers have lower limits.
@@ -37,22 +37,23 @@ from restow.kube.clock import Clock
 
 __all__ = ["BUFFER", "AtOnce", "ClientConnection", "ConnectionServer", "ConnectionState", "ConnectionTls"]
 
-#: Answers a small POST at once: its path and its whole body in, the answer's body out. None: the handler has to.
+#: Answers a small POST at once: takes its path and its whole body, returns the answer's body. None: use the handler.
 AtOnce = Callable[[str, bytes], bytes | None]
 
-#: How many bytes a connection keeps before it makes its client wait. OpenSSL's buffers in memory grow to what was in
-#: them at once, and stay as large until the connection ends.
+#: How many bytes a connection buffers before its client has to wait. OpenSSL's memory buffers grow to the most bytes
+#: that they ever held at once, and keep that size until the connection ends.
 BUFFER: Final = 32 * 1024
 
 _DIGITS: Final = len(str(BUFFER))
 _SHUTDOWN_SECONDS: Final = 2.0
 
-#: How long the rest of a small body may take to be answered at once: Go sends headers and body in two writes or more.
+#: How long, in seconds, to wait for the rest of a small body before aiohttp takes the request: Go sends headers and
+#: body in two or more writes.
 _SOON: Final = 0.005
 
 
 class ConnectionState(Enum):
-    """What a connection is doing. At REQUEST it is at work; the others wait for the client."""
+    """The state of a connection. In REQUEST the server works; in the other states it waits for the client."""
 
     HANDSHAKE = "handshake"
     NEW = "new"
@@ -63,7 +64,7 @@ class ConnectionState(Enum):
     ANSWER = "answer"
     GONE = "gone"
 
-    __hash__ = object.__hash__  # Enum's own is a Python function, and there are queues by state
+    __hash__ = object.__hash__  # Enum's own is a Python function, and queues use states as keys
 
 
 _RESTING: Final = (ConnectionState.NEW, ConnectionState.IDLE)
@@ -71,10 +72,10 @@ _REQUESTED: Final = (ConnectionState.BODY, ConnectionState.REQUEST, ConnectionSt
 
 
 class ConnectionServer(web.Server, ABC):
-    """What a connection needs of the server that made it.
+    """What a connection needs from the server that made it.
 
     Attributes:
-        clock: of all that is timed.
+        clock: the clock for all timeouts.
         at_once: answers small requests.
     """
 
@@ -83,19 +84,19 @@ class ConnectionServer(web.Server, ABC):
 
     @abstractmethod
     def move(self, connection: ClientConnection, state: ConnectionState) -> None:
-        """Note what a connection does from now on."""
+        """Record the new state of a connection."""
 
     @abstractmethod
     def head(self, size: int) -> bytes:
-        """Return the status line and the headers of an answer to a request that was a good one."""
+        """Return the status line and the headers of a successful answer with a body of ``size`` bytes."""
 
     @abstractmethod
     def refused(self, why: str, peer: str = "", message: str = "") -> None:
-        """Count, and log, that a client is not served."""
+        """Count and log a client that is refused."""
 
 
 class ClientConnection(web.RequestHandler):
-    """One connection: what it is doing, and since when."""
+    """One connection: its current state, and since when."""
 
     __slots__ = (
         *("_home", "_judged", "_judged_at", "_late", "_received", "_requested", "_size", "_socket"),
@@ -113,45 +114,45 @@ class ClientConnection(web.RequestHandler):
 
     @property
     def peer(self) -> str:
-        """The address of the client."""
+        """The client's address."""
         name = self._socket.get_extra_info("peername") if self._socket is not None else None
         return str(name[0]) if name else "unknown"
 
     def accepted(self, transport: asyncio.Transport) -> None:
-        """Begin, on the socket's transport; TLS, if there is, comes first."""
+        """Start on the socket's transport; a TLS handshake comes first if TLS is used."""
         self._socket = transport
         transport.set_write_buffer_limits(BUFFER)
         self.begin(ConnectionState.HANDSHAKE)
 
     def begin(self, state: ConnectionState) -> None:
-        """Do something else from now on, unless it has ended."""
+        """Enter a new state, unless the connection has ended."""
         if self.doing is not ConnectionState.GONE:
             self._home.move(self, state)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be ready for requests."""
+        """Prepare to read requests."""
         assert isinstance(transport, asyncio.Transport)
         if self._socket is None:
             self._socket = transport
         transport.set_write_buffer_limits(BUFFER)
-        if hasattr(transport, "set_read_buffer_limits"):  # of TLS
+        if hasattr(transport, "set_read_buffer_limits"):  # only TLS transports have it
             transport.set_read_buffer_limits(BUFFER)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Be gone."""
+        """Record that the connection is gone."""
         self.begin(ConnectionState.GONE)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Process received bytes; answer a small request at once."""
         self._received += len(data)
         waiter = self._waiter
         if waiter is None or waiter.done():
             self._has_begun(data)
             super().data_received(data)
             return
-        self._waiter = None  # or aiohttp would wake the task that takes requests
+        self._waiter = None  # otherwise aiohttp would wake the task that handles requests
         try:
             super().data_received(data)
             if self._messages and self._answers_at_once():
@@ -167,9 +168,9 @@ class ClientConnection(web.RequestHandler):
             self.begin(ConnectionState.HEADERS)
 
     def _answers_at_once(self) -> bool:
-        """Answer the one request that there is. False if one is left: for aiohttp, or, with ``_late``, for a moment.
+        """Answer the only queued request. False: a request is left for aiohttp, or waits a moment if ``_late`` is set.
 
-        Reading the body may have the parser go on to the client's next request, which is then left for aiohttp.
+        Reading the body may make the parser continue with the client's next request, which is then left for aiohttp.
         """
         message, payload = self._messages[0]
         is_small = len(self._messages) == 1 and not self._paused and _is_small_post(message)
@@ -199,37 +200,37 @@ class ClientConnection(web.RequestHandler):
         return not self._messages
 
     def _is_late(self) -> None:
-        """Leave a request to aiohttp, whose body did not come with its headers."""
+        """Leave a request to aiohttp if its body did not arrive soon after its headers."""
         self._late = None
         if self._messages and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def _stay_open(self) -> None:
-        """Restart the time after which aiohttp closes an idle connection, as it does itself after each answer."""
+        """Restart aiohttp's idle timeout, as aiohttp does after each answer."""
         self._next_keepalive_close_time = self._loop.time() + self._keepalive_timeout
         if self._keepalive_handle is None:
             self._keepalive_handle = self._loop.call_at(self._next_keepalive_close_time, self._process_keepalive)
 
     def _read_again(self, body: bytes) -> StreamReader:
-        """Return a body that was read as one that is yet to be read."""
+        """Return a body that was already read as an unread stream."""
         payload = StreamReader(self, limit=len(body) + 1, loop=self._loop)
         payload.feed_data(body)
         payload.feed_eof()
         return payload
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """Go on with what was held back; aiohttp asks for it with each body, whether anything was or not."""
+        """Resume reading if it is paused; aiohttp calls this for each body, whether reading is paused or not."""
         if self._reading_paused or self._buffer_paused:
             super().resume_reading(resume_parser)
 
     def resume_writing(self) -> None:
-        """Go on after the client has read what it was sent."""
+        """Continue after the client has read its answer."""
         super().resume_writing()
         if self.doing is ConnectionState.ANSWER and not self._request_in_progress:
             self.begin(ConnectionState.IDLE)
 
     def requested(self, request: web.BaseRequest) -> None:
-        """Begin a request whose headers are there."""
+        """Record that the headers of a request are complete."""
         if request.content.is_eof():
             self.begin(ConnectionState.REQUEST)
         else:
@@ -239,14 +240,14 @@ class ClientConnection(web.RequestHandler):
         self._requested = self._judged = self.since
 
     def answering(self, size: int) -> None:
-        """Begin to send an answer of some bytes."""
+        """Record that an answer of ``size`` bytes is about to be sent."""
         self._size = size
         self.begin(ConnectionState.ANSWER)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send what is left of an answer."""
+        """Send the rest of an answer."""
         if self.doing is not ConnectionState.ANSWER:
             self.answering(resp.content_length or 0)
         try:
@@ -261,13 +262,13 @@ class ClientConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is no HTTP."""
+        """Answer bytes that are not valid HTTP."""
         if isinstance(exc, HttpProcessingError):
             self._home.refused("no-http", self.peer)
         return super().handle_error(request, status, exc, message)
 
     def is_too_slow(self, limits: Limits, now: float, *, judged: bool) -> bool:
-        """Whether its client has had all the time it has; bodies are ``judged`` by how they get on, too."""
+        """Whether the client has used up its time. ``judged``: also check the rate of a body."""
         if self.doing in _REQUESTED and now - self._requested > limits.request_seconds:
             return True
         waited = now - self.since
@@ -283,12 +284,12 @@ class ClientConnection(web.RequestHandler):
         return False
 
     def abort(self) -> None:
-        """End it at once, with its handler."""
+        """End the connection and its handler at once."""
         if self._socket is not None:
             self._socket.abort()
 
     def leave(self) -> None:
-        """End it: an idle one as HTTP ends, so that its client knows that it may connect again."""
+        """End the connection; an idle one is closed as HTTP defines, so that the client knows that it may reconnect."""
         graceful = self.doing is ConnectionState.IDLE
         self.begin(ConnectionState.GONE)
         if graceful:
@@ -309,9 +310,9 @@ class ClientConnection(web.RequestHandler):
 
 
 def _is_small_post(message: Any) -> bool:
-    """Say whether a request is what API servers send for an object: HTTP/1.1, a POST, a small body of a known size."""
+    """Return whether this is the request that API servers send per object: HTTP/1.1 POST, small body of known size."""
     if not isinstance(message, RawRequestMessage) or message.method != "POST" or message.version != HttpVersion11:
-        return False  # no HTTP, or of another kind
+        return False  # not HTTP, or another kind of request
     headers = message.headers
     if message.should_close or message.upgrade or message.chunked or CONTENT_ENCODING in headers or EXPECT in headers:
         return False
@@ -322,7 +323,7 @@ def _is_small_post(message: Any) -> bool:
 class ConnectionTls(SSLProtocol):
     """The TLS of one connection."""
 
-    max_size = 16 * 1024  # what is read of OpenSSL at once, which gives no more than one record
+    max_size = 16 * 1024  # bytes per read from OpenSSL, which returns at most one record
 
     def __init__(self, connection: ClientConnection, context: ssl.SSLContext, buffer: bytearray) -> None:
         super().__init__(
@@ -334,7 +335,7 @@ class ConnectionTls(SSLProtocol):
             ssl_shutdown_timeout=_SHUTDOWN_SECONDS,
         )
         self._connection = connection
-        # asyncio's own buffer would be 256 KiB for each connection; of what is received none stays in it.
+        # asyncio's own buffer would take 256 KiB per connection; received bytes never stay in it.
         self._ssl_buffer, self._ssl_buffer_view = buffer, memoryview(buffer)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

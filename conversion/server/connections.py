@@ -2,12 +2,12 @@
 
 aiohttp closes a connection that is idle for too long. It does not limit handshakes that never come, half-sent headers,
 slow bodies, or clients that do not read their answer, and each of these holds memory. Every connection therefore
-records its state and since when it lasts, and a check ends overdue ones once a second.
+records its state and the time of the last change, and a check ends overdue connections once a second.
 
 The number of connections that wait for their client is bounded; requests at work do not count. A new connection beyond
 the bound is accepted, and ends the one that has waited longest in the most frequent state. A client that opens a
 thousand silent connections thus ends its own. A bound for each address would not help, because managed API servers
-share one. A connection is not ended in its first second, up to twice the bound.
+share one. Up to twice the bound, no connection is ended in its first second.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["HEADERS", "ClientConnections"]
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
-#: What every answer says besides its length and the time.
+#: The headers of every answer, except its length and the date.
 HEADERS: Final = {"Content-Type": "application/json", "Server": "restow"}
 _HEAD: Final = "".join(("HTTP/1.1 200 OK\r\n", *(f"{name}: {value}\r\n" for name, value in HEADERS.items())))
 
@@ -48,16 +48,16 @@ _LATE: Final = 1.0
 _LINGERING_SECONDS: Final = 2.0
 _MOMENT: Final = 0.02
 
-#: So often the loop has turned before a connection that waits is ended while the process stops.
+#: How many rounds the event loop must run before a waiting connection is ended while the process stops.
 _TURNS: Final = 10
 
-#: How long a connection that was just accepted, or made, has for its first request before it counts as idle.
+#: How many seconds a new connection has for its first request before it counts as idle.
 _PATIENCE: Final = 1.0
 
-#: How many waiting connections end where no more file can be opened.
+#: How many waiting connections to end when the process cannot open another file.
 _FOR_FILES: Final = 64
 
-#: aiohttp logs what it could not parse, which is a client's bytes.
+#: aiohttp logs the bytes that it cannot parse, and these come from a client.
 _SILENT: Final = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001 - it has no parent that could enable it
 
 _WAITING: Final = (
@@ -98,7 +98,7 @@ class ClientConnections(ConnectionServer):
         self._head, self._second = b"", -1
 
     def protocol(self, context: ssl.SSLContext | None) -> asyncio.BaseProtocol:
-        """Make the protocol of a connection that was accepted."""
+        """Make the protocol of an accepted connection."""
         connection = ClientConnection(
             self,
             loop=asyncio.get_running_loop(),
@@ -115,7 +115,7 @@ class ClientConnections(ConnectionServer):
         return sum(map(len, self._queues.values()))
 
     def head(self, size: int) -> bytes:
-        """Return the status line and the headers of an answer to a request that was a good one."""
+        """Return the status line and the headers of a successful answer with a body of ``size`` bytes."""
         second = int(self.clock.monotonic())
         if second != self._second:
             date = format_datetime(self.clock.now(), usegmt=True)
@@ -123,13 +123,13 @@ class ClientConnections(ConnectionServer):
         return b"%b%d\r\n\r\n" % (self._head, size)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection in that is ready for requests."""
+        """Take in a connection that is ready for requests."""
         super().connection_made(handler, transport)
         if isinstance(handler, ClientConnection):
             handler.begin(ConnectionState.NEW)
 
     def move(self, connection: ClientConnection, state: ConnectionState) -> None:
-        """Note what a connection does from now on, and end others if too many wait."""
+        """Record the new state of a connection, and end others if too many wait."""
         was = connection.doing
         self._queues[was].pop(connection, None)
         connection.doing, connection.since = state, self.clock.monotonic()
@@ -144,7 +144,7 @@ class ClientConnections(ConnectionServer):
         self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look_again)
 
     def _look_again(self) -> None:
-        # A loop that stood still has not read what clients sent meanwhile: bodies are judged from now on.
+        # A loop that stood still has not read what clients sent meanwhile, so the speed of bodies is not judged yet.
         late = asyncio.get_running_loop().time() - self._looked - _LOOK_EVERY
         self.look(judged=late < _LATE)
         self.watch()
@@ -170,21 +170,22 @@ class ClientConnections(ConnectionServer):
         self._request_log.look()
 
     def refused(self, why: str, peer: str = "", message: str = "") -> None:
-        """Count, and tell, that a client is not served."""
+        """Count and log a client that is refused."""
         self._counts.add("restow_webhook_refused_total", why)
         self._request_log.tell(why, peer, message)
 
     def lacks_files(self, reason: str) -> None:
-        """Make room where the process may open no more files."""
+        """Make room when the process cannot open another file."""
         self.refused("no-file", message=f"a connection could not be accepted: {reason}")
         for _ in range(_FOR_FILES):
             self._end_longest((ConnectionState.HANDSHAKE, *_WAITING), _PATIENCE)
 
     async def finish(self, seconds: float) -> None:
-        """Close idle connections, and wait for the others to finish their request, for no more than some seconds.
+        """Close idle connections, and wait at most ``seconds`` for the others to finish their request.
 
-        One that was accepted just before the end, and is still shaking hands, has its chance too. Time counts only as
-        turns of the loop: while the process stood still, nothing was read of what clients sent.
+        A connection that was accepted just before the end, and is still in its handshake, also gets its chance. A
+        connection is only ended after some rounds of the event loop: while the process stood still, it read nothing of
+        what clients sent.
         """
         until, turns = self.clock.monotonic() + seconds, 0
         first_seen: dict[tuple[ClientConnection, float], int] = {}
@@ -208,7 +209,7 @@ class ClientConnections(ConnectionServer):
                     break
 
     def _end_longest(self, kinds: Sequence[ConnectionState], seconds: float) -> bool:
-        """End the one that waits longest, and for some seconds at least, of the kind of which most wait so long."""
+        """End the longest waiting connection of the most frequent state, among those that wait at least ``seconds``."""
         before = self.clock.monotonic() - seconds
         queues = [self._queues[each] for each in kinds]
         due = [each for each in queues if each and next(iter(each)).since <= before]

@@ -1,7 +1,7 @@
-"""The endpoint of one CRD: ConversionReviews in, answers out; and which conversions are served for which CRD.
+"""The endpoint of one CRD: ConversionReviews in, answers out; and the graph that serves each CRD.
 
-A review whose objects cannot be converted is answered with HTTP 200 and the status Failure in its envelope: that is
-what the API server shows. A body that is no review has no uid to answer to, and is refused.
+A review whose objects cannot be converted is answered with HTTP 200 and status Failure in its envelope, because that is
+the message that the API server shows. A body that is no review has no uid for an answer, and is refused.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from restow.kube.clock import Clock
 __all__ = ["ConversionEndpoint", "KeptHook", "conversions_by_crd"]
 
 KeptHook = Callable[[KeptValue], None]
-"""Is told of each value that a rule could not convert, and kept."""
+"""Receives each value that a rule could not convert, and kept."""
 
 
-#: A review with so many failures has failed; its message has long been full.
+#: Conversion of a review stops after this many failures; its message has reached its full length long before.
 _ENOUGH_FAILURES: Final = 1000
 
 _UNKNOWN: Final = "unknown"
 
 Sources = dict[tuple[bytes, bool], int]
-"""How many objects came with an apiVersion (as JSON), and failed or did not."""
+"""The number of objects by their original apiVersion (as JSON) and by whether they failed."""
 
 
 class ConversionEndpoint:
@@ -65,7 +65,7 @@ class ConversionEndpoint:
         self._kept_log = RateLimitedLog(clock)
         for label in _keeping_labels(graph):
             counts.add("restow_conversion_kept_total", crd, label, amount=0)
-        for result in ("success", "failure"):  # from 0 on, or an alert misses the first
+        for result in ("success", "failure"):  # start at 0: an alert would miss the first increase of a series
             counts.add("restow_conversion_reviews_total", crd, result, amount=0)
         versions = {f"{kind.group}/{name}": name for kind in graph.kinds.values() for name in kind.visible_versions}
         self._versions = versions
@@ -95,7 +95,7 @@ class ConversionEndpoint:
         return answer
 
     def answer_at_once(self, body: bytes, *, most: int) -> bytes | None:
-        """Answer a small review; None, and nothing counted, if the answer has more than ``most`` bytes.
+        """Answer a small review. Return None, and count nothing, if the answer has more than ``most`` bytes.
 
         Raises:
             ReviewError: the body is no ConversionReview.
@@ -134,7 +134,7 @@ class ConversionEndpoint:
             )
 
     def _tell_kept(self, kept: KeptValue, target: str) -> None:
-        """Count, log and pass on a value that a rule kept; a log of its own, so that it hides no failure."""
+        """Count, log and report a value that a rule kept; a separate log, so that kept values hide no failure."""
         failed = kept.failed
         self._counts.add("restow_conversion_kept_total", self._crd, failed.rule)
         self._kept_log.add(
@@ -152,13 +152,13 @@ class ConversionEndpoint:
 
 
 def _keeping_labels(graph: Graph) -> frozenset[str]:
-    """Return the names of the rules that may keep something."""
+    """Return the names of the rules that may keep a value."""
     spokes = [spoke for kind in graph.kinds.values() for spoke in kind.spokes.values()]
     return frozenset(label for spoke in spokes for rule in keeping(spoke.rules) for label in failing_labels(rule))
 
 
 def _converted(review: Review, sources: Sources) -> Iterator[None]:
-    """Convert the objects, yield after each, and count them by the apiVersion that they came with."""
+    """Convert the objects, yield after each, and count them by their original apiVersion."""
     failed = 0
     for obj in review:
         now_failed = len(review.failures)
@@ -175,10 +175,10 @@ def _source(obj: Fields | msgspec.Raw) -> bytes:
 
 
 def conversions_by_crd(graph: Graph, crds: Iterable[Crd] = ()) -> dict[str, Graph]:
-    """Return the graph of each kind alone, by the name of its CRD (``<plural>.<group>``).
+    """Return the graph of each kind by the name of its CRD (``<plural>.<group>``).
 
-    Alone, so that a CRD that names another one's path gets an error. A kind whose CRD is not given gets the plural of
-    an English word, as in most CRDs; check the path of a kind with another plural.
+    Each graph holds one kind only, so a CRD that names the path of another CRD gets an error. A kind without its CRD
+    gets the English plural, as in most CRDs; check the path of a kind with an irregular plural.
     """
     names = {(crd.group, crd.kind): crd.name for crd in crds}
     return {

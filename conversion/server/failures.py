@@ -1,13 +1,13 @@
 """Reports failures at a limited rate: ``RateLimitedLog`` as lines of the log, ``KeptEvents`` as Events on objects.
 
-An API server retries an object that cannot be converted for ever; a line for each try would hide all others. The next
-line counts those that were left out. Clients that are refused or ended get one line a minute for each reason, with
-their number since the last line. A line is one JSON object. The record's attribute ``details`` has the same, for a
-formatter.
+An API server retries an object that cannot be converted for ever. A line for each attempt would hide all others, so
+lines are left out, and the next line counts them. Clients that are refused or ended get one line a minute per reason,
+with their number since the last line. A line is one JSON object. The record's attribute ``details`` holds the same
+fields for a formatter.
 
 Events are written for values that a rule could not convert, and kept (``on_error="keep"``). A LIST converts every
-object again and again, so an object gets one Event an hour for a rule, and the queue of Events has a limit; the log and
-the metric count all of them.
+object again and again, so an object gets one Event per rule and hour, and the queue of Events has a limit. The log and
+the metric count all such values.
 
 Neither shows bodies, or values of objects.
 """
@@ -39,7 +39,7 @@ _SECONDS_OF_A_REASON: Final = 60.0
 
 @dataclass(slots=True)
 class _Reason:
-    """A reason to refuse: when its next line is due, how often it was met since the last one, and the last client."""
+    """A reason to refuse: when its next line is due, how often it occurred since the last line, and the last client."""
 
     due: float
     count: int = 0
@@ -48,7 +48,7 @@ class _Reason:
 
 
 class RateLimitedLog:
-    """Writes up to ten lines at once, then one a second; of each reason to refuse one a minute."""
+    """Writes up to ten lines at once, then one per second; for each reason to refuse, one per minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -58,7 +58,7 @@ class RateLimitedLog:
         self._reasons: dict[str, _Reason] = {}
 
     def add(self, event: str, **details: Any) -> None:
-        """Log one thing that went wrong, or count it if there were too many."""
+        """Log a failure, or only count it if there were too many."""
         now = self._clock.monotonic()
         self._credit = min(_AT_ONCE, self._credit + (now - self._since) / _SECONDS_EACH)
         self._since = now
@@ -73,7 +73,7 @@ class RateLimitedLog:
     def tell(self, why: str, peer: str, message: str = "") -> None:
         """Log that a client was refused or ended, at once or with the next line of this reason.
 
-        ``why`` is one of few words; ``peer`` and ``message`` are those of the last client that the line counts.
+        ``why`` is one of few words. ``peer`` and ``message`` describe the last client that the line counts.
         """
         reason = self._reasons.setdefault(why, _Reason(self._clock.monotonic()))
         reason.count += 1
@@ -81,7 +81,7 @@ class RateLimitedLog:
         self._tell(why, reason)
 
     def look(self) -> None:
-        """Log what is due by now."""
+        """Log the lines that are due."""
         for why, reason in self._reasons.items():
             self._tell(why, reason)
 
@@ -106,7 +106,7 @@ _MOST_REMEMBERED: Final = 10_000
 
 
 class KeptEvents:
-    """Writes the Events. ``note`` may be called for each value; ``run`` writes until it is cancelled."""
+    """Writes the Events. Call ``note`` for each kept value; ``run`` writes Events until it is cancelled."""
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK, instance: str = "") -> None:
         self._clock = clock
@@ -115,7 +115,7 @@ class KeptEvents:
         self._told: dict[tuple[str, str], float] = {}
 
     def note(self, kept: KeptValue) -> None:
-        """Have an Event written, unless the object got one of this rule within the hour, or too many wait."""
+        """Queue an Event, unless the object got one for this rule within the hour, or the queue is full."""
         about, now = _regarding(kept.obj), self._clock.monotonic()
         if about is None:
             return
@@ -142,13 +142,13 @@ class KeptEvents:
         self._told[key] = now
 
     async def run(self, cluster: Cluster) -> None:
-        """Write what is noted, one by one, until cancelled."""
+        """Write the queued Events one by one until cancelled."""
         while True:
             await write_event(cluster, await self._waiting.get())
 
 
 def _regarding(obj: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return what an Event says of its object; None for an object that is not stored yet."""
+    """Return the ``regarding`` reference of an Event; None for an object that is not stored yet."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return None

@@ -29,28 +29,30 @@ class Limits:
 
     Attributes:
         body: bytes of one ConversionReview.
-        object: bytes of one object: two bytes on the wire may take a hundred in memory. etcd holds 1.5 MiB, and an API
-            server accepts 3, by default. Bodies up to here are small ones.
-        admission: bytes of one AdmissionReview: two objects of what an API server accepts, and who asks.
-        in_flight: bytes of all request bodies at work together, as far as they were received; further
-            requests get 429. Answers and objects in conversion come on top: the process needs about four times as much.
-            A quarter of it is reserved for small bodies, unless ``body`` needs it.
+        object: bytes of one object: two bytes on the wire may take a hundred in memory. By default etcd holds 1.5 MiB,
+            and an API server accepts 3. A body up to this size is a small one.
+        admission: bytes of one AdmissionReview: two objects of the size that an API server accepts, and the user.
+        in_flight: bytes received of all request bodies at work together; further requests get 429. Answers and objects
+            in conversion come on top: the process needs about four times as much. A quarter of it is reserved for small
+            bodies, unless ``body`` needs it.
         handshakes: connections that have not finished their TLS handshake.
-        connections: connections that wait for their client: for a request, for the rest of one, or for the client to
-            read an answer. Of these and of handshakes, one more ends the one that has waited longest.
+        connections: connections that wait for their client to send a request or the rest of one, or to read an answer.
+            Each connection beyond this limit or ``handshakes`` ends the one that has waited longest.
         probe_connections: the same for the plain port.
         requests: complete requests at work; further ones get 429.
-        header_seconds: from a request's first byte to the end of its headers; for a client to read a small answer, too.
+        header_seconds: from a request's first byte to the end of its headers; also for a client to read a small answer.
         request_seconds: from there to the end of the answer. An API server gives up after 30.
         stall_seconds: in each such period a body must progress by ``bytes_a_second``.
         bytes_a_second: the lowest accepted rate of a body.
-        idle_seconds: between two requests. An API server keeps a connection for 90, and takes it badly if the other
-            side hangs up just when it is used again.
+        idle_seconds: between two requests. An API server keeps a connection open for 90, and handles it badly if the
+            other side closes the connection just as it is used again.
         handshake_seconds: for TLS; an API server's own limit is 10.
-        admission_seconds: for one admission step; beyond, the request is refused. An API server's default is 10.
+        admission_seconds: for one admission step; a request that takes longer is refused. An API server's default is
+            10.
         slice_seconds: how long a large review keeps the event loop before other tasks run.
-        drain_seconds: after the request to stop: still serving, while endpoints and load balancers learn of it.
-        finish_seconds: after that: for what is in flight.
+        drain_seconds: after the request to stop: the server still serves while endpoints and load balancers learn of
+            the stop.
+        finish_seconds: after that: for requests in flight.
     """
 
     body: int = 32 * _MIB
@@ -83,7 +85,7 @@ class Limits:
         return replace(self, connections=self.probe_connections, handshakes=self.probe_connections)
 
     def seconds_to_send(self, size: int) -> float:
-        """Return how long a client may take to read an answer of some bytes."""
+        """Return how many seconds a client may take to read an answer of ``size`` bytes."""
         return self.header_seconds if size <= self.object else self.request_seconds
 
 
@@ -99,7 +101,7 @@ _HEADERS: Final[Mapping[HTTPStatus, Mapping[str, str]]] = MappingProxyType(
 
 
 class Refusal(Exception):
-    """A request is not served. ``why`` is one word for metrics; ``hangs_up``: the rest of its body is not wanted."""
+    """A request is refused. ``why`` is one word for metrics. ``hangs_up``: the rest of the body is not read."""
 
     def __init__(self, status: HTTPStatus, why: str, message: str, *, hangs_up: bool = False) -> None:
         super().__init__(message)
@@ -109,7 +111,7 @@ class Refusal(Exception):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of the answer, besides its content type and length."""
+        """The headers of the answer, except its content type and length."""
         return _HEADERS.get(self.status, {})
 
     @property

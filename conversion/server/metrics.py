@@ -1,6 +1,6 @@
-"""What a webhook counts, as plain numbers that are cheap to add to.
+"""The numbers that a webhook counts, in a form that is cheap to add to.
 
-``restow.conversion.server.run`` makes metrics of them when they are scraped. Pure.
+``restow.conversion.server.run`` turns them into metrics when they are scraped. Pure.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric: what it says, and its labels. A histogram's ``buckets`` are upper bounds in seconds.
+    """A metric: its help text and its labels. A histogram's ``buckets`` are upper bounds in seconds.
 
-    ``starts`` are the values of a counter's one label that are there, with 0, before anything was counted: an alert on
-    an increase misses the first of a series that was not there.
+    ``starts`` are values of a counter's only label. These series exist with 0 before anything is counted, because an
+    alert on an increase misses the first increase of a new series.
     """
 
     help: str
@@ -31,10 +31,10 @@ class Metric:
     starts: tuple[str, ...] = ()
 
 
-#: Upper bounds of the histograms' buckets, in seconds: from one small object to what an API server waits for.
+#: Upper bounds of the histograms' buckets, in seconds: from one small object to an API server's timeout.
 BUCKETS: Final = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-#: Why a client is refused. The first are answered with an HTTP error, the others with none.
+#: Why a client is refused. The first reasons are answered with an HTTP error, the others without an answer.
 _WHY: Final = (
     *("broken", "defect", "encoding", "method", "no-http", "no-review", "no-such-path", "overload"),
     *("starting", "stopping", "too-large", "no-certificate", "wrong-certificate"),
@@ -75,7 +75,7 @@ METRICS: Final = {
 
 @dataclass(slots=True)
 class Histogram:
-    """Observations by bucket (one more than BUCKETS: the last is for all that is larger), and their sum."""
+    """Counts per bucket (one more than BUCKETS: the last is for all larger observations), and the sum."""
 
     buckets: list[int]
     sum: float = 0.0
@@ -83,7 +83,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The numbers of a webhook at a moment."""
+    """The numbers of a webhook at one moment."""
 
     counters: dict[Key, float] = field(default_factory=dict)
     gauges: dict[Key, float] = field(default_factory=dict)
@@ -115,11 +115,11 @@ class ServerMetrics:
         histogram.sum += seconds
 
     def gauge(self, name: str, value: Callable[[], float]) -> None:
-        """Have a gauge read whenever it is scraped."""
+        """Register a gauge whose value is read at each scrape."""
         self._gauges[name,] = value
 
     def snapshot(self) -> Snapshot:
-        """Return the numbers of this moment; shares nothing with what goes on counting."""
+        """Return the current numbers as a copy that later counting does not change."""
         return Snapshot(
             dict(self._counters),
             {key: value() for key, value in self._gauges.items()},

@@ -1,9 +1,9 @@
-"""Runs the server: the listening socket, its connections, probes and metrics, and the order in which all of it ends.
+"""Runs the server: the listening socket, its connections, probes and metrics, and an ordered shutdown.
 
-A rolling restart loses no request if the endpoint stops being named before it stops being served. So a request to stop
-first makes the webhook unready, and goes on serving while the news spreads, with `Connection: close` on every answer:
-a client that keeps connections open goes elsewhere with its next request. Only then the socket is closed, idle
-connections too, and what is in flight finishes.
+A rolling restart loses no request if the endpoint is withdrawn before the server stops. A request to stop therefore
+first makes the webhook unready. The webhook continues to serve while the endpoints change, with `Connection: close` on
+every answer, so a client with open connections sends its next request elsewhere. Only then the socket and all idle
+connections are closed, and requests in flight finish.
 
 An embedding program runs it so:
 
@@ -50,20 +50,20 @@ __all__ = [
 
 _BACKLOG: Final = 1024
 
-#: How many connections are accepted before those that are there have their turn.
+#: How many connections are accepted before the open ones get their turn.
 _ACCEPT: Final = 64
 
-#: How long to wait before accepting again after it failed: for a file to be closed.
+#: How many seconds to wait after accepting failed, so that a file can be closed meanwhile.
 _AGAIN_SECONDS: Final = 0.1
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening TCP socket; port 0 for a free one, an empty host for all addresses, IPv6 too where there is.
+    """Return a listening TCP socket. Port 0: a free port. Empty host: all addresses, with IPv6 where possible.
 
     An IPv6 address may stand in brackets.
 
     Raises:
-        OSError: a file cannot be read or written.
+        OSError: the address cannot be bound, for example because the port is in use.
     """
     host = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in host or (not host and socket.has_dualstack_ipv6()) else socket.AF_INET
@@ -75,7 +75,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _Acceptor:
-    """Accepts connections on a socket until it is closed. asyncio's own way writes a traceback for each that fails."""
+    """Accepts connections on a socket until it is closed. asyncio's own way logs a traceback for each failed accept."""
 
     def __init__(self, connections: ClientConnections, listener: socket.socket, context: ssl.SSLContext | None) -> None:
         self._connections = connections
@@ -86,13 +86,13 @@ class _Acceptor:
         self._making: set[asyncio.Task[None]] = set()
 
     def begin(self) -> None:
-        """Accept whatever comes."""
+        """Accept connections from now on."""
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     async def finish(self) -> None:
-        """Take what clients have connected to already, then accept no more.
+        """Take the connections that the kernel has already established, then accept no more.
 
-        The kernel connects clients before the process accepts them; closing the socket would reset these.
+        The kernel connects clients before the process accepts them; closing the socket would reset these connections.
         """
         for _ in range(0, _BACKLOG, _ACCEPT):
             if self._listener.fileno() >= 0:
@@ -102,7 +102,7 @@ class _Acceptor:
             await asyncio.wait(self._making)
 
     def close(self) -> None:
-        """Accept no more, and close the socket."""
+        """Stop accepting, and close the socket."""
         if self._again is not None:
             self._again.cancel()
         if self._listener.fileno() >= 0:
@@ -136,7 +136,7 @@ class _Acceptor:
 async def listening(
     connections: ClientConnections, listener: socket.socket, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[_Acceptor]:
-    """Accept connections on a socket, with TLS if there is a context; in the end all are closed, and the socket."""
+    """Accept connections on a socket, with TLS if ``context`` is set; at the end close the socket and all of them."""
     acceptor = _Acceptor(connections, listener, context)
     acceptor.begin()
     connections.watch()
@@ -167,7 +167,7 @@ async def serve(webhook: WebhookServer, listener: socket.socket, context: ssl.SS
         await connections.finish(webhook.limits.finish_seconds)
 
 
-#: What prometheus_client's own server says of the format.
+#: The content type that prometheus_client's own server sends.
 _METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
 
@@ -176,8 +176,8 @@ class Probes:
     """Answers probes.
 
     Attributes:
-        unready: why the process should get no requests now; empty if it should.
-        metrics: the text that is scraped.
+        unready: why the process should get no requests now; empty if it is ready.
+        metrics: returns the text of ``/metrics``.
     """
 
     unready: Callable[[], str]
@@ -203,7 +203,7 @@ Number = TypeVar("Number")
 def _version() -> str:
     try:
         return version("restow")
-    except PackageNotFoundError:  # from a folder, not installed
+    except PackageNotFoundError:  # runs from a folder, not installed
         return "unknown"
 
 
@@ -212,9 +212,9 @@ _BUILD.add_metric((_version(), platform.python_version()), 1)
 
 
 def exposition(snapshot: Snapshot) -> bytes:
-    """Return the text of all metrics, those without any number yet included.
+    """Return the text of all metrics, including those that have no number yet.
 
-    Where there is no /proc, the memory and the CPU time of the process are missing.
+    Without /proc, the memory and the CPU time of the process are missing.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Numbers(snapshot))
@@ -269,7 +269,7 @@ async def run_alone(
 ) -> None:
     """Serve a webhook and its probes in this process until asked to stop, then drain. Cancelling ends it at once.
 
-    ``further_metrics`` gives what else ``/metrics`` says, as Prometheus text.
+    ``further_metrics`` returns more Prometheus text for ``/metrics``.
     """
 
     def metrics() -> bytes:

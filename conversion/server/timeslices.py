@@ -20,11 +20,11 @@ __all__ = ["TimeSlices", "offload"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Work on no more bytes than these is done at once: it takes less than a time slice.
+#: Work on at most this many bytes runs at once, because it takes less than a time slice.
 _SMALL: Final = 128 * 1024
 
-#: After how many seconds a busy thread leaves the interpreter to another one. By default it is 5 ms, for which the
-#: event loop would wait whenever it has read from a socket: seconds for a probe, while large bodies arrive.
+#: After how many seconds a busy thread releases the interpreter to another one. With the default of 5 ms the event loop
+#: would wait that long after every read from a socket: a probe would take seconds while large bodies arrive.
 _SWITCH_SECONDS: Final = 0.0005
 
 _thread: Final = ThreadPoolExecutor(1, "aside", initializer=lambda: sys.setswitchinterval(_SWITCH_SECONDS))

@@ -1,20 +1,21 @@
 """Serving certificates, replaced while the server runs when their files change, and client certificates.
 
-A kubelet replaces a mounted secret at once (it swaps the symlink `..data`), yet between reading the certificate and
-reading its key that may happen; others write over the files, and for a moment half of it is there. So files are only
-believed once two looks at them, a moment apart, saw the same, and what was loaded is what was seen; a pair that does
-not load, does not match or has expired is reported, and the one in use stays.
+A kubelet replaces a mounted secret atomically (it swaps the symlink `..data`), but the swap may happen after the
+certificate is read and before its key is. Other tools overwrite the files in place, and for a moment only half of the
+content is there. Files are therefore used only if two reads, a moment apart, return the same content, and if the loaded
+pair has that content. A pair that does not load, does not match or has expired is reported, and the current one stays.
 
-A live `SSLContext` is never touched: `load_cert_chain` on it replaces the certificate before it has seen the key. Each
-pair gets a fresh context, and the SNI callback, which OpenSSL calls in every handshake, hands it to new connections.
-Tickets are the live context's, so that sessions resume over a rotation.
+A live `SSLContext` is never changed: `load_cert_chain` would replace its certificate before reading the key. Each pair
+gets a new context. OpenSSL calls the SNI callback in every handshake, and the callback assigns the new context to new
+connections. Tickets come from the live context, so that sessions resume across a rotation.
 
-`Clients` says who may ask. With an authority for clients, the handshake verifies a certificate that is shown; whether
-one must be shown is decided by the path. An API server shows one to admission webhooks if it is configured to
-(`kubeConfigFile` of a WebhookAdmissionConfiguration: apiserver `pkg/admission/plugin/webhook/config`), and never to
-conversion webhooks (apiextensions-apiserver `pkg/apiserver/conversion/webhook_converter.go` gives its client an empty
-kubeconfig). The authority's file is followed like the others. A resumed session would keep what its client once proved,
-so there are none: TLS 1.3 without tickets.
+`Clients` decides which clients may send requests. With an authority for clients, the handshake verifies a certificate
+that the client presents; the path decides whether the client must present one. An API server presents one to admission
+webhooks if it is configured to (`kubeConfigFile` of a WebhookAdmissionConfiguration: apiserver
+`pkg/admission/plugin/webhook/config`), and never to conversion webhooks (apiextensions-apiserver
+`pkg/apiserver/conversion/webhook_converter.go` gives its client an empty kubeconfig). The authority's file is watched
+like the others. A resumed session would keep the identity that its client once proved, so no session is resumed:
+TLS 1.3 without tickets.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class BadCertificate(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The contents of the files; None where one could not be read. Of the key it keeps only what identifies it."""
+    """The contents of the files; None for a file that cannot be read. Of the key, only a digest is kept."""
 
     certificate: bytes | None
     key_digest: bytes | None
@@ -62,18 +63,19 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """A pair that can be served."""
+    """A certificate and key that can be served."""
 
     context: ssl.SSLContext
     expiry: datetime
 
 
 class ServingCertificate:
-    """The pair of files that is served, and ``context``, what to listen with.
+    """The certificate and key files that are served, and ``context``, the context to listen with.
 
-    ``client_ca`` is a file with the certificates that sign those of clients, PEM; without one clients are not asked.
+    ``client_ca`` is a PEM file with the authorities that sign client certificates. Without it, the server requests no
+    client certificate.
 
-    An expired pair is enough to start: a running process takes over a new one sooner.
+    An expired pair is enough to start, because a running process picks up its replacement sooner.
 
     Raises:
         BadCertificate: the files cannot be read, are no certificate with its key, or ``client_ca`` has no certificates.
@@ -98,13 +100,13 @@ class ServingCertificate:
             _log.warning("the certificate in %s expired %s", certificate, self._pair.expiry.isoformat())
 
     def reload(self) -> None:
-        """Have ``watch`` look at once."""
+        """Make ``watch`` read the files at once."""
         self._hurry.set()
 
     async def watch(self) -> None:
-        """Follow the files, until cancelled."""
+        """Follow changes of the files until cancelled."""
         while True:
-            # asyncio.wait_for of Python 3.11 loses a cancellation that comes with the event.
+            # asyncio.wait_for of Python 3.11 loses a cancellation that arrives together with the event.
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_EVERY):
                     await self._hurry.wait()
@@ -112,7 +114,7 @@ class ServingCertificate:
             await self.look()
 
     async def look(self) -> None:
-        """Look at the files, and serve what they hold from now on if it is new and good."""
+        """Read the files, and serve their content from now on if it is new and valid."""
         for _ in range(_LOOKS_WHILE_CHANGING):
             seen = self._read()
             if seen == self._seen:
@@ -125,7 +127,7 @@ class ServingCertificate:
         return self._pair.expiry.timestamp()
 
     def _take(self, seen: _Seen) -> bool:
-        """Serve what was seen, or report it; False if it is gone already."""
+        """Serve the pair that was read, or report why not; False if the files have changed again."""
         refused = None
         try:
             pair = self._load(seen)
@@ -165,7 +167,7 @@ class ServingCertificate:
         return _Pair(context, expiry)
 
     def _trust_clients(self, context: ssl.SSLContext, authorities: bytes | None) -> None:
-        """Have certificates of clients verified.
+        """Make a context verify client certificates.
 
         Raises:
             BadCertificate: the file holds no certificates (PEM).
@@ -192,7 +194,7 @@ class ServingCertificate:
 
 
 def _no_password() -> str:
-    """Open no encrypted key: without this OpenSSL would ask on the terminal."""
+    """Refuse encrypted keys: without this, OpenSSL would ask for a password on the terminal."""
     return ""
 
 
@@ -208,9 +210,9 @@ class Clients:
     """Which requests need a client certificate.
 
     Attributes:
-        admission: those of admission steps.
-        conversion: those of conversions: API servers show none, so only for those behind a proxy that does.
-        names: the common names that may ask; all that the authority signed if there are none.
+        admission: requests to admission steps.
+        conversion: conversion requests. API servers present no certificate, so set it only behind a proxy that does.
+        names: the accepted common names; if empty, every certificate that the authority signed is accepted.
     """
 
     admission: bool = False
@@ -218,7 +220,7 @@ class Clients:
     names: frozenset[str] = frozenset()
 
     def check(self, kind: Literal["admission", "conversion"], certificate: Mapping[str, Any] | None) -> None:
-        """Raise Refusal unless the client may ask; ``certificate`` is what ``ssl`` says of a verified one, if any."""
+        """Raise Refusal unless the client may send the request; ``certificate`` is the verified one from ``ssl``."""
         if not (self.admission if kind == "admission" else self.conversion):
             return
         if not certificate:

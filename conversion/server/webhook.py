@@ -31,7 +31,7 @@ __all__ = ["ServerPhase", "WebhookServer"]
 
 Response = TypeVar("Response", bound=web.StreamResponse)
 
-#: Other tasks run after so many bytes of an answer.
+#: Other tasks run each time this many bytes of an answer are written.
 _PART: Final = 8 * BUFFER
 
 _ALL_CLIENTS: Final = Clients()
@@ -39,7 +39,7 @@ _NO_STEPS: Final[Mapping[str, AdmissionStep]] = MappingProxyType({})
 
 
 class ServerPhase(Enum):
-    """The phase of a webhook. Only a SERVING one is ready; a DRAINING one answers, and closes each connection."""
+    """The phase of a webhook. Only SERVING is ready; DRAINING still answers, and closes each connection."""
 
     STARTING = "starting"
     SERVING = "serving"
@@ -56,14 +56,14 @@ class _Endpoint(Protocol):
 class WebhookServer:
     """Conversions at ``/convert/<crd>``, validating steps at ``/admit/<name>``, mutating ones at ``/mutate/<name>``.
 
-    It is STARTING, and answers 503 with Retry-After, until the embedding program sets its ``phase``. A program whose
-    steps need caches first waits for them.
+    Its phase is STARTING, and it answers 503 with Retry-After, until the embedding program sets ``phase``. A program
+    whose steps need caches waits for these caches first.
 
     Args:
         conversions: by the name of the CRD; see ``conversions_by_crd``.
         validating, mutating: admission steps by name.
-        clients: the clients that are served; needs a ServingCertificate that trusts their authority.
-        kept: told of each value that a rule could not convert, and kept (``KeptEvents.note``).
+        clients: which requests need a client certificate; needs a ServingCertificate that trusts their authority.
+        kept: called for each value that a rule could not convert, and kept (``KeptEvents.note``).
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class WebhookServer:
             self.counts.add("restow_admission_reviews_total", name, "failed", amount=0)
 
     def serve(self, crd: str, graph: Graph) -> None:
-        """Convert the objects of a CRD by a graph, from the next review on; it takes the place of a former one."""
+        """Convert the objects of a CRD by a graph from the next review on; the graph replaces an earlier one."""
         path, endpoint = f"/convert/{crd}", self._converting(crd, graph)
         self._endpoints[path] = endpoint
         if not self._clients.conversion:
@@ -109,19 +109,19 @@ class WebhookServer:
         self.counts.add("restow_conversion_reviews_total", crd, "failure", amount=0)
 
     def withdraw(self, crd: str) -> None:
-        """Convert the objects of a CRD no more."""
+        """Stop converting the objects of a CRD."""
         self._endpoints.pop(f"/convert/{crd}", None)
         self._at_once.pop(f"/convert/{crd}", None)
 
     @property
     def paths(self) -> Iterable[str]:
-        """The paths that are served."""
+        """The paths that the webhook serves."""
         return self._endpoints.keys()
 
     def answer_at_once(self, path: str, body: bytes) -> bytes | None:
-        """Return the answer to a small ConversionReview; None where ``handle`` has to answer, as it does every refusal.
+        """Return the answer to a small ConversionReview, or None if ``handle`` has to answer, as for every refusal.
 
-        Nothing is counted or logged of what gets None.
+        A request with None is neither counted nor logged here.
         """
         endpoint = self._at_once.get(path.partition("?")[0])
         if endpoint is None or self.phase is not ServerPhase.SERVING or not self._bodies.has_room(len(body)):
@@ -175,7 +175,7 @@ class WebhookServer:
         return response
 
     def _make_room(self, request: web.BaseRequest) -> None:
-        """End a request whose client is slow, because others need the room."""
+        """End a request whose client is slow, because other requests need the room."""
         connection = request.protocol
         doing = connection.doing.value if isinstance(connection, ClientConnection) else "body"
         self.counts.add("restow_webhook_aborted_total", doing)
@@ -184,7 +184,7 @@ class WebhookServer:
             request.transport.abort()
 
     def _closing(self, response: Response) -> Response:
-        """Have a client that keeps connections open go elsewhere with its next request, unless this is the place."""
+        """Unless the phase is SERVING, close the connection, so that the client sends its next request elsewhere."""
         if self.phase is not ServerPhase.SERVING:
             response.force_close()
         return response
@@ -238,7 +238,7 @@ class WebhookServer:
 
 
 def _place(error: Exception) -> str:
-    """Say where an error was raised, without what it says."""
+    """Return where an error was raised, without its message."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

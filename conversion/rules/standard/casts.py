@@ -30,7 +30,7 @@ from restow.conversion.rules.standard.shapes import choices, has_template, losin
 __all__ = ["SCALARS", "ScalarType", "cast", "caster"]
 
 
-#: ``int-or-string`` is Kubernetes' type: an integer, or a text that is none.
+#: ``int-or-string`` is Kubernetes' type: an integer, or a text that is not an integer.
 ScalarType = Literal["string", "integer", "number", "boolean", "int-or-string"]
 
 SCALARS: Final[Mapping[ScalarType, Shape]] = {
@@ -40,7 +40,7 @@ SCALARS: Final[Mapping[ScalarType, Shape]] = {
     "boolean": {"type": "boolean"},
     "int-or-string": {"x-kubernetes-int-or-string": True},
 }
-#: Longer texts are no numbers that anybody wrote.
+#: Longer texts are not realistic numbers.
 _LONGEST: Final = 100
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -63,9 +63,9 @@ def cast(
 ) -> Rule:
     """A scalar of another type: ``cast("spec.port", spoke_type="string", hub_type="integer")`` turns ``"80"`` into 80.
 
-    Another spelling of the same value (``"080"``, ``"True"``) comes back from the stash. A text that is no value of the
-    other type is not shown, and the stash keeps it. Of a number with a fraction, an integer shows the whole part. A
-    boolean is shown as 1 or 0 by a number, and every number but 0 is true. As ``int-or-string``, a text of digits
+    The stash restores another spelling of the same value (``"080"``, ``"True"``). A text that is no value of the other
+    type is not shown, and the stash keeps it. An integer shows the whole part of a number with a fraction. A number
+    shows a boolean as 1 or 0; a boolean shows every number except 0 as true. As ``int-or-string``, a text of digits
     becomes an integer.
 
     ``hub`` is the path in the hub, if it differs.
@@ -95,7 +95,7 @@ def cast(
     )
 
 
-#: From type, to type: what always comes back. All other casts depend on the value.
+#: Pairs of source and target type whose values always come back. All other casts depend on the value.
 _LOSSLESS: Final = frozenset(
     {
         ("integer", "string"),
@@ -113,7 +113,7 @@ Caster = Callable[[Any], Any]
 
 
 def caster(of: str, to: str, otherwise: str | float | bool | None = None) -> Caster:
-    """Return the function from one type of scalar to the other; ABSENT or ``otherwise`` for what cannot be said.
+    """Return the function from one scalar type to another; ABSENT or ``otherwise`` for a value that does not convert.
 
     Values of other types than ``of``, and texts with templates, pass unchanged.
     """
@@ -139,7 +139,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Cast:
-    """To a number, a boolean or an int-or-string."""
+    """Converts to a number, a boolean or an int-or-string."""
 
     classes: tuple[type, ...]
     to: Caster
@@ -154,7 +154,7 @@ class _Cast:
 
 @dataclass(frozen=True, slots=True)
 class _Printed:
-    """To a text: an integer in digits, a number as JSON prints it, a boolean as ``true`` or ``false``."""
+    """Converts to a text: an integer in digits, a number as JSON prints it, a boolean as ``true`` or ``false``."""
 
     classes: tuple[type, ...]
 
@@ -169,7 +169,7 @@ class _Printed:
         return str(int(value)) if value.is_integer() and abs(value) < _EXACT else repr(value)
 
 
-#: Up to here a float that is an integer is printed in digits.
+#: The largest float that is printed in digits if it is an integer.
 _EXACT: Final = 2.0**53
 
 
@@ -211,7 +211,7 @@ def _quick(of: str, to: str) -> dict[Direction, Shortcut]:
     """Return shortcuts for the usual values of both types, which come back."""
     ways: dict[Direction, tuple[str, str]] = {"up": (of, to), "down": (to, of)}
     found: dict[Direction, Shortcut] = {direction: _QUICK[way] for direction, way in ways.items() if way in _QUICK}
-    # Each rule remembers for itself.
+    # Each rule has a cache of its own.
     return {
         direction: replace(each, known={}) if isinstance(each, Remembered) else each
         for direction, each in found.items()
@@ -229,7 +229,7 @@ def _integer_in(value: Any) -> Any:
 
 
 def _text_in(value: Any) -> Any:
-    """Return a text that is no integer, for a field that takes both."""
+    """Return a text that is not an integer, for a field that takes both."""
     return value if value.__class__ is str and not _PLAIN_INTEGER.fullmatch(value) else ABSENT
 
 
@@ -259,7 +259,7 @@ _QUICK: Final[Mapping[tuple[str, str], Shortcut]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """Required fields that a text may leave without a value."""
+    """Checks required fields that would lack a value for some texts."""
 
     spoke_type: str
     hub_type: str

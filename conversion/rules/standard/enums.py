@@ -16,7 +16,7 @@ from restow.conversion.rules.standard.shapes import losing
 __all__ = ["ValueTable", "enum"]
 
 
-#: A table as its author gives it: a mapping, or pairs where the values of JSON are no keys of an object.
+#: A table as its author writes it: a mapping, or pairs if the values cannot be keys of a JSON object.
 Values = Mapping[Any, Any] | Sequence[Sequence[Any]]
 
 
@@ -38,8 +38,8 @@ def enum(
 
     ``hub`` is the path in the hub, if it differs.
 
-    ``up`` adds values that only the spoke knows, each with what the hub shows instead. They lose information, as a
-    table does in which two values become one; the stash keeps it.
+    ``up`` adds values that only the spoke knows, each with the value that the hub shows instead. They lose information,
+    like a table in which two values become one; the stash keeps it.
 
     ``down`` adds values that only the hub knows: ``down={"Gamma": "b"}``.
     """
@@ -82,13 +82,13 @@ def _pairs(given: Values) -> list[tuple[Any, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class ValueTable:
-    """A function by table; what is in no table passes unchanged. ``True``, 1 and 1.0 are three values."""
+    """A function by table; values that are not in the table pass unchanged. ``True``, 1 and 1.0 are three values."""
 
     entries: Mapping[tuple[type, Any], Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[Any, Any]]) -> ValueTable:
-        """Return the table; of two entries for one value the later one counts."""
+        """Return the table; if two entries have the same value, the later one counts."""
         return cls({_identity(key): value for key, value in pairs})
 
     def __call__(self, value: Any) -> Any:
@@ -102,15 +102,15 @@ class ValueTable:
         return (value for _, value in self.entries)
 
     def values(self) -> Iterable[Any]:
-        """Return the names that the table gives."""
+        """Return the names in the table."""
         return self.entries.values()
 
     def loses(self, back: ValueTable) -> bool:
-        """Say whether another value comes back for some entry."""
+        """Return whether some entry comes back as another value."""
         return any(not same(back(value), key) for (_, key), value in self.entries.items())
 
     def exact(self, back: ValueTable) -> dict[str, Any]:
-        """Return the texts that come back as they went, with their names."""
+        """Return the texts that come back unchanged, with their names."""
         return {key: value for (kind, key), value in self.entries.items() if kind is str and same(back(value), key)}
 
 

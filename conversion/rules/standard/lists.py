@@ -38,21 +38,21 @@ def select(
     items: Side = "hub",
     rest: str | None = None,
 ) -> Rule:
-    """One item of a list, and a field: ``select("status.ready", "status.conditions", where={"type": "Ready"},
-    field="status")``.
+    """One item of a list that is a field in the other version: ``select("status.ready", "status.conditions",
+    where={"type": "Ready"}, field="status")``.
 
-    The field is that of the first item that has the values of ``where``. The stash keeps the other items and the other
+    The field belongs to the first item that has the values of ``where``. The stash keeps the other items and the other
     fields, also when the field is edited or removed. Without a stash, the field becomes a list of one item.
 
-    ``where`` are the fields by which the item is found, with their values.
+    ``where`` are the fields that identify the item, with their values.
 
     ``field`` is the field of the item.
 
-    ``fill`` are further fields of an item that is made from the field alone, because the schema requires them.
+    ``fill`` are further fields that the schema requires, for an item that is made from the field alone.
 
     ``items`` is the side that has the list.
 
-    ``rest`` is a list next to the field that has the other items, so that they are shown.
+    ``rest`` is a list next to the field that shows the other items.
     """
     values = where if isinstance(where, Mapping) else {}
     make = _Make(spoke if items == "hub" else hub, rest, values, field, fill or {})
@@ -84,7 +84,7 @@ def select(
 
 @dataclass(frozen=True, slots=True)
 class _Make:
-    """From the field (and the other items) to the list."""
+    """Converts the field (and the other items) to the list."""
 
     path: str
     rest: str | None
@@ -93,7 +93,7 @@ class _Make:
     fill: Mapping[str, Any]
 
     def is_meant(self, item: Any) -> bool:
-        """Say whether the item is the one that the field stands for."""
+        """Return whether the item is the one that the field stands for."""
         return isinstance(item, dict) and all(same(item.get(name, ABSENT), value) for name, value in self.where.items())
 
     def __call__(self, leaves: Any) -> Any:
@@ -107,7 +107,7 @@ class _Make:
 
 @dataclass(frozen=True, slots=True)
 class _Find:
-    """From the list to the field (and the other items)."""
+    """Converts the list to the field (and the other items)."""
 
     make: _Make
 
@@ -128,7 +128,7 @@ class _Find:
 
 @dataclass(frozen=True, slots=True)
 class _Replace:
-    """What an edit of the field makes of the list: its other items and fields stay, and its order."""
+    """Merges an edit of the field into the list, whose other items, other fields and order stay."""
 
     make: _Make
 
@@ -152,7 +152,7 @@ class _Replace:
 
 @dataclass(frozen=True, slots=True)
 class _CheckItem:
-    """Values that no item can have, and items that the field alone cannot make."""
+    """Checks for values that no item can have, and for items that the field alone cannot make."""
 
     side: Side
     where: Mapping[str, Any]
@@ -216,17 +216,17 @@ def conditions(
     """A list of conditions in another place or shape: ``conditions("status.conditions",
     "status.deprecated.v1beta1.conditions")``, or with ``spoke_only=["severity"]``, ``hub_only=["observedGeneration"]``.
 
-    Conditions are found by their ``type``, whatever their order.
+    The ``type`` identifies a condition, whatever the order.
 
     ``hub`` is the path of the list in the hub, if it differs.
 
-    ``names`` are the hub's names of fields by the spoke's: ``{"lastUpdateTime": "lastTransitionTime"}``.
+    ``names`` maps the spoke's names of fields to the hub's: ``{"lastUpdateTime": "lastTransitionTime"}``.
 
     ``spoke_only`` are fields that the hub's conditions do not have; the stash keeps them.
 
     ``hub_only`` are fields that the spoke's conditions do not have; the stash keeps them.
 
-    ``status`` are the hub's values of the status by the spoke's.
+    ``status`` maps the spoke's values of the status to the hub's.
 
     ``defaults`` are values of fields that the hub's conditions always have and the spoke's may omit:
     ``{"reason": "Unknown"}``.

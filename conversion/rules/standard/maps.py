@@ -32,9 +32,9 @@ def keyed(spoke: str, hub: str | None = None, *, key: str, value: str | None = N
     """A list of objects with a key that became a map: ``keyed("spec.ports", key="name")`` turns ``[{name: web, port:
     80}]`` into ``{web: {port: 80}}``.
 
-    A map has no order: going back, new items come after the others, by their keys. The stash keeps the order of a list
-    that is not sorted, and what no map can show: items without the key, and further ones of the same key. An edit of
-    the map changes only the items that it is about.
+    A map has no order: going back, new items follow the others, sorted by key. The stash keeps the order of a list that
+    is not sorted, and the items that no map can show: items without the key, and repeated items with the same key. An
+    edit of the map changes only the items that it names.
 
     ``hub`` is the path in the hub, if it differs.
 
@@ -67,7 +67,7 @@ def keyed(spoke: str, hub: str | None = None, *, key: str, value: str | None = N
 
 @dataclass(frozen=True, slots=True)
 class _ToMap:
-    """From the list to the map; what a map cannot show is left out."""
+    """Converts the list to the map; items that a map cannot show are left out."""
 
     key: str
     value: str | None
@@ -93,13 +93,13 @@ class _ToMap:
 
 @dataclass(frozen=True, slots=True)
 class _ToList:
-    """From the map to the list, in the order of the keys."""
+    """Converts the map to the list, sorted by key."""
 
     key: str
     value: str | None
 
     def item(self, key: str, value: Any) -> Json | None:
-        """Return the item of an entry, None if no item can say it."""
+        """Return the item of an entry, None if no item can express it."""
         if self.value is not None:
             return {self.key: key, self.value: value}
         return {self.key: key, **value} if isinstance(value, dict) and self.key not in value else None
@@ -114,7 +114,7 @@ class _ToList:
 
 @dataclass(frozen=True, slots=True)
 class _QuickMap(_ToMap):
-    """The map of a sorted list without duplicates."""
+    """Converts a sorted list without duplicates to a map."""
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, list):
@@ -132,7 +132,7 @@ class _QuickMap(_ToMap):
 
 @dataclass(frozen=True, slots=True)
 class _QuickList(_ToList):
-    """The list of a map whose values an item can say: it comes back."""
+    """Converts a map whose values items can express to a list, which comes back."""
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, dict):
@@ -149,7 +149,7 @@ class _QuickList(_ToList):
 
 @dataclass(frozen=True, slots=True)
 class _MergeList:
-    """What an edit of the map makes of the list: its order stays, and so do the items that the map did not show."""
+    """Merges an edit of the map into the list, which keeps its order and the items that the map did not show."""
 
     to_map: _ToMap
     to_list: _ToList
@@ -178,7 +178,7 @@ class _MergeList:
 
 @dataclass(frozen=True, slots=True)
 class _MergeMap:
-    """What an edit of the list makes of the map: entries that the list did not show stay."""
+    """Merges an edit of the list into the map, which keeps the entries that the list did not show."""
 
     to_map: _ToMap
     to_list: _ToList
@@ -193,7 +193,7 @@ class _MergeMap:
 
 @dataclass(frozen=True, slots=True)
 class _CheckKeyed:
-    """Items and values that do not say the same."""
+    """Checks for items and values with different schemas."""
 
     items: Side
     key: str
@@ -231,7 +231,7 @@ def _differs(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
 
 
 def _plain(node: Any) -> Any:
-    """Return a schema node without what says nothing of its values."""
+    """Return a schema node without the parts that do not constrain its values."""
     if not isinstance(node, Mapping):
         return node
     said = {name: each for name, each in node.items() if name != "description" and (each or name != "required")}
@@ -264,7 +264,7 @@ class _KeyedImage:
         return ({"type": "array", "items": item},)
 
 
-#: A map's path, or the fields that stand for it: paths by the keys of the map.
+#: A map's path, or the fields that replace it: paths by the keys of the map.
 MapOrFields = str | Mapping[str, str]
 
 
@@ -279,7 +279,7 @@ def fields(spoke: MapOrFields, hub: MapOrFields, *, rest: str | None = None) -> 
 
     ``hub`` is the path of the hub's map, or its fields by key.
 
-    ``rest`` is a map next to the fields that has the other entries, so that all of them are shown.
+    ``rest`` is a map next to the fields that shows the other entries.
     """
     given = [each if isinstance(each, Mapping) else None for each in (spoke, hub)]
     paths = dict(next((each for each in given if each is not None), {}))
@@ -309,7 +309,7 @@ def fields(spoke: MapOrFields, hub: MapOrFields, *, rest: str | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Gather:
-    """From the fields to the map."""
+    """Converts the fields to the map."""
 
     paths: Mapping[str, str]
     rest: str | None
@@ -324,7 +324,7 @@ class _Gather:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """From the map to the fields."""
+    """Converts the map to the fields."""
 
     paths: Mapping[str, str]
     rest: str | None
@@ -342,7 +342,7 @@ class _Spread:
 
 @dataclass(frozen=True, slots=True)
 class _MergeEntries:
-    """What an edit of the fields makes of the map: its other entries stay."""
+    """Merges an edit of the fields into the map, which keeps its other entries."""
 
     to_map: _Gather
 
@@ -356,7 +356,7 @@ class _MergeEntries:
 
 @dataclass(frozen=True, slots=True)
 class _CheckFields:
-    """Fields of another type than the values of the map."""
+    """Checks for fields of another type than the values of the map."""
 
     side: Side
     keys: tuple[str, ...]
@@ -394,10 +394,10 @@ class _FieldsImage:
 def keys(spoke: str, names: Mapping[str, str], *, hub: str | None = None) -> Rule:
     """A map with other keys in the hub: ``keys("spec.selector", {"app": "application"})``. Other keys pass unchanged.
 
-    Where a map has both a key and the new name of it, the entry that was renamed is shown, and the stash keeps the
-    other one.
+    If a map has both a key and its new name, the other version shows the renamed entry, and the stash keeps the other
+    entry.
 
-    ``names`` are the hub's keys by the spoke's.
+    ``names`` maps the spoke's keys to the hub's.
 
     ``hub`` is the path in the hub, if it differs.
     """
@@ -439,7 +439,7 @@ def _check_values(ends: Ends) -> Iterator[Misfit]:
 
 @dataclass(frozen=True, slots=True)
 class _Rename:
-    """The map with renamed keys; of two entries for one key, the renamed one counts."""
+    """Renames the keys of a map; of two entries for one key, the renamed one counts."""
 
     names: Mapping[str, str]
 
@@ -453,7 +453,7 @@ class _Rename:
 
 @dataclass(frozen=True, slots=True)
 class _QuickRename:
-    """The map with renamed keys, where no key of it is a new name."""
+    """Renames the keys of a map if none of its keys is a new name."""
 
     names: Mapping[str, str]
     ambiguous: frozenset[str]
@@ -472,7 +472,7 @@ class _QuickRename:
 
 @dataclass(frozen=True, slots=True)
 class _MergeKeys:
-    """What an edit makes of a map that has both a key and its new name: each entry keeps its key."""
+    """Merges an edit into a map that has both a key and its new name: each entry keeps its key."""
 
     forward: _Rename
     back: _Rename

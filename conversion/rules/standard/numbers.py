@@ -43,14 +43,14 @@ from restow.conversion.rules.standard.shapes import (
 __all__ = ["duration", "quantity", "scale"]
 
 
-#: The schema of a field that Kubernetes' own types declare for quantities; a plain string suits too.
+#: The schema that Kubernetes' own types declare for quantities; a plain string is also accepted.
 _QUANTITY: Final[Shape] = {"x-kubernetes-int-or-string": True}
 _BINARY_UNITS: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-#: No text is made of larger numbers, in the smallest unit.
+#: Larger numbers, in the smallest unit, are not converted to a text.
 _LARGEST: Final = 10**60
-#: Longer numbers take the long way.
+#: Longer numbers take the slow path.
 _MOST_DIGITS: Final = 16
-#: Up to here a float holds every integer.
+#: A float represents every integer up to this one.
 _EXACT_FLOAT: Final = 2**53
 
 
@@ -70,8 +70,7 @@ def duration(
     ``1m30s`` into 90.
 
     The texts are Go's and those of Kubernetes' ``metav1.Duration``. Going back, the number is printed as Go prints it;
-    another spelling (``90s``) comes back from the stash. A text that is no duration is not shown, and the stash keeps
-    it.
+    the stash restores another spelling (``90s``). A text that is no duration is not shown, and the stash keeps it.
 
     ``hub`` is the path in the hub, if it differs.
 
@@ -81,7 +80,8 @@ def duration(
 
     ``number`` is the type of the number's field.
 
-    ``rounding`` says what an integer shows of a duration that is no multiple of the unit; the stash keeps the duration.
+    ``rounding`` decides which integer stands for a duration that is no multiple of the unit; the stash keeps the
+    duration.
 
     ``otherwise`` is the number shown for a text that is no duration, where the number is required.
 
@@ -131,8 +131,8 @@ def quantity(
     """A quantity as a text and as a number: ``quantity("spec.memory", "spec.memoryMiB", unit="Mi")`` turns ``1Gi``
     into 1024.
 
-    The texts are those of Kubernetes' ``resource.Quantity``; a field of the type integer-or-string suits too. Going
-    back, the number is printed as Kubernetes prints it; another spelling (``1024Mi``) comes back from the stash. A text
+    The texts are those of Kubernetes' ``resource.Quantity``; a field of the type integer-or-string is also accepted.
+    Going back, the number is printed as Kubernetes prints it; the stash restores another spelling (``1024Mi``). A text
     that is no quantity is not shown, and the stash keeps it.
 
     ``hub`` is the path in the hub, if it differs.
@@ -143,9 +143,10 @@ def quantity(
 
     ``number`` is the type of the number's field.
 
-    ``rounding`` says what an integer shows of a quantity that is no multiple of the unit; the stash keeps the quantity.
+    ``rounding`` decides which integer stands for a quantity that is no multiple of the unit; the stash keeps the
+    quantity.
 
-    ``format`` is the form of printed texts. By default it is binary for a binary unit, and else decimal.
+    ``format`` is the form of printed texts. The default is binary for a binary unit, and decimal for other units.
 
     ``otherwise`` is the number shown for a text that is no quantity, where the number is required.
 
@@ -193,7 +194,7 @@ def _quantity_text(_sources: Sequence[Shape | None]) -> Sequence[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """From the text to the number. ``size`` is that of the unit, in what ``parse`` gives."""
+    """Converts the text to the number. ``size`` is the size of the unit, in the results of ``parse``."""
 
     parse: Callable[[str], int | None]
     size: int
@@ -240,7 +241,7 @@ def _without_spelling(text: Side, acknowledge: str | None) -> tuple[tuple[str, s
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """From the number to the text."""
+    """Converts the number to the text."""
 
     text: Callable[[int], str | None]
     size: int
@@ -267,7 +268,7 @@ class _PrintQuantity:
 
 @dataclass(frozen=True, slots=True)
 class _QuickDuration:
-    """The number for a canonical text of whole seconds."""
+    """Returns the number for a canonical text of whole seconds."""
 
     size: int
 
@@ -281,7 +282,7 @@ class _QuickDuration:
 
 @dataclass(frozen=True, slots=True)
 class _QuickQuantity:
-    """The number for a canonical text; ``suffixes`` is ``canonical_suffixes`` of the format."""
+    """Returns the number for a canonical text; ``suffixes`` is ``canonical_suffixes`` of the format."""
 
     size: int
     suffixes: Mapping[str, tuple[int, int, int]]
@@ -303,7 +304,7 @@ class _QuickQuantity:
 
 @dataclass(frozen=True, slots=True)
 class _QuickBinary:
-    """The text of a positive number of a binary unit; ``suffixes`` are those from the unit on."""
+    """Returns the text of a positive number of a binary unit; ``suffixes`` are those from the unit on."""
 
     suffixes: tuple[str, ...]
     limit: int
@@ -327,7 +328,7 @@ def _quick_text(write: _Write, unit: str, form: QuantityFormat) -> Callable[[Any
 
 @dataclass(frozen=True, slots=True)
 class _QuickText:
-    """The text of an integer: a canonical text of a multiple of the unit, which therefore comes back."""
+    """Returns the text of an integer: a canonical text of a multiple of the unit, which therefore comes back."""
 
     write: _Write
 
@@ -337,7 +338,7 @@ class _QuickText:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """Units too small for a field, and texts that leave a required number without a value."""
+    """Checks for units that are too small for a field, and for texts that leave a required number without a value."""
 
     text: Side
     unit: str
@@ -356,9 +357,9 @@ class _Check:
             yield Misfit(opposite(self.text), 0, problem, "Say with otherwise= what is shown then")
 
 
-#: How long a duration can be in an int32.
+#: The longest duration that an int32 can hold, by unit.
 _TOO_SMALL: Final[Mapping[str, str]] = {"ns": "2.1s", "us": "36m"}
-#: What in a text's schema may see to it that only durations or quantities are written.
+#: Keywords of a text's schema that may ensure that all values are durations or quantities.
 _FORMED: Final = frozenset({"pattern", "format", "enum"})
 
 
@@ -375,7 +376,7 @@ def scale(
     """A number in another unit: ``scale("spec.sizeGB", "spec.sizeMB", factor=1024)``. The hub's number is ``factor``
     times the spoke's.
 
-    The arithmetic is exact: 0.1 means a tenth. Where an integer cannot hold the result, it shows a rounded one, and the
+    The arithmetic is exact: 0.1 means a tenth. If an integer cannot hold the result, it shows a rounded one, and the
     stash keeps the number.
 
     ``hub`` is the path in the hub, if it differs.
@@ -386,7 +387,7 @@ def scale(
 
     ``hub_type`` is the type of the hub's field.
 
-    ``rounding`` says what an integer shows of a result with a fraction.
+    ``rounding`` decides which integer stands for a result with a fraction.
     """
     ratio = _ratio(factor)
     exact = ratio or Fraction(1)
@@ -421,7 +422,7 @@ def _ratio(factor: Any) -> Fraction | None:
 
 
 def _times(factor: Fraction) -> Inline:
-    """Return a whole number times a factor, where the result is whole: such a number comes back."""
+    """Return a shortcut that multiplies an integer by the factor if the product is an integer, which comes back."""
     is_whole = "VALUE.__class__ is int"
     times = "VALUE" if factor.numerator == 1 else f"VALUE * {factor.numerator}"
     if factor.denominator == 1:
@@ -431,7 +432,7 @@ def _times(factor: Fraction) -> Inline:
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """A number times a factor."""
+    """Multiplies a number by a factor."""
 
     factor: Fraction
     number: NumberType

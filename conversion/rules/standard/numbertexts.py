@@ -31,9 +31,9 @@ __all__ = [
 ]
 
 
-#: The suffixes of quantities; the empty text is one.
+#: The suffixes of quantities; the empty text is one of them.
 QuantityUnit = Literal["n", "u", "m", "", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
-#: How a quantity is printed: ``2k``, ``2Ki`` (if it is a whole number from 1024 on) or ``2e3``.
+#: The printed form of a quantity: ``2k``, ``2Ki`` (if it is an integer of at least 1024) or ``2e3``.
 QuantityFormat = Literal["decimal", "binary", "exponent"]
 
 _ONE: Final = 10**9
@@ -70,7 +70,7 @@ _DECIMAL: Final[Mapping[int, str]] = {
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _FORM: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?")
 _LARGEST_BINARY: Final = (2**63 - 1) * _ONE
-#: Beyond these, a text is no quantity that anybody wrote: an exponent alone could fill the memory.
+#: Longer texts and larger exponents are not realistic quantities: an exponent alone could fill the memory.
 _LONGEST: Final = 200
 _LARGEST_EXPONENT: Final = 200
 _SMALLEST_BINARY: Final = 1024
@@ -105,7 +105,7 @@ def _scaled(amount: int, exponent: int) -> int:
 
 
 def print_quantity(billionths: int, form: QuantityFormat) -> str | None:
-    """Return the canonical text, None if there is no suffix for it."""
+    """Return the canonical text, None if no suffix can express it."""
     if not billionths:
         return "0"
     sign, size = ("-", -billionths) if billionths < 0 else ("", billionths)
@@ -126,8 +126,10 @@ def print_quantity(billionths: int, form: QuantityFormat) -> str | None:
 
 
 def canonical_suffixes(form: QuantityFormat) -> Mapping[str, tuple[int, int, int]]:
-    """Return the suffixes of canonical texts: their billionths, a number no multiple of which has the suffix, and the
-    least amount that is too large for it.
+    """Return the suffixes of canonical texts, each with three numbers.
+
+    These are the suffix's billionths, a number whose multiples never have the suffix, and the smallest amount that is
+    too large for it.
     """
     if form == "exponent":
         return {}
@@ -136,7 +138,7 @@ def canonical_suffixes(form: QuantityFormat) -> Mapping[str, tuple[int, int, int
     return {unit: (size, step, most if form == "decimal" else most // size) for unit, size in units.items()}
 
 
-#: ``d`` is a day of 24 hours; Go's texts know no days.
+#: ``d`` is a day of 24 hours; Go's texts have no days.
 DurationUnit = Literal["ns", "us", "ms", "s", "m", "h", "d"]
 
 NANOSECONDS: Final[Mapping[DurationUnit, int]] = {
@@ -160,7 +162,7 @@ _UNITS: Final[Mapping[str, int]] = {
 }
 _PART: Final = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]+)")
 _LIMIT: Final = 1 << 63
-#: Longer texts are no durations that anybody wrote.
+#: Longer texts are not realistic durations.
 _LONGEST_DURATION: Final = 200
 
 #: The canonical text of a duration of whole seconds.

@@ -19,7 +19,8 @@ from restow.conversion.rules.standard.shapes import ANY_SHAPE, OBJECT, TEXT, cho
 __all__ = ["described", "gather", "json", "spread"]
 
 
-#: The fields of one parent: names that both versions have, or the other version's names by those of the one object.
+#: The fields of one parent: names that both versions have, or a mapping from the single object's names to the other
+#: version's.
 Names = Sequence[str] | Mapping[str, str]
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_$-]+")
@@ -30,11 +31,12 @@ def spread(spoke: str, hub: Mapping[str, Names]) -> Rule:
     """The fields of one object, moved to several parents: ``spread("spec.config", {"spec.network": ["cidr", "dns"],
     "spec.storage": {"class": "storageClass"}})``.
 
-    Each field moves as by ``move``. The object's other fields stay where they are.
+    Each field moves as with ``move``. The object's other fields stay where they are.
 
     ``spoke`` is the object.
 
-    ``hub`` has the fields by their parent's path in the hub: a list of names, or the hub's names by the spoke's.
+    ``hub`` has the fields by their parent's path in the hub: a list of names, or a mapping from the spoke's names to
+    the hub's.
     """
     moves = [(_inside(spoke, name), _inside(parent, new)) for parent, name, new in _placed(hub)]
     return RuleGroup(rules=tuple(Move(name="spread", spoke=(here,), hub=(there,)) for here, there in moves))
@@ -42,9 +44,10 @@ def spread(spoke: str, hub: Mapping[str, Names]) -> Rule:
 
 @declared
 def gather(spoke: Mapping[str, Names], hub: str) -> Rule:
-    """The fields of several parents, moved to one object: the mirror of ``spread``.
+    """The fields of several parents, moved to one object: the inverse of ``spread``.
 
-    ``spoke`` has the fields by their parent's path in the spoke: a list of names, or the hub's names by the spoke's.
+    ``spoke`` has the fields by their parent's path in the spoke: a list of names, or a mapping from the spoke's names
+    to the hub's.
 
     ``hub`` is the object.
     """
@@ -66,27 +69,27 @@ def _inside(parent: str, name: str) -> str:
     return step if not parent else f"{parent}{'' if step.startswith('[') else '.'}{step}"
 
 
-#: What a JSON text may hold.
+#: The kind of content that a JSON text may hold.
 JsonType = Literal["object", "array", "any"]
 
-#: Longer and deeper texts are not shown as what they hold.
+#: The content of longer and deeper texts is not shown.
 _LONGEST: Final = 256 * 1024
 _DEEPEST: Final = 100
 
 
 @declared
 def json(spoke: str, hub: str | None = None, *, text: Side = "spoke", type: JsonType = "object") -> Rule:  # noqa: A002 the field's term
-    """A text or an annotation that holds JSON, and what it holds: ``json('metadata.annotations["example.dev/limits"]',
+    """A text or an annotation with JSON, and its content: ``json('metadata.annotations["example.dev/limits"]',
     "spec.limits")``.
 
-    Going back, the JSON has sorted keys and no spaces; another spelling comes back from the stash. A text that is no
-    JSON of that type, or that holds what the other field's schema cannot hold, is not shown; the stash keeps it.
+    Going back, the JSON has sorted keys and no spaces; the stash restores another spelling. A text is not shown, and
+    the stash keeps it, if it is no JSON of that type or if the other field's schema cannot hold its content.
 
     ``hub`` is the path in the hub, if it differs.
 
     ``text`` is the side that has the text.
 
-    ``type`` is what the text holds.
+    ``type`` is the type of the text's content.
     """
     kinds = _KINDS.get(type, ())
     ways = oriented(text, _Decode(kinds), _Encode(kinds))
@@ -106,10 +109,10 @@ def json(spoke: str, hub: str | None = None, *, text: Side = "spoke", type: Json
 
 @declared
 def described(spoke: str, hub: str | None = None, *, by: Side = "hub") -> Rule:
-    """A field that one version describes, and whose other version keeps any value: ``described("spec.config")``.
+    """A field that one version describes, while the other version keeps any value: ``described("spec.config")``.
 
-    It passes as it is. A value that the schema cannot hold as a whole, because of an unknown field, a type or a missing
-    field, is not shown there, and the stash keeps it.
+    Values pass unchanged. A value that the schema cannot hold as a whole, because of an unknown field, a type or a
+    missing field, is not shown there, and the stash keeps it.
 
     ``hub`` is the path in the hub, if it differs.
 

@@ -1,8 +1,8 @@
 """Patterns that read a text and write it: plain text, named groups, and optional parts.
 
-Such a pattern is a regular expression of RE2 and of Python. It has little enough of them that the text can be made from
-the groups again, and that no text takes long: a group is a sequence of characters with quantifiers, at most two of them
-may have to try several lengths, and texts have a largest length.
+A pattern is a regular expression in the common syntax of RE2 and Python. It is restricted so that the groups determine
+the text, and so that no text takes long to match: a group is a sequence of characters with quantifiers, at most two
+quantifiers may have to try several lengths, and texts have a maximum length.
 
 Pure.
 """
@@ -19,7 +19,7 @@ __all__ = ["Pattern", "PatternGroup", "parsed"]
 
 #: Longer texts do not match.
 _LONGEST: Final = 1024
-#: So many quantifiers may have to try several lengths: the time grows with the length to the power of their number.
+#: How many quantifiers may have to try several lengths: the time grows with the length to the power of their number.
 _MOST_TRIES: Final = 2
 
 _ATOM: Final = r"(?:\[\^?\]?(?:\\.|[^\]\\])*\]|\\[dDwWsS]|\\[^A-Za-z0-9]|[^\\\[\](){}*+?^$|])"
@@ -41,7 +41,7 @@ class PatternGroup:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A part that is there if all of its groups are."""
+    """A part of the text that is present if all of its groups are."""
 
     parts: tuple[str | PatternGroup, ...]
 
@@ -51,7 +51,7 @@ Part = str | PatternGroup | Optional
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A parsed pattern. ``problem`` says what is wrong with it, as a predicate; ``fix`` is the remedy."""
+    """A parsed pattern. ``problem`` describes a defect, as a predicate; ``fix`` is the remedy."""
 
     parts: tuple[Part, ...] = ()
     expression: re.Pattern[str] | None = None
@@ -70,12 +70,12 @@ class Pattern:
         return frozenset(each.name for part in inner for each in part.parts if isinstance(each, PatternGroup))
 
     def groups(self, text: str) -> dict[str, str] | None:
-        """Return the texts of the groups that are there, None if the text does not match."""
+        """Return the texts of the groups that are present, None if the text does not match."""
         match = self.expression.fullmatch(text) if self.expression is not None and len(text) <= _LONGEST else None
         return None if match is None else {name: each for name, each in match.groupdict().items() if each is not None}
 
     def filled(self, texts: Mapping[str, str]) -> str | None:
-        """Return the text of groups, None if one is missing that every text has."""
+        """Return the text of these groups, None if a required group is missing."""
         written: list[str] = []
         for part in self.parts:
             if isinstance(part, Optional):
@@ -95,11 +95,11 @@ def _flat(parts: tuple[Part, ...]) -> list[str | PatternGroup]:
 
 
 class _Bad(Exception):
-    """The pattern is none: the problem, and the remedy."""
+    """The text is not a valid pattern: the problem, and the remedy."""
 
 
 def parsed(text: Any) -> Pattern:
-    """Return the pattern that a text writes; it never fails, see ``Pattern.problem``."""
+    """Parse a pattern. This never fails; see ``Pattern.problem``."""
     try:
         if not isinstance(text, str) or not text:
             raise _Bad("is no text", 'Give a text such as "(?P<host>[^:]+):(?P<port>[0-9]+)"')
@@ -152,7 +152,7 @@ def _part(text: str, position: int, *, inside: bool) -> tuple[Part, int]:
 
 
 def _tries(parts: tuple[Part, ...]) -> int:
-    """Count the quantifiers of which several lengths may have to be tried."""
+    """Count the quantifiers that may have to try several lengths."""
     count = 0
     flat = _flat(parts)
     for index, part in enumerate(flat):

@@ -1,4 +1,4 @@
-"""What standard rules share: shapes of schemas, templates, and the conversion of scalars.
+"""Shared parts of the standard rules: shapes of schemas, templates, and the conversion of scalars.
 
 Pure.
 """
@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 
-#: How a number is stored: ``integer``, or ``number`` with a fraction.
+#: The type of a stored number: ``integer``, or ``number`` with a fraction.
 NumberType = Literal["integer", "number"]
-#: Where a number goes that the other version cannot hold: to the nearest one (a half to the even one), away from zero
-#: or towards zero.
+#: How to round a number that the other version cannot hold: to the nearest one (a half to the even one), away from
+#: zero, or towards zero.
 Rounding = Literal["nearest", "up", "down"]
 
 TEXT: Final[Shape] = {"type": "string"}
@@ -50,12 +50,12 @@ _TEMPLATES: Final = ("{{", "${", "$(")
 
 
 def has_template(text: str) -> bool:
-    """Say whether a text has an expression of Helm, Flux, Kustomize or a shell: its value is not known yet."""
+    """Return whether a text has an expression of Helm, Flux, Kustomize or a shell: its value is not known yet."""
     return ("{" in text or "$" in text) and any(mark in text for mark in _TEMPLATES)
 
 
 def choices(**arguments: tuple[Any, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the defects of arguments that are none of the literals of their type, given as ``name=(value, type)``."""
+    """Return the defects of arguments outside the literals of their type, given as ``name=(value, type)``."""
     return tuple(
         (f"has {name}={value!r}", f"Say one of {', '.join(map(repr, get_args(kind)))}")
         for name, (value, kind) in arguments.items()
@@ -74,7 +74,7 @@ class AsEdited:
 
 
 def differs_in_type(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Say whether two schema nodes declare values of different types."""
+    """Return whether two schema nodes declare values of different types."""
     return any(ours.get(word) != theirs.get(word) for word in ("type", "x-kubernetes-int-or-string"))
 
 
@@ -99,12 +99,12 @@ def shortcuts(side: Side, forward: Shortcut, back: Shortcut) -> dict[Direction, 
 
 
 def losing(*, up: bool, down: bool) -> Loses:
-    """Return the declaration of what may be lost."""
+    """Return the declaration of the directions that may lose something."""
     return "both" if up and down else "up" if up else "down" if down else "nothing"
 
 
 def number_of(value: Any) -> Fraction | None:
-    """Return the exact value of a JSON number, None if it is none: a decimal fraction means what is written."""
+    """Return the exact value of a JSON number, None for any other value: a decimal fraction has its written value."""
     if value.__class__ is int:
         return Fraction(value)
     if value.__class__ is float and isfinite(value):

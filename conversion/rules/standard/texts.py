@@ -1,4 +1,4 @@
-"""Texts that are made of several values: lists with a separator, and fields in a pattern.
+"""Texts made of several values: lists with a separator, and fields in a pattern.
 
 Pure.
 """
@@ -22,22 +22,22 @@ __all__ = ["join", "split", "template"]
 def join(spoke: str, hub: str | None = None, *, separator: str = ",", item_type: ScalarType = "string") -> Rule:
     """A list that became a text: ``join("spec.servers", "spec.serverList")`` turns ``[a, b]`` into ``a,b``.
 
-    The empty list is the empty text. A list whose text reads otherwise, because an item has the separator in it, comes
-    back from the stash.
+    The empty list is the empty text. The stash restores a list whose text reads differently, because an item contains
+    the separator.
 
     ``hub`` is the path in the hub, if it differs.
 
     ``separator`` stands between the items.
 
-    ``item_type`` is the type of the items; a part of a text that is no such value is not shown, and the stash keeps the
-    text.
+    ``item_type`` is the type of the items. If a part of a text is no such value, it is not shown, and the stash keeps
+    the text.
     """
     return _joined(spoke, hub or spoke, separator, item_type, "spoke")
 
 
 @declared
 def split(spoke: str, hub: str | None = None, *, separator: str = ",", item_type: ScalarType = "string") -> Rule:
-    """A text that became a list: ``split("spec.serverList", "spec.servers")``. The mirror of ``join``.
+    """A text that became a list: ``split("spec.serverList", "spec.servers")``. The inverse of ``join``.
 
     ``hub`` is the path in the hub, if it differs.
 
@@ -101,7 +101,7 @@ class _Split:
 
 @dataclass(frozen=True, slots=True)
 class _QuickJoin:
-    """The text of a list of texts, if the list comes back."""
+    """Converts a list of texts to a text, if the list comes back."""
 
     separator: str
 
@@ -117,7 +117,7 @@ class _QuickJoin:
 
 @dataclass(frozen=True, slots=True)
 class _QuickSplit:
-    """The list of a text that has no sign of a template: it always comes back."""
+    """Converts a text without any sign of a template to a list: the text always comes back."""
 
     separator: str
 
@@ -128,7 +128,7 @@ class _QuickSplit:
 
 @dataclass(frozen=True, slots=True)
 class _CheckItems:
-    """A list without duplicates cannot show every text."""
+    """Checks for a list without duplicates, which cannot show every text."""
 
     items: Side
 
@@ -139,7 +139,7 @@ class _CheckItems:
             yield Misfit(self.items, 0, problem, "Make it an atomic list, or convert it with rules.pair")
 
 
-#: A text's path, or the fields that stand for it: paths by the names of the pattern's groups.
+#: A text's path, or the fields that replace it: paths by the names of the pattern's groups.
 TextOrFields = str | Mapping[str, str]
 
 
@@ -152,7 +152,7 @@ def template(
     ``db`` and the port 5432.
 
     One side is the path of the text, the other one a mapping from the pattern's groups to the paths of the fields. A
-    text that does not match is not shown, and the stash keeps it; so are fields that make no text.
+    text that does not match is not shown, and the stash keeps it; the same holds for fields that make no text.
 
     ``spoke`` is the path of the spoke's text, or its fields by group.
 
@@ -160,7 +160,7 @@ def template(
 
     ``pattern`` reads and writes the text. It consists of plain text, named groups ``(?P<name>…)`` and optional parts
     ``(?:…)?`` that are left out where their fields are absent. A group holds characters, classes and quantifiers, with
-    alternatives, and no groups. The syntax is that of RE2.
+    alternatives, but no nested groups. The syntax is that of RE2.
 
     ``types`` are the types of fields that are no texts, by group.
     """
@@ -211,7 +211,7 @@ def _template_defects(
 
 @dataclass(frozen=True, slots=True)
 class _Template:
-    """From the text to the fields."""
+    """Converts the text to the fields."""
 
     pattern: Pattern
     paths: Mapping[str, str]
@@ -229,7 +229,7 @@ class _Template:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """From the fields to the text."""
+    """Converts the fields to the text."""
 
     pattern: Pattern
     paths: Mapping[str, str]
@@ -249,7 +249,7 @@ class _Fill:
 
 @dataclass(frozen=True, slots=True)
 class _CheckFields:
-    """Required fields that a text may leave without a value, and the other way round."""
+    """Checks for required fields that would lack a value for some texts, and the reverse."""
 
     text: Side
     pattern: Pattern
