@@ -70,7 +70,7 @@ _NOBODY: Final = UserInfo()
 
 
 class _Lazy:
-    """A JSON object that is decoded when it is first looked at: most steps decide by less than they are sent."""
+    """A JSON object that is decoded on first access, because most steps need only part of a review."""
 
     def __set_name__(self, _owner: type, name: str) -> None:
         self._name = name
@@ -98,11 +98,11 @@ class _Lazy:
 
 @dataclass(frozen=True)
 class AdmissionRequest:
-    """What is to be admitted: the fields of admission.k8s.io/v1.
+    """The request to admit: the fields of admission.k8s.io/v1.
 
-    ``kind``, ``resource`` and ``sub_resource`` are what the webhook is registered for, and the version of ``object``
-    and ``old_object``; ``request_kind`` and so on are what the client asked for. The objects are JSON trees, None where
-    the operation has none; each is decoded when a step first looks at it.
+    ``kind``, ``resource`` and ``sub_resource`` are those for which the webhook is registered, and give the version of
+    ``object`` and ``old_object``. ``request_kind`` and its companions are those of the client's request. The objects
+    are JSON trees, None where the operation has none; each is decoded when a step first reads it.
     """
 
     uid: str
@@ -128,18 +128,18 @@ class AdmissionRequest:
 
     @property
     def size(self) -> int:
-        """The bytes of its objects on the wire, 0 for what did not come over one."""
+        """The size of its objects on the wire in bytes, 0 for objects that were not received."""
         size: int = self.__dict__.get("bytes", 0)
         return size
 
     @property
     def is_cut(self) -> bool:
-        """Whether a part is not decoded: it is nested deeper than ``restow.conversion.model.deepjson.DEEPEST``."""
+        """Whether a part is undecoded because it is nested deeper than ``restow.conversion.model.deepjson.DEEPEST``."""
         cut: bool = self.__dict__.get("cut", False)
         return cut
 
     def keeps(self, name: str) -> bool:
-        """Return whether an update leaves a field of the object, ``spec`` for instance, unchanged.
+        """Return whether an update leaves a field of the object, such as ``spec``, unchanged.
 
         API servers encode both objects the same way, so equal bytes need no decoding: a step costs almost nothing for a
         migration of stored objects, or for a new label.
@@ -153,7 +153,7 @@ class AdmissionRequest:
 
 
 class AdmissionReview:
-    """The envelope. Read one with ``AdmissionReview.of``, and answer it with ``answer``."""
+    """The envelope. ``AdmissionReview.of`` reads one, and ``answer`` answers it."""
 
     def __init__(self, request: AdmissionRequest) -> None:
         self.request = request
@@ -236,24 +236,24 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class RawObject:
-    """A JSON object as it came, with what was cut out of it because it is nested too deep."""
+    """An undecoded JSON object, with the parts that were cut out because they are nested too deeply."""
 
     text: msgspec.Raw
     cuts: Cuts
 
     @property
     def size(self) -> int:
-        """Its bytes on the wire, without what was cut out."""
+        """Its size on the wire in bytes, without the parts that were cut out."""
         return memoryview(self.text).nbytes
 
     def tree(self) -> Json:
-        """Decode it.
+        """Decode the object.
 
         Raises:
             AdmissionError: the text is no JSON.
         """
         collects = gc.isenabled()
-        gc.disable()  # it would look through a large tree again and again while that grows, and find nothing
+        gc.disable()  # otherwise it would visit a growing large tree again and again, and find nothing
         try:
             found = _decode_tree(self.text)
         except msgspec.MsgspecError as error:
@@ -265,7 +265,7 @@ class RawObject:
         return restore(found, self.cuts) if self.cuts else found
 
     def field(self, name: str) -> bytes:
-        """Return the text of a field, empty if there is none. Equal texts of one review are equal values."""
+        """Return the text of a field, empty if there is none. In one review, equal texts are equal values."""
         try:
             return bytes(_decode_fields(self.text).get(name, b""))
         except msgspec.MsgspecError:
@@ -286,8 +286,8 @@ def _sent(text: msgspec.Raw, cuts: Cuts) -> RawObject | None:
 class AdmissionResponse:
     """The decision of a step. ``code`` is the HTTP status of a refusal, as the client of the API server sees it.
 
-    ``warnings`` reach the client in either case (keep each below 120 characters); ``patch`` is a JSON patch (RFC 6902),
-    as operations.
+    ``warnings`` reach the client whether the request is allowed or refused (keep each below 120 characters). ``patch``
+    is a JSON patch (RFC 6902), as operations.
     """
 
     allowed: bool = True
@@ -298,7 +298,7 @@ class AdmissionResponse:
 
 
 def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Json]:
-    """Yield the operations of RFC 6902 that turn one object into the other; a list that differs is replaced whole."""
+    """Yield the operations of RFC 6902 that turn one object into the other; a changed list is replaced as a whole."""
     for name in sorted(before.keys() | after.keys()):
         place = path + pointer((name,))
         if name not in after:

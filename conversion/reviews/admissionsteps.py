@@ -1,35 +1,36 @@
 """Admission steps: ``restore_stash`` restores dropped stashes, ``refuse_kept`` refuses unconvertible values.
 
-Register both at one version, best the hub's, with matchPolicy Equivalent (the default): whatever version a client
-writes at, the API server has the objects converted to the registered version first, by this very webhook.
+Register both at one version, preferably the hub's, with matchPolicy Equivalent (the default). The API server then
+converts the objects of every request to the registered version first, with this same webhook.
 
-``restore_stash``, for UPDATE. A client that replaces an object at another version, and leaves the stash annotation out,
-loses the fields that its version lacks. In the request,
+``restore_stash`` handles UPDATE. A client that replaces an object at another version, and leaves the stash annotation
+out, loses the fields that its version lacks. In the request,
 
-- `oldObject` was converted with its stash: it has all values, and no stash for what the registered version can say;
-- `object` was converted without: what was kept is gone, and nothing in it says so.
+- `oldObject` was converted with its stash: it has all values, and no stash for fields of the registered version;
+- `object` was converted without a stash: the kept values are missing, and nothing in the object shows this.
 
-So both are converted back to the version of the request. There the old object has the stash that its client was shown,
-and the new one, because a round trip is the identity, has exactly what the client sent: no stash means that the client
-sent none. Then the old stash is put onto it, and it is converted to the registered version once more. The guards of the
-stash let every edit of the client win, so the result is what the same edit with the annotation in place would have
-given. The difference is the patch.
+So the step converts both back to the version of the request. There the old object has the stash that its client
+received. The new object has exactly what the client sent, because a round trip is the identity: no stash means that the
+client sent none. The step then adds the old stash to the new object, and converts it to the registered version once
+more. The guards of the stash give every edit of the client precedence, so the result is the same as that of an edit
+with the annotation in place. The difference is the patch.
 
-The API server computes the field owners before it calls admission, and takes the missing fields from their owners. An
-owner that leaves such a field out of its next apply would then leave it behind for ever. So the patch gives
-`managedFields` back what the owners lost; fields that did not change keep their owners.
+The API server computes the field owners before it calls admission, and takes the missing fields from their owners. If
+such an owner leaves the field out of its next apply, the field would stay for ever. So the patch restores to
+`managedFields` what the owners lost; fields that did not change keep their owners.
 
-Where `status` is a subresource, the server overwrites the status of such a request with the stored one after admission;
-so the stored one is converted here, or the part of the stash that belongs to it would be lost.
+Where `status` is a subresource, the server overwrites the status of such a request with the stored one after admission.
+So this step converts the stored status; otherwise the part of the stash that belongs to it would be lost.
 
-Sources: apiserver `admission/plugin/webhook/mutating/dispatcher.go` for what a webhook with matchPolicy Equivalent is
-shown; `handlers/update.go` (the field manager comes before mutating admission) and `managedfields/internal`,
+Sources: apiserver `admission/plugin/webhook/mutating/dispatcher.go` for the objects that a webhook with matchPolicy
+Equivalent gets; `handlers/update.go` (the field manager comes before mutating admission) and `managedfields/internal`,
 `admission.go`; KEP-555 for the form of FieldsV1.
 
-``refuse_kept``, for CREATE and UPDATE. A conversion webhook cannot tell a read from a write, and has to convert both;
-an admission step can refuse a write. The object is converted back to the version of the request, which gives what the
-client sent, and then again to the registered version and to all others. A value that fails on the way is refused, if
-the write adds it: a value that failed before may stay, or no client could change anything else in its object.
+``refuse_kept`` handles CREATE and UPDATE. A conversion webhook cannot tell a read from a write, and has to convert
+both; an admission step can refuse a write. The step converts the object back to the version of the request, which gives
+what the client sent, and then again to the registered version and to all others. It refuses a value that fails on the
+way if the write adds it. A value that failed before may stay; otherwise no client could change anything else in its
+object.
 
 Pure.
 """
@@ -55,9 +56,9 @@ _ALLOWED: Final = AdmissionResponse()
 
 
 def restore_stash(graph: Graph, request: AdmissionRequest, *, stored_status: bool) -> AdmissionResponse:
-    """Give the object of an update at another version the stash back that its client left out.
+    """Restore the stash that a client left out of an update at another version.
 
-    ``stored_status`` says that the kind's status is a subresource at the request's version. Kinds that the graph does
+    ``stored_status``: whether the kind's status is a subresource at the request's version. Kinds that the graph does
     not know, and everything but an update of a whole object, pass.
 
     Raises:
@@ -98,7 +99,7 @@ def _with_status_of(stored: Json, obj: Json) -> Json:
 
 
 def _with_owners(graph: Graph, old: Json, restored: Json) -> Json:
-    """Return a restored object; fields that did not change keep the owners that they had in the old one."""
+    """Return a restored object; fields that did not change keep the owners that they had in the old object."""
     before, after = ((obj.get("metadata") or {}).get("managedFields") or [] for obj in (old, restored))
 
     def views(version: str) -> tuple[Json, Json] | None:
@@ -112,13 +113,13 @@ def _with_owners(graph: Graph, old: Json, restored: Json) -> Json:
 
 
 Views = Callable[[str], tuple[Json, Json] | None]
-"""The object as it was and as it is to be, at an apiVersion; None for one that cannot be had."""
+"""The object before and after, at an apiVersion; None if it cannot be converted to that version."""
 
 _SELF: Final = "."
 
 
 def restore_owners(before: Iterable[Json], after: Iterable[Json], views: Views) -> list[Json]:
-    """Return the managedFields ``after``, with what each entry of ``before`` lost of fields that did not change."""
+    """Return the managedFields ``after``; entries of ``before`` get their lost fields back if these did not change."""
     left = {_identity(entry): entry for entry in after}
     entries = []
     for entry in before:
@@ -152,7 +153,7 @@ def _merged(before: Json, now: Json, was: Any, becomes: Any) -> Json:
 
 
 def _value(parent: Any, name: str) -> Any:
-    """Return what a path element of FieldsV1 leads to, ABSENT where there is nothing."""
+    """Return the value for a path element of FieldsV1, ABSENT if there is none."""
     kind, _, rest = name.partition(":")
     if kind == "f":
         return parent.get(rest, ABSENT) if isinstance(parent, dict) else ABSENT
@@ -171,12 +172,12 @@ _UNPROCESSABLE: Final = 422
 _MOST_NAMED: Final = 10
 _INDEX: Final = re.compile(r"/[0-9]+(?=/|$)")
 
-#: The versions from and to which a value failed, its rule, its place without the indexes of lists, and what it is.
+#: The source and target version of a failure, its rule, its place without the indexes of lists, and the value.
 _Failure = tuple[str, str, str, str, bytes]
 
 
 def refuse_kept(graph: Graph, request: AdmissionRequest) -> AdmissionResponse:
-    """Refuse a create or an update that brings values which rules cannot convert to some version.
+    """Refuse a create or an update that adds values which rules cannot convert to some version.
 
     Kinds that the graph does not know, and those that keep nothing, pass.
 
@@ -203,7 +204,7 @@ def refuse_kept(graph: Graph, request: AdmissionRequest) -> AdmissionResponse:
 
 
 def _failures(graph: Graph, obj: Json, asked: str) -> Iterator[tuple[_Failure, RuleFailed]]:
-    """Yield what fails of an object: from the version that was asked for to its own, and from its own to all others."""
+    """Yield an object's failures: from the requested version to its own, and from its own to all others."""
     group, _, here = obj["apiVersion"].rpartition("/")
     versions = graph.kind(group, obj["kind"]).visible_versions
     if asked != here:

@@ -1,9 +1,9 @@
-"""Answers ConversionReviews, bytes to bytes, as API servers expect it of a conversion webhook.
+"""Answers ConversionReviews, bytes to bytes, as API servers expect it from a conversion webhook.
 
 Source of the protocol: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36). The server
-restores all metadata but labels and annotations from the object that it sent, and compares only name, namespace and
-uid. The answer therefore has these five fields of metadata only, and no others (such as managedFields) are decoded.
-Top-level fields that no rule reads are passed on as the bytes that came.
+restores all metadata except labels and annotations from the object that it sent, and compares only name, namespace and
+uid. The answer therefore has only these five fields of metadata, and no others (such as managedFields) are decoded.
+Top-level fields that no rule reads are passed on as the bytes that were received.
 
 One object that cannot be converted fails the whole review, as the protocol requires. The message names every such
 object, and never shows a value. A body that is no review raises ``ReviewError``.
@@ -35,27 +35,28 @@ __all__ = ["LARGE", "MAX_MESSAGE", "MOST_KEPT", "Fields", "KeptValue", "Review",
 _VERSIONS: Final = ("apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1")
 _KIND: Final = "ConversionReview"
 
-#: Above so many bytes objects are decoded one by one; up to here all of them take less than a time slice.
+#: In bytes: in a larger review objects are decoded one by one; in a smaller one all take less than a time slice.
 LARGE: Final = 128 * 1024
 
-#: The place of an object takes so many bytes in memory (a ``msgspec.Raw`` in a list). All places together may take so
-#: many times the body. Usual JSON has a comma every 20 bytes or so; a body with many more may be many small objects.
+#: The place of an object takes this many bytes in memory (a ``msgspec.Raw`` in a list). All places together may take
+#: this multiple of the body. Usual JSON has a comma every 20 bytes or so; a body with far more commas may have many
+#: small objects.
 _BYTES_EACH: Final = 64
 _TIMES_THE_BODY: Final = 4
 
-#: How many objects, and bytes, a review may have that is nested more deeply than msgspec follows: it is read at once.
-#: API servers send one object.
+#: How many objects, and bytes, a review may have if it is nested more deeply than msgspec can decode, because such a
+#: review is read at once. API servers send one object.
 _MOST_DEEP: Final = 1000
 _MOST_DEEP_BYTES: Final = 2 * deepjson.MOST_NESTED
 
 #: The longest message of a failed review, in characters.
 MAX_MESSAGE: Final = 2048
-#: So many values of a review are reported that rules kept.
+#: The most kept values that a review reports.
 MOST_KEPT: Final = 1000
 _MAX_FAILURE: Final = 512
 _MAX_NAME: Final = 253
 
-#: What is looked at around the objects.
+#: The fields of the envelope that are read, except the objects.
 _ENVELOPE: Final = frozenset({"apiVersion", "kind", "uid", "desiredAPIVersion"})
 
 _MALFORMED_BODY: Final = "it is not JSON, or its envelope has fields of the wrong type"
@@ -71,7 +72,7 @@ Fields = dict[str, msgspec.Raw]
 
 
 class NestedFields(Fields):
-    """The fields of an object that is nested more deeply than msgspec follows; ``nested`` are those that are."""
+    """The fields of an object that is nested more deeply than msgspec can decode; ``nested`` are the deep fields."""
 
     def __init__(self) -> None:
         self.nested: dict[str, deepjson.Nested] = {}
@@ -79,7 +80,7 @@ class NestedFields(Fields):
 
 @dataclass(frozen=True, slots=True)
 class KeptValue:
-    """A value of an object that a rule could not convert, and kept: ``failed`` says which, and why."""
+    """A value of an object that a rule could not convert, and kept: ``failed`` names the rule and the reason."""
 
     obj: Json = field(repr=False)
     failed: RuleFailed
@@ -110,7 +111,7 @@ class _Envelope(msgspec.Struct, Generic[Objects]):
 
 
 class _Metadata(TypedDict, total=False):
-    """What the server looks at; all else is skipped unread."""
+    """The metadata that the server reads; all other fields are skipped unread."""
 
     name: Any
     namespace: Any
@@ -119,10 +120,10 @@ class _Metadata(TypedDict, total=False):
     annotations: Any
 
 
-#: Decodes envelope and objects in one pass over the bytes; an object that is none fails it, so there is a second way.
+#: Decodes envelope and objects in one pass over the bytes; an item that is no object fails it and needs a second pass.
 _envelope = msgspec.json.Decoder(_Envelope[list[Fields] | None]).decode
 _envelope_of_anything = msgspec.json.Decoder(_Envelope[list[msgspec.Raw] | None]).decode
-#: Decodes the envelope alone: its objects stay one text.
+#: Decodes only the envelope: its objects stay one text.
 _envelope_of_text = msgspec.json.Decoder(_Envelope[msgspec.Raw]).decode
 _fields = msgspec.json.Decoder(Fields).decode
 _metadata = msgspec.json.Decoder(_Metadata | None).decode
@@ -145,15 +146,15 @@ def convert_review(graph: Graph, body: bytes) -> bytes:
 class Review:
     """Converts one review object by object: iterate over it (a server may pause in between), then call ``answer()``.
 
-    Each object is decoded, converted and encoded before the next one, so only one is a tree in memory at any time. That
+    Each object is decoded, converted and encoded before the next one, so memory holds the tree of only one object. This
     bounds memory, and gives the garbage collector little to visit.
     """
 
     def __init__(self, graph: Graph, body: bytes, *, most: int | None = None) -> None:
         """Read the envelope.
 
-        An object that has more than ``most`` bytes after its conversion fails. One that arrives with more raises
-        ReviewTooLarge while a large review is iterated over.
+        An object that has more than ``most`` bytes after its conversion fails. An object that arrives with more raises
+        ReviewTooLarge during the iteration over a large review.
 
         Raises:
             ReviewError: the body is no ConversionReview with a request.
@@ -182,13 +183,13 @@ class Review:
 
     @property
     def target(self) -> str:
-        """The apiVersion that is asked for."""
+        """The requested apiVersion."""
         return self._request.desired_api_version
 
     def __iter__(self) -> Iterator[Fields | msgspec.Raw]:
-        """Convert the objects; yields each one, as it came, once it is done.
+        """Convert the objects, and yield each one as it was received after it is converted.
 
-        ``count`` says how many these were, ``kept`` has the values that rules kept because they could not convert them.
+        ``count`` is the number of objects, ``kept`` has the values that rules kept because they could not convert them.
         """
         for index, obj in enumerate(self._objects):
             self.count += 1
@@ -255,7 +256,7 @@ class Review:
         return converted
 
     def _converted_by(self, route: Route, obj: Json) -> Json:
-        """Convert by rules that keep what they cannot convert, and note what that was."""
+        """Convert by rules that keep values which they cannot convert, and record these values."""
         with kept_values() as found:
             converted = route.function(obj)
         self.kept += [KeptValue(obj, failed) for failed in found[: MOST_KEPT - len(self.kept)]]
@@ -285,7 +286,7 @@ def _items(texts: Iterable[memoryview], most: int | None) -> Iterator[Fields | m
 
 
 def _item(text: bytes) -> Fields | msgspec.Raw:
-    """Return the fields of an object, or the text of what is none.
+    """Return the fields of an object, or the text of an item that is no object.
 
     Raises:
         NoJson: the text is no JSON.
@@ -326,7 +327,7 @@ def _read_envelope(body: bytes, most: int | None) -> _Envelope[Any]:
 def _read_large(body: bytes, most: int | None) -> _Envelope[Any]:
     """Read the envelope, and leave the objects undecoded.
 
-    Where there may be as many objects as would take a multiple of the body in memory, not even their places are kept.
+    If the places of the objects could take a multiple of the body in memory, they are not kept either.
     """
     if body.count(b",") * _BYTES_EACH <= _TIMES_THE_BODY * len(body):
         placed: _Envelope[Any] = _envelope_of_anything(body)
@@ -346,7 +347,7 @@ def _read_large(body: bytes, most: int | None) -> _Envelope[Any]:
 
 
 def _read_deep(body: bytes) -> _Envelope[Any]:
-    """Read a review that is nested more deeply than msgspec follows."""
+    """Read a review that is nested more deeply than msgspec can decode."""
     envelope: Fields = {}
     request: Fields | None = None
     objects: list[Fields | msgspec.Raw] = []
@@ -373,7 +374,7 @@ def _read_deep(body: bytes) -> _Envelope[Any]:
 
 
 def _keep(cursor: JsonCursor, name: str, fields: Fields) -> None:
-    """Keep a field of the envelope, unless it is one that is not looked at."""
+    """Keep a field of the envelope if the conversion reads it."""
     if name in _ENVELOPE:
         fields[name] = msgspec.Raw(bytes(cursor.value()))
     else:
@@ -381,13 +382,13 @@ def _keep(cursor: JsonCursor, name: str, fields: Fields) -> None:
 
 
 def _check(fields: NestedFields) -> None:
-    """Raise TooDeep for an object that API servers would not read; of its metadata they get only a part."""
+    """Raise TooDeep for an object that API servers would not read; they receive only a part of its metadata."""
     if any(nested.depth >= deepjson.MAX_DEPTH for name, nested in fields.nested.items() if name != "metadata"):
         raise deepjson.NestedTooDeep
 
 
 def _tree(text: msgspec.Raw | memoryview, nested: deepjson.Nested | None) -> Any:
-    """Decode what may be nested more deeply than msgspec follows; ``nested`` is what is known of it."""
+    """Decode a value that may be nested more deeply than msgspec can decode; ``nested``: its known deep part."""
     try:
         return _any(text) if nested is None else nested.decode()
     except RecursionError:

@@ -1,9 +1,9 @@
 """A cursor over JSON that is too large to be decoded at once.
 
 msgspec finds the end of a value faster than the alternatives, but has no function for that: it decodes a whole text, or
-reports the position of trailing characters. The cursor uses that position as the end of a value that is followed by
-more. It decodes only what its caller takes, and checks that everything it skips is JSON. Values that are nested too
-deeply for msgspec are read by ``restow.conversion.model.deepjson``.
+reports the position of trailing characters. If more text follows a value, the cursor uses that position as the value's
+end. It decodes only the values that its caller takes, and checks that everything it skips is JSON.
+``restow.conversion.model.deepjson`` reads values that are nested too deeply for msgspec.
 
 Pure.
 """
@@ -39,10 +39,10 @@ class NoJson(ValueError):
 
 
 class JsonCursor:
-    """Walks over a text. What it returns are views of the text.
+    """Walks over a text. It returns views of the text.
 
-    ``nested`` is the last value if it is nested more deeply than msgspec follows. Such a value is not checked to be
-    JSON.
+    ``nested`` is the last value if it is nested more deeply than msgspec can decode. The cursor does not check that
+    such a value is JSON.
     """
 
     def __init__(self, text: bytes | bytearray | memoryview) -> None:
@@ -51,7 +51,7 @@ class JsonCursor:
         self.nested: Nested | None = None
 
     def members(self) -> Iterator[str]:
-        """Enter an object; yields each name, after which the caller has to take the value."""
+        """Enter an object, and yield each name; the caller has to take the value after each."""
         closed = self._match(_OPEN_OBJECT)
         while not closed:
             name = self.value()
@@ -94,7 +94,7 @@ class JsonCursor:
         self._match(_END)
 
     def _match(self, pattern: re.Pattern[bytes]) -> bool:
-        """Take what matches; tell whether it closes what is open."""
+        """Consume a match; return whether it closes the current object or array."""
         found = pattern.match(self._text, self._place)
         if found is None:
             raise NoJson
@@ -102,7 +102,7 @@ class JsonCursor:
         return found.lastindex is not None
 
     def value(self) -> memoryview:
-        """Take a value that is followed by more, and the blanks around it."""
+        """Take a value that is followed by more text, and the blanks around it."""
         start = self._place
         self.nested = None
         try:
@@ -129,5 +129,5 @@ def _works() -> bool:
         return False
 
 
-#: Whether the installed msgspec reports the place in the form that this module parses.
+#: Whether the installed msgspec reports the position in the form that this module parses.
 WORKS: Final = _works()

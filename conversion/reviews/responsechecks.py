@@ -1,8 +1,8 @@
 """Checks a conversion webhook's answer as an API server does: the same checks in the same order, with its messages.
 
 Source: apiextensions-apiserver ``pkg/apiserver/conversion/webhook_converter.go`` (1.36), client-go ``rest/request.go``.
-Each check is a function, so that a conformance run can tell which one an answer fails; ``accept`` runs them all. Where
-the server would quote a value of an object, these messages leave it out.
+Each check is a function, so that a conformance run can name the check that an answer fails; ``accept`` runs them all.
+If the server would quote a value of an object, these messages leave it out.
 
 Pure.
 """
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-#: Bytes that all annotations of an object may have together (apimachinery ``TotalAnnotationSizeLimitB``).
+#: The most bytes that all annotations of an object may have together (apimachinery ``TotalAnnotationSizeLimitB``).
 MAX_ANNOTATIONS: Final = 256 * 1024
 
 _GROUP: Final = "apiextensions.k8s.io"
@@ -60,7 +60,7 @@ class RejectionType(StrEnum):
 
 
 class ResponseRejected(Exception):
-    """The API server would not accept the answer; the message is what it would say."""
+    """The API server would reject the answer; the message is the server's message."""
 
     def __init__(self, failure: RejectionType, message: str) -> None:
         self.failure = failure
@@ -68,13 +68,13 @@ class ResponseRejected(Exception):
 
     @classmethod
     def no_object(cls) -> ResponseRejected:
-        """An object was expected, and there is none."""
+        """Return the error for a missing object."""
         return cls(RejectionType.INVALID_OBJECT, "unexpected end of JSON input")
 
 
 @dataclass(frozen=True, slots=True)
 class SentReview:
-    """A review as it was sent. ``version`` is that of the ConversionReview: v1 or v1beta1."""
+    """A review as it was sent. ``version`` is the version of the ConversionReview: v1 or v1beta1."""
 
     uid: str
     desired: str
@@ -83,7 +83,7 @@ class SentReview:
 
     @property
     def gvk(self) -> str:
-        """What messages call it: the object's kind, that of a list where there are several."""
+        """The kind in messages: the object's kind, or that of a list if there are several objects."""
         first = self.objects[0] if self.objects else _NOTHING
         suffix = "" if len(self.objects) == 1 else "List"
         return f"{first.get('apiVersion', '')}, Kind={first.get('kind', '')}{suffix}"
@@ -97,7 +97,7 @@ def review_body(sent: SentReview, **more: Any) -> bytes:
 
 
 def accept(sent: SentReview, *, status: int, content_type: str, body: bytes) -> tuple[Json, ...]:
-    """Return the converted objects as the API server goes on with them: metadata restored, labels and annotations new.
+    """Return the converted objects as the API server uses them: metadata restored, labels and annotations replaced.
 
     Raises:
         ResponseRejected: a check fails; the message is the one that the API server's client would see.
@@ -118,7 +118,7 @@ def accept(sent: SentReview, *, status: int, content_type: str, body: bytes) -> 
 
 
 def check_http(status: int, content_type: str, body: bytes) -> Json:
-    """Check status and body; return the decoded answer. The content type only matters for what messages quote."""
+    """Check status and body; return the decoded answer. The content type only appears in messages."""
     if not 200 <= status <= 206:
         raise ResponseRejected(RejectionType.CALL, _status_message(status, content_type, body))
     if not body:
@@ -132,9 +132,9 @@ def check_http(status: int, content_type: str, body: bytes) -> Json:
 
 
 def check_review(sent: SentReview, answer: Json) -> None:
-    """Check that it is a review of the version that was sent, and that there is a response.
+    """Check that the answer is a review of the version that was sent, and that it has a response.
 
-    Of v1beta1, kind and version may also be missing.
+    In v1beta1, kind and version may also be missing.
     """
     kind, version = str(answer.get("kind") or ""), str(answer.get("apiVersion") or "")
     group, _, name = version.rpartition("/")
@@ -157,14 +157,14 @@ def check_review(sent: SentReview, answer: Json) -> None:
 
 
 def check_uid(sent: SentReview, answer: Json) -> None:
-    """Check that the answer is one to this request; not looked at in v1beta1."""
+    """Check that the answer has the uid of this request; v1beta1 does not check this."""
     got = _response(answer).get("uid") or ""
     if sent.version == "v1" and got != sent.uid:
         raise ResponseRejected(RejectionType.MALFORMED, f'expected response.uid="{sent.uid}", got "{got}"')
 
 
 def check_result(answer: Json) -> None:
-    """Check that the result is ``Success``, written exactly so."""
+    """Check that the result is exactly ``Success``."""
     result = _response(answer).get("result")
     found = result if isinstance(result, Mapping) else _NOTHING
     if found.get("status") != "Success":
@@ -175,20 +175,20 @@ def check_result(answer: Json) -> None:
 
 
 def check_count(sent: SentReview, answer: Json) -> None:
-    """Check that as many objects came back as were sent."""
+    """Check that the number of returned objects equals the number of sent objects."""
     got = len(converted_objects(answer))
     if got != len(sent.objects):
         raise ResponseRejected(RejectionType.PARTIAL, f"returned {got} objects, expected {len(sent.objects)}")
 
 
 def converted_objects(answer: Json) -> Sequence[Any]:
-    """Return the list of converted objects, as it came; empty where there is none."""
+    """Return the list of converted objects as it was received; empty if there is none."""
     found = _response(answer).get("convertedObjects")
     return found if isinstance(found, list) else ()
 
 
 def check_object(got: Any) -> None:
-    """Check that what came back is an object with a kind."""
+    """Check that a returned item is an object with a kind."""
     if got is None:
         raise ResponseRejected.no_object()
     if not isinstance(got, dict):
@@ -198,7 +198,7 @@ def check_object(got: Any) -> None:
 
 
 def check_kind(sent: Json, got: Json) -> None:
-    """Check that the object is of the kind that was sent."""
+    """Check that the returned object has the kind that was sent."""
     if got.get("kind") != sent.get("kind"):
         raise ResponseRejected(
             RejectionType.INVALID_OBJECT, f"invalid kind (expected {sent.get('kind')}, received {got.get('kind')})"
@@ -206,7 +206,7 @@ def check_kind(sent: Json, got: Json) -> None:
 
 
 def check_version(desired: str, got: Json) -> None:
-    """Check that the object is of the version that was asked for."""
+    """Check that the returned object has the requested version."""
     received = got.get("apiVersion") or ""
     if received != desired:
         raise ResponseRejected(
@@ -215,7 +215,7 @@ def check_version(desired: str, got: Json) -> None:
 
 
 def check_identity(sent: Json, got: Json) -> None:
-    """Check that name, namespace and uid are what they were; absent is the same as empty."""
+    """Check that name, namespace and uid did not change; absent is the same as empty."""
     for field, word in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         expected, actual = _text(sent, field), _text(got, field)
         if expected != actual:
@@ -223,9 +223,9 @@ def check_identity(sent: Json, got: Json) -> None:
 
 
 def restore_metadata(sent: Json, got: Json) -> Json:
-    """Return the object as the server goes on with it: its metadata as sent, but for labels and annotations.
+    """Return the object as the server uses it: with the sent metadata, except for labels and annotations.
 
-    Those are what the answer says: left out, they are deleted; changed, they must be valid.
+    The answer determines labels and annotations: missing ones are deleted, and changed ones must be valid.
     """
     if "metadata" not in got:
         raise ResponseRejected(RejectionType.INVALID_OBJECT, "missing metadata in converted object")
@@ -251,7 +251,7 @@ def _accept_object(sent: SentReview, index: int, got: Any) -> Json:
     original, single = sent.objects[index], len(sent.objects) == 1
     word = "invalid object at index 0" if single else f"invalid converted object at index {index}"
     if single:
-        check_object(got)  # the server says this without any prefix
+        check_object(got)  # this message of the server has no prefix
     try:
         check_object(got)
         check_version(sent.desired, got)
@@ -303,7 +303,7 @@ def _problem_of_annotations(annotations: Mapping[str, str]) -> str:
 
 
 def _is_qualified(key: str) -> bool:
-    """As apimachinery's IsQualifiedName: an optional DNS prefix, then a name."""
+    """Check a key as apimachinery's IsQualifiedName does: an optional DNS prefix, then a name."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= 253 and _PREFIX.fullmatch(prefix)):
         return False
@@ -344,7 +344,7 @@ def _status_message(status: int, content_type: str, body: bytes) -> str:
     return f"the server responded with the status code {status} but did not return more information"
 
 
-#: apimachinery ``api/errors.NewGenericServerResponse``, what a webhook plausibly answers.
+#: The messages of apimachinery ``api/errors.NewGenericServerResponse`` for plausible statuses of a webhook.
 _STATUSES: Final = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
@@ -359,7 +359,7 @@ _STATUSES: Final = {
 
 
 def _go_type(value: Any) -> str:
-    """What Go's %T calls a decoded JSON value."""
+    """Return the name that Go's %T prints for a decoded JSON value."""
     match value:
         case None:
             return "<nil>"

@@ -1,7 +1,7 @@
 """Prints rules: a registry as ``ConversionRules`` documents, and drafted rules as a document or as Python.
 
-A printed registry reads back as the same rules, and prints as the same bytes. A rule without rules inside of it stands
-on one line where it fits. A drafted rule stands next to the reason for it.
+A printed registry reads back as the same rules, and prints as the same bytes. A rule without inner rules is printed on
+one line if it fits. A drafted rule is printed next to its reason.
 
 Pure.
 """
@@ -26,12 +26,12 @@ from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
 __all__ = ["NotData", "document_of", "draft_as_python", "draft_as_yaml", "dump", "rule_lines"]
 
-_STYLE: Final = Style(quote='"')  # CEL's own texts have single quotes
+_STYLE: Final = Style(quote='"')  # texts inside CEL have single quotes
 _WIDTH: Final = 120
 
 
 class NotData(ConversionError):
-    """Rules hold functions of Python, which no document can; ``rules`` names them by version."""
+    """The rules hold Python functions, which a document cannot express; ``rules`` names them by version."""
 
     def __init__(self, rules: Sequence[str]) -> None:
         self.rules = tuple(rules)
@@ -43,7 +43,7 @@ def dump(registry: Registry) -> str:
     """Return the documents of a registry's kinds.
 
     Raises:
-        NotData: a rule holds a function, or is none of the vocabulary.
+        NotData: a rule holds a function, or is not in the vocabulary.
     """
     return "---\n".join("".join(_lines(document_of(kind))) for kind in registry.kinds)
 
@@ -52,7 +52,7 @@ def document_of(kind: Kind) -> dict[str, Any]:
     """Return the document of one kind, as JSON.
 
     Raises:
-        NotData: a rule holds a function, or is none of the vocabulary.
+        NotData: a rule holds a function, or is not in the vocabulary.
     """
     bad: list[str] = []
     spec: dict[str, Any] = {"target": {"group": kind.group, "kind": kind.kind}, "hub": kind.hub}
@@ -110,7 +110,7 @@ def _rule(rule: Rule, version: str, bad: list[str]) -> dict[str, Any]:
 
 
 def _json(value: Any) -> Any:
-    """Return a value with the lists and objects that JSON has in place of Python's other ones."""
+    """Return a value in which lists and objects of JSON replace Python's other sequences and mappings."""
     if isinstance(value, Mapping):
         if not all(isinstance(name, str) for name in value):
             return [[_json(name), _json(each)] for name, each in value.items()]
@@ -121,10 +121,10 @@ def _json(value: Any) -> Any:
 
 
 def rule_lines(rule: Rule, column: int) -> Iterator[str]:
-    """Yield the lines of one rule, as an item of a list that begins at a column.
+    """Yield the lines of one rule, as a list item that begins at ``column``.
 
     Raises:
-        NotData: the rule holds a function, or is none of the vocabulary.
+        NotData: the rule holds a function, or is not in the vocabulary.
     """
     bad: list[str] = []
     document = _rule(rule, "", bad)
@@ -176,7 +176,7 @@ def _inline(value: Any) -> str:
 
 
 def draft_as_yaml(drafts: Sequence[DraftedRule], *, group: str, kind: str, hub: str, spoke: str) -> str:
-    """Return a document with the drafted rules of one spoke, the reasons as comments."""
+    """Return a document with the drafted rules of one spoke, and their reasons as comments."""
     head = (
         f"apiVersion: {API_VERSION}\n"
         f"kind: {KIND}\n"
@@ -209,7 +209,7 @@ def _yaml(drafts: Sequence[DraftedRule], column: int) -> Iterator[str]:
 
 
 def draft_as_python(drafts: Sequence[DraftedRule], *, group: str, kind: str, hub: str, spoke: str) -> str:
-    """Return a module with the drafted rules of one spoke, the reasons as comments."""
+    """Return a module with the drafted rules of one spoke, and their reasons as comments."""
     name = kind.lower()
     lines = (
         "from restow.conversion import Registry, rules\n\n"

@@ -1,6 +1,6 @@
-"""Reads a file of ``ConversionRules`` documents: every mistake with its line and column.
+"""Reads a file of ``ConversionRules`` documents, and reports every mistake with its line and column.
 
-The text is YAML as kubectl reads it, or JSON. Aliases are bounded, and a key that stands twice is a mistake.
+The text is YAML as kubectl reads it, or JSON. Aliases are bounded, and a duplicate key is a mistake.
 
 Pure.
 """
@@ -23,7 +23,7 @@ from restow.crds.paths import ROOT
 
 __all__ = ["LoadedRules", "Mistake", "RuleFileError", "load"]
 
-#: Far more than the rules of any kind, and little enough to be read in a second.
+#: Far more than the rules of any kind need, and small enough to be read in a second.
 _MOST_TEXT: Final = 4 * 1024 * 1024
 
 
@@ -41,7 +41,7 @@ class Mistake:
 
 
 class RuleFileError(ConversionError):
-    """The file cannot be used. ``mistakes`` lists all that is wrong with it, in the order of its lines."""
+    """The file cannot be used. ``mistakes`` lists all of its mistakes in the order of its lines."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
         self.mistakes = tuple(dict.fromkeys(sorted(mistakes)))
@@ -50,14 +50,14 @@ class RuleFileError(ConversionError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedRules:
-    """The documents of a file, and where their parts stand in its text."""
+    """The documents of a file, and the positions of their parts in its text."""
 
     text: str
     documents: tuple[tuple[ConversionRules, YamlNode], ...]
 
     @property
     def rules(self) -> tuple[ConversionRules, ...]:
-        """What the documents declare."""
+        """The declarations of the documents."""
         return tuple(rules for rules, _ in self.documents)
 
     @property
@@ -69,7 +69,7 @@ class LoadedRules:
         """Check everything and return the graph, as ``Registry.freeze`` does.
 
         Raises:
-            RuleFileError: the rules have defects; each stands at the line of the rule or version that it is about.
+            RuleFileError: the rules have defects; each is reported at the line of its rule or version.
         """
         try:
             return self.registry.freeze(crds)
@@ -78,7 +78,7 @@ class LoadedRules:
             raise RuleFileError(each for each in found if each is not None) from error
 
     def mistake(self, diagnostic: Diagnostic) -> Mistake | None:
-        """Return a diagnostic with the line of the rule or version that it is about; None if it is of another kind."""
+        """Return a diagnostic with the line of its rule or version; None if it is about another kind."""
         for rules, node in self.documents:
             if diagnostic.kind == f"{rules.kind}.{rules.group}":
                 about = [diagnostic.kind, diagnostic.version, "" if diagnostic.path == ROOT else diagnostic.path]
@@ -88,7 +88,7 @@ class LoadedRules:
 
 
 def load(text: str) -> LoadedRules:
-    """Return what the documents of a file declare; documents of other kinds are a mistake.
+    """Return the declarations of a file's documents; a document of another kind is a mistake.
 
     Raises:
         RuleFileError: the text is no YAML, holds no document, or a document has mistakes.
@@ -132,7 +132,7 @@ def _mistake(text: str, root: YamlNode, problem: Problem) -> Mistake:
 
 
 def _position(node: YamlNode, place: Place) -> int:
-    """Return where the innermost part of a place stands that the document has."""
+    """Return the position of the innermost part of a place that exists in the document."""
     start = node.start
     for step in place:
         while isinstance(node, YamlAlias):

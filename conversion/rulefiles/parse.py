@@ -1,7 +1,7 @@
-"""Reads one ``ConversionRules`` document: every mistake with its place in the document, and what to write instead.
+"""Reads one ``ConversionRules`` document, and reports every mistake with its place in the document and its remedy.
 
 The document is decoded JSON, as it comes from a file or from an API server. Parsing checks its form: names, parameters,
-types. What the rules mean together, and whether they fit the CRD, is checked when their registry is frozen.
+types. Freezing the registry checks the meaning of the rules together, and whether they fit the CRD.
 
 Pure.
 """
@@ -26,12 +26,12 @@ from restow.conversion.stash.annotation import DEFAULT_BUDGET
 
 __all__ = ["ConversionRules", "Place", "Problem", "RulesInvalid", "parse", "registry_of"]
 
-#: Names of fields and indexes of items, from the root of the document on.
+#: Names of fields and indexes of items, starting at the root of the document.
 Place = tuple[str | int, ...]
 
-#: Deeper rules are a mistake or an attack: no CRD of the catalogues that were read nests its lists half as deep.
+#: Deeper rules are a mistake or an attack: no CRD of the examined catalogues nests its lists half as deep.
 _MAX_DEPTH: Final = 32
-#: Rules of one document: ten times what the largest ported kind needs.
+#: The most rules of one document: ten times the number that the largest ported kind needs.
 _MOST_RULES: Final = 5_000
 
 _SPEC: Final[Mapping[str, tuple[Any, bool]]] = {
@@ -68,7 +68,7 @@ _TYPES: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: where it stands in the document, what is wrong, and what to write instead."""
+    """One mistake: its place in the document, the problem, and the remedy."""
 
     place: Place
     problem: str
@@ -108,7 +108,7 @@ class ConversionRules:
     places: Mapping[tuple[str, str], Place] = field(default_factory=dict, compare=False, repr=False)
 
     def place_of(self, diagnostic: Diagnostic) -> Place:
-        """Return where the document declares what a diagnostic is about: a rule that it names, else the spoke.
+        """Return the place of a diagnostic in the document: the rule that it names, else the spoke.
 
         A diagnostic about a field of the hub names the spoke in its text.
         """
@@ -118,12 +118,12 @@ class ConversionRules:
             found = next((self.places[version, ""] for version in self.spokes if version in words), found)
         for (version, label), place in self.places.items():
             if label and label in diagnostic.problem and diagnostic.version in (version, self.hub):
-                found = place  # of two rules that collide, the later one
+                found = place  # if two rules collide, take the later one
         return found
 
 
 def registry_of(documents: Iterable[ConversionRules]) -> Registry:
-    """Return the registry that documents declare, not yet checked: ``Registry.freeze`` does that."""
+    """Return the registry that documents declare, not yet checked: ``Registry.freeze`` checks it."""
     registry = Registry()
     for each in documents:
         kind = registry.kind(
@@ -147,7 +147,7 @@ def parse(document: Any) -> ConversionRules:
     """Return the conversions that a document declares.
 
     Raises:
-        RulesInvalid: the document has mistakes; the error has all of them.
+        RulesInvalid: the document has mistakes; the error lists all of them.
     """
     reader = _Reader()
     found = reader.document(document)
@@ -159,7 +159,7 @@ def parse(document: Any) -> ConversionRules:
 
 @dataclass(slots=True)
 class _Reader:
-    """Reads one document and collects what is wrong with it."""
+    """Reads one document and collects its mistakes."""
 
     problems: list[Problem] = field(default_factory=list)
     places: dict[tuple[str, str], Place] = field(default_factory=dict)
@@ -235,7 +235,7 @@ class _Reader:
             yield Keyless(paths, acknowledge=found["acknowledge"])
 
     def _object(self, value: Any, fields: Mapping[str, tuple[Any, bool]], place: Place) -> dict[str, Any] | None:
-        """Return an object whose fields have the right types; every other field, or value, is a mistake."""
+        """Return an object whose fields have the right types; every other field or value is a mistake."""
         if not isinstance(value, dict):
             said = f"is {_type(value)}" if value is not None else "is missing"
             self.say(place, said, f"Write an object with the fields {', '.join(fields)}")
@@ -353,6 +353,6 @@ def _type(value: Any) -> str:
 
 
 def _told(error: msgspec.ValidationError) -> str:
-    """Return what msgspec says, which names types and places and never values, but for those of an enum."""
+    """Return msgspec's message, which names types and places and never values, except those of an enum."""
     text = str(error).replace("`", "").replace("$", "").removesuffix(" - at ")
     return text[:1].lower() + text[1:]

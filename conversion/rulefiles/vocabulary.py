@@ -1,9 +1,9 @@
-"""The words of ``ConversionRules`` documents, and their JSON Schema (draft 2020-12), by which editors check them.
+"""The vocabulary of ``ConversionRules`` documents, and their JSON Schema (draft 2020-12) for checks in editors.
 
-A constructor that is public in ``restow.conversion.rules`` is a word of rule documents without more work: names,
-parameters, types and texts all come from its signature. A parameter takes rules (``Sequence[Rule]``), a CEL expression
-(where Python takes a function), or JSON of its annotated type. The schema is made from the vocabulary, so that it knows
-every rule with its parameters and their descriptions.
+Every public constructor in ``restow.conversion.rules`` is part of the vocabulary without further code: names,
+parameters, types and texts all come from its signature and docstring. A parameter takes rules (``Sequence[Rule]``), a
+CEL expression (where Python takes a function), or JSON of its annotated type. The schema is made from the vocabulary,
+so it has every rule with its parameters and their descriptions.
 
 Pure.
 """
@@ -47,7 +47,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Constructor:
-    """One word of the vocabulary: ``make`` is the constructor, ``text`` the first paragraph of its docstring."""
+    """One constructor: ``make`` is the function, ``text`` the first paragraph of its docstring."""
 
     name: str
     make: Callable[..., Rule]
@@ -213,7 +213,7 @@ def _parameter_schema(parameter: Parameter) -> dict[str, Any]:
 
 
 def _schema(hint: Any) -> dict[str, Any]:
-    """Return the schema of an annotated type of JSON."""
+    """Return the schema of an annotated JSON type."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return {}

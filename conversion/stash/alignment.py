@@ -1,15 +1,16 @@
-"""Finds the items of a list without keys again after an edit.
+"""Matches the items of a list without keys after an edit.
 
-All that is known of the list as it was shown is the order of its items, each by a digest of what was shown of it. The
-steps, each with what the one before left over:
+The stash knows only the order of the items as they were shown, with a digest of each shown item ("the items before").
+The items of the edited list are "the items now". Each step uses the items that the previous step left over:
 
-1. Items that look the same are the same, in order, if there are as many of them now as there were.
-2. Between two neighbouring items that were found, or an end of the list, as many items now as then are the same, in
-   order: their shown fields were edited. Not if one of them looks like another one of these, which may have moved.
-3. Items that look the same, but are more or fewer now, are the same, in order, if it does not matter which is which.
+1. Items with the same digest match, in order, if their number is the same before and now.
+2. Between two neighbouring matches, or an end of the list, the items match in order if their number is the same before
+   and now: their shown fields were edited. They do not match if one of them has the digest of another of these items,
+   which may have moved.
+3. Items with the same digest but in different numbers match, in order, if it does not matter which is which.
 
-Inserting, deleting and moving items thus never makes one item of another. An item of then that step 2 could not find is
-*doubtful* where items of now are left at its place: one of them may be it. Elsewhere it was removed.
+Inserting, deleting and moving items thus never turns one item into another. An item before that step 2 could not match
+is *doubtful* if items now are left at its place: one of them may be this item. Otherwise it was removed.
 
 Pure.
 """
@@ -22,16 +23,17 @@ from typing import Any
 
 __all__ = ["Alignment", "align"]
 
-#: The items of then on both sides of some neighbours; -1 and the number of items are the ends.
+#: The items before on both sides of some neighbours; -1 and the number of items are the ends.
 _Gap = tuple[int, int]
 
 
 @dataclass(slots=True)
 class Alignment:
-    """Which items of a list are which.
+    """Which items of a list before and now are the same.
 
-    ``then`` and ``now`` have how each item looked and looks. ``found`` maps the index of an item then to its index now,
-    ``left`` are the indices of items now that are none of then, ``doubtful`` those of items then that may be one.
+    ``then`` and ``now`` hold the digests of the items before and now. ``found`` maps the index of an item before to its
+    index now. ``left`` are the indices of items now without a match, ``doubtful`` those of items before that may match
+    one of them.
     """
 
     then: Sequence[str]
@@ -41,18 +43,18 @@ class Alignment:
     doubtful: set[int] = field(default_factory=set)
 
     def pair(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Note that items are the same: (index then, index now)."""
+        """Record matches: pairs of (index before, index now)."""
         for before, after in pairs:
             self.found[before] = after
             self.left.discard(after)
 
     def is_found(self, before: int) -> bool:
-        """Say whether an item of then is among the items now."""
+        """Return whether an item before has a match now."""
         return before in self.found
 
 
 def align(then: Sequence[str], now: Sequence[str], kept: Mapping[int, Any]) -> Alignment:
-    """Return which items of a list are which; ``kept`` is, by index then, what would be given back to an item."""
+    """Match the items of a list; ``kept`` is, by index before, what the stash would restore to an item."""
     alignment = Alignment(then, now, left=set(range(len(now))))
     for before, after in _by_look(alignment):
         if len(before) == len(after):
@@ -76,7 +78,7 @@ def align(then: Sequence[str], now: Sequence[str], kept: Mapping[int, Any]) -> A
 
 
 def _by_look(alignment: Alignment) -> list[tuple[list[int], list[int]]]:
-    """Return the indices of items, then and now, that look the same and are not found yet."""
+    """Return the indices of items, before and now, that have the same digest and no match yet."""
     looks: dict[str, tuple[list[int], list[int]]] = {}
     for index, look in enumerate(alignment.then):
         if not alignment.is_found(index):
@@ -88,7 +90,7 @@ def _by_look(alignment: Alignment) -> list[tuple[list[int], list[int]]]:
 
 
 def _gaps(alignment: Alignment) -> tuple[dict[_Gap, list[int]], dict[_Gap, list[int]]]:
-    """Return the items of then, and those of now, that are not found, by the found ones on both sides of them."""
+    """Return the unmatched items before, and those now, grouped by the matches on both sides of them."""
     end = len(alignment.then)
     before = {after: index for index, after in alignment.found.items()}
     then = [index if alignment.is_found(index) else None for index in range(end)]

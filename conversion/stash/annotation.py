@@ -2,11 +2,11 @@
 
     {"format": 1, "kept": {VERSION: {PATH: entry}}, "dropped": 2, "was": …}
 
-``VERSION`` is the version that has the field; entries of versions that a conversion does not reach are kept. ``PATH``
-is a path in that version. ``dropped`` counts entries that are lost: those that did not fit into the budget, and those
-of list items without keys that an edit made impossible to find again. The count stays when no entry is left: what a
-stored object lost must leave a trace. ``was`` describes the metadata before the annotation was added, where adding it
-changed more than the annotation. Entries are those of ``restow.conversion.stash.entries``.
+``VERSION`` is the version that has the field. A conversion keeps the entries of versions that it does not reach.
+``PATH`` is a path in that version. ``dropped`` counts lost entries: those that exceeded the budget, and those of list
+items without keys that could not be matched after an edit. The count stays when no entry is left, because a loss in a
+stored object must leave a trace. ``was`` describes the metadata before the annotation was added, if adding it changed
+more than the annotation. ``restow.conversion.stash.entries`` defines the entries.
 
 No content of the annotation can fail a conversion. A text that is no stash is ignored, and stays until the annotation
 is needed. A stash of an unknown format belongs to a newer release and is never changed.
@@ -36,15 +36,15 @@ __all__ = [
 
 FORMAT: Final = 1
 
-#: Bytes that the annotation may have, of the 256 KiB that the API server grants all annotations together.
+#: The largest size of the annotation in bytes, of the 256 KiB that the API server allows for all annotations together.
 DEFAULT_BUDGET: Final = 64 * 1024
 
 _ALL_ANNOTATIONS: Final = 256 * 1024
 
-#: A count beyond is forged.
+#: A larger count is forged.
 _MOST_DROPPED: Final = 2**31
 
-#: Far below where JSON decoders give up; ``_DEPTH_OF_UNITS`` is how deep in a stash stands what can be dropped.
+#: Far below the limit of JSON decoders; ``_DEPTH_OF_UNITS`` is the depth in a stash of the parts that can be dropped.
 _MAX_DEPTH: Final = 128
 _DEPTH_OF_UNITS: Final = 6
 
@@ -53,14 +53,14 @@ Entries = dict[str, Json]
 
 @dataclass(slots=True)
 class Stash:
-    """The decoded annotation of one object, owned by one conversion. ``foreign``: of an unknown format, hands off."""
+    """The decoded annotation of one object, owned by one conversion. ``foreign``: unknown format, must not change."""
 
     kept: dict[str, Entries] = field(default_factory=dict)
     dropped: int = 0
     foreign: bool = False
 
     def take(self, version: str) -> Entries | None:
-        """Remove and return what is kept for a version."""
+        """Remove and return the entries of a version."""
         return self.kept.pop(version, None)
 
     def put(self, version: str, entries: Entries) -> None:
@@ -92,7 +92,7 @@ def _read_1(document: Json) -> tuple[Stash, Json] | None:
     return Stash(kept, dropped), was if isinstance(was, dict) else {}
 
 
-#: How each format is read. A new one is added here, next to those that stored objects have.
+#: The reader of each format. A new format is added here; the others stay, because stored objects use them.
 _READERS: Final[Mapping[int, Callable[[Json], tuple[Stash, Json] | None]]] = {1: _read_1}
 
 
@@ -121,10 +121,10 @@ def _put_back(parent: Json, name: str, value: Json, was: Json) -> None:
 
 
 def seal(obj: Json, key: str, stash: Stash, budget: int = DEFAULT_BUDGET) -> None:
-    """Write the stash into an object made by this conversion: its own dict, and only that, is changed.
+    """Write the stash into an object made by this conversion; only the object's own dict is changed.
 
-    Over the budget the largest entries go first, and are counted. A metadata that cannot hold annotations, or a stash
-    of a foreign format in the place, is left as it is.
+    Over the budget, the largest entries are dropped first and counted. A metadata that cannot hold annotations, or an
+    existing stash of a foreign format, is left as it is.
     """
     if stash.foreign or not (stash.dropped or any(stash.kept.values())):
         return
@@ -169,14 +169,14 @@ def _within(document: Json, budget: int) -> str | None:
 
 
 def _is_too_deep(text: str, document: Json) -> bool:
-    """Say whether a stash is nested so deeply that reading it could fail; most texts have too few brackets for that."""
+    """Return whether a stash is nested too deeply to be read; most texts have too few brackets for that."""
     return text.count("{") + text.count("[") > _MAX_DEPTH and depth(document) > _MAX_DEPTH
 
 
 def _degrade(document: Json, excess: int) -> None:
-    """Take away what is nested too deeply, then the largest entries, until the document is smaller by ``excess`` bytes.
+    """Drop entries that are nested too deeply, then the largest ones, until the document is ``excess`` bytes smaller.
 
-    All of them are counted.
+    All dropped entries are counted.
     """
     excess += len(',"dropped":') + len(str(2**63))
     doomed: dict[int, Any] = {}
@@ -198,9 +198,9 @@ def _degrade(document: Json, excess: int) -> None:
 
 
 def _units(kept: dict[str, Entries]) -> Iterator[tuple[int, Any]]:
-    """Yield what can be dropped on its own, with its size: the items of a list one by one, else the whole entry.
+    """Yield the parts that can be dropped separately, with their sizes: list items one by one, else the whole entry.
 
-    Without the order of its items, a text, a list loses nothing yet: only items that are edited are not found again.
+    The order of a list's items is a text. Dropping it loses nothing yet, but edited items cannot be matched any more.
     """
     for _, entries in sorted(kept.items()):
         for path, entry in sorted(entries.items()):

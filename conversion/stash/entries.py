@@ -1,24 +1,25 @@
-"""What one rule leaves in the stash, and how it is read again: the slow paths of generated code.
+"""The entry that one rule leaves in the stash, and how it is read again: the slow paths of generated code.
 
-An entry is a dict under the path of the field that could not be said, in the terms of the version that can:
+An entry is a dict under the path of the field that the other version cannot express, in terms of the field's own
+version:
 
-- a leaf: `{"is": value}`, without `is` if the field was absent; `shown`, of fields that functions converted, is what
-  the other version showed instead (absent alike), the guard by which a later edit wins;
-- a leaf whose rule failed, with ``on_error="keep"``: `failed` is the rule. Its value counts as long as the object shows
-  what it showed then, and no function judges it;
-- an object on the way to claimed fields, where the plain way back would not leave it as it was: a leaf as well, whose
-  value is `{}`, null or nothing;
+- a leaf: `{"is": value}`, without `is` if the field was absent. For fields that functions converted, `shown` is the
+  value that the other version showed instead (or absent): if it has changed, a later edit takes precedence;
+- a leaf whose rule failed, with ``on_error="keep"``: `failed` is the rule. Its value counts as long as the object
+  shows the same value as then, and no function checks it;
+- an object on the way to claimed fields that the plain way back would change: also a leaf, whose value is `{}`, null or
+  absent;
 - a list: `{"items": […]}`, see ``restow.conversion.stash.items``;
 - a map: `{"values": {key: {…}}}`;
 - a field that is implied around other rules: the entries of that layer, under its address (`hub .spec`);
-- a union, under its own address (`?.spec.type`): `{"branch": name, "inside": {…}}`, what the rules of that branch lost,
-  null for no branch. It counts only for objects of this branch. `shown` is the branch that the other version showed
-  instead, if it did not show this one; while it does, the object is still of this branch;
-- an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if all that is
-  inside came from the stash: an empty object (true) or none (false).
+- a union, under its own address (`?.spec.type`): `{"branch": name, "inside": {…}}`, the losses of that branch's rules;
+  the name is null for no branch. The entry counts only for objects of this branch. `shown` is the branch that the
+  other version showed instead, if it did not show this one; while it does, the object still belongs to this branch;
+- an object with rules of its own: `{"inside": {…}}`, where `left` says what the other version had if the whole content
+  came from the stash: an empty object (true) or none (false).
 
-`gone` is the second guard: how many of the objects around the field the other version did not show. An entry counts
-only while the next object outwards, which was shown, still is: who removes an object removes what was hidden in it.
+`gone` is the second guard: the number of objects around the field that the other version did not show. An entry counts
+only while the next object outwards, which was shown, still exists: removing an object removes its hidden content.
 
 Reading checks everything, because any client may have edited the annotation. An entry of a wrong shape is ignored.
 
@@ -69,29 +70,29 @@ _FAILED: Final = "failed"
 
 
 def leaf(value: Any, around: Sequence[bool] = ()) -> Json:
-    """Return the entry of a field; ``around`` says of the objects around it, inmost first, whether they are shown."""
+    """Return the entry of a field; ``around``: whether each object around it is shown, innermost first."""
     return with_gone({} if value is ABSENT else {_IS: value}, around)
 
 
 def failed_entry(value: Any, target: Any, rule: str) -> Json:
-    """Return the entry of a value whose rule failed, and of what the other version shows instead."""
+    """Return the entry of a value whose rule failed, and of the value that the other version shows instead."""
     entry: Json = {_IS: value, _FAILED: rule}
     return entry if target is ABSENT else {**entry, _SHOWN: target}
 
 
 def is_kept_failure(entry: Json) -> bool:
-    """Say whether an entry keeps a value whose rule failed."""
+    """Return whether an entry keeps a value whose rule failed."""
     return isinstance(entry.get(_FAILED), str)
 
 
 def with_gone(entry: Json, around: Sequence[bool]) -> Json:
-    """Return an entry that has its second guard."""
+    """Add the second guard (``gone``) to an entry and return it."""
     gone = next((index for index, shown in enumerate(around) if shown), len(around))
     return {**entry, _GONE: gone} if gone else entry
 
 
 def is_shown(entry: Json, around: Sequence[bool]) -> bool:
-    """Say whether the objects around a field are as much there as they were shown when its entry was made."""
+    """Return whether the objects around a field are still present as they were shown when its entry was made."""
     gone = entry.get(_GONE, 0)
     if gone.__class__ is not int or gone < 0:
         return False
@@ -107,9 +108,9 @@ def kept_leaf(kept: Kept, path: str, schema: Schema | None) -> Json | None:
 
 
 def note(source: Any, *, required: bool) -> Json | None:
-    """Return the entry of an object that others' fields filled, None where the plain way back leaves it as it was.
+    """Return the entry of an object that other fields fill, or None if the plain way back leaves it as it was.
 
-    ``required`` is what the schema of its own version says.
+    ``required``: whether the schema of its own version requires the object.
     """
     if isinstance(source, dict):
         return None if required else {_IS: {}}
@@ -119,7 +120,7 @@ def note(source: Any, *, required: bool) -> Json | None:
 
 
 def emptied(kept: Kept, path: str, schema: Schema | None, *, required: bool) -> Any:
-    """Return what becomes of an object that lost all its fields: ``{}``, ABSENT, or what was noted."""
+    """Return the result for an object that lost all its fields: ``{}``, ABSENT, or the value in the stash."""
     entry = kept_leaf(kept, path, schema)
     if entry is None:
         return {} if required else ABSENT
@@ -128,9 +129,9 @@ def emptied(kept: Kept, path: str, schema: Schema | None, *, required: bool) -> 
 
 
 def stays(source: Any, kept: Kept, path: str, schema: Schema | None, *, required: bool, bare: bool) -> bool:
-    """Say whether an object of the source is one of the target even if nothing is left in it.
+    """Return whether an object of the source also exists in the target even if nothing is left in it.
 
-    ``bare`` says whether an empty one may pass as it is.
+    ``bare``: whether an empty object may pass unchanged.
     """
     if not isinstance(source, dict):
         return False
@@ -140,18 +141,18 @@ def stays(source: Any, kept: Kept, path: str, schema: Schema | None, *, required
 
 
 def kept_layer(kept: Kept, address: str) -> Kept:
-    """Return what is kept for one implied field that lies around other rules."""
+    """Return the entries for one implied field around other rules."""
     layer = kept.get(address) if kept else None
     return layer if isinstance(layer, dict) else None
 
 
 def kept_inside(kept: Kept, path: str) -> Kept:
-    """Return what is kept for the fields of one object."""
+    """Return the entries for the fields of one object."""
     return _section(kept, path, _INSIDE)
 
 
 def hidden_inside(kept: Kept, path: str, around: Sequence[bool]) -> Any:
-    """Return the object of which only the stash knows: ``{}`` to be filled, or ABSENT."""
+    """Return the object that only the stash knows: ``{}`` to be filled, or ABSENT."""
     entry = kept.get(path) if kept else None
     if not isinstance(entry, dict) or not isinstance(entry.get(_INSIDE), dict) or not is_shown(entry, around):
         return ABSENT
@@ -159,17 +160,17 @@ def hidden_inside(kept: Kept, path: str, around: Sequence[bool]) -> Any:
 
 
 def left_inside(kept: Kept, path: str, *, natural: bool) -> Any:
-    """Return what becomes of an object whose inner rules left nothing in it: ``{}`` or ABSENT."""
+    """Return the result for an object in which its inner rules left nothing: ``{}`` or ABSENT."""
     entry = kept.get(path) if kept else None
     left = entry.get(_LEFT) if isinstance(entry, dict) else None
     return {} if (left if isinstance(left, bool) else natural) else ABSENT
 
 
 def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, required: bool) -> Json | None:
-    """Return the entry of an object with rules of its own, None if there is nothing to say.
+    """Return the entry of an object with rules of its own, or None if nothing must be kept.
 
-    ``source`` and ``target`` are the object before and after, ABSENT where it is not there; ``lost`` is what its rules
-    lost. ``required`` is what the schema of its own version says.
+    ``source`` and ``target`` are the object before and after, ABSENT where it is missing; ``lost`` holds the losses of
+    its rules. ``required``: whether the schema of its own version requires the object.
     """
     entry: Json = {_INSIDE: lost} if lost or (target is ABSENT and source is not ABSENT) else {}
     if target and not source and (source is not ABSENT) is not required:
@@ -178,13 +179,13 @@ def inside(lost: Json, source: Any, target: Any, around: Sequence[bool], *, requ
 
 
 def branch_entry(branch: str | None, shown: str | None, lost: Json | None) -> Json:
-    """Return the entry of a union: the branch of the object, the one that the other version shows, and the losses."""
+    """Return the entry of a union: the object's branch, the branch that the other version shows, and the losses."""
     entry: Json = {_BRANCH: branch, _INSIDE: lost or {}}
     return entry if shown == branch else {**entry, _SHOWN: shown}
 
 
 def kept_branch(kept: Kept, path: str, shown: str | None, names: Container[str]) -> tuple[str | None, Kept]:
-    """Return the branch of an object that shows the branch ``shown``, and what is kept for its rules."""
+    """Return the branch of an object that shows the branch ``shown``, and the entries for its rules."""
     entry = kept.get(path) if kept else None
     if not isinstance(entry, dict) or _BRANCH not in entry or entry.get(_SHOWN, entry[_BRANCH]) != shown:
         return shown, None
@@ -195,7 +196,7 @@ def kept_branch(kept: Kept, path: str, shown: str | None, names: Container[str])
 
 
 def kept_values(kept: Kept, path: str) -> Mapping[str, Json]:
-    """Return what is kept for the values of a map, by key."""
+    """Return the entries for the values of a map, by key."""
     values = _section(kept, path, _VALUES) or {}
     return {key: entry for key, entry in values.items() if isinstance(entry, dict)}
 

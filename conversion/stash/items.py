@@ -1,4 +1,4 @@
-"""What the stash keeps for the items of a list, and how they are found again.
+"""The stash entries of list items, and how the items are found again.
 
 An entry is `{"items": [{"item": id, "kept": {…}}, {"hidden": {…}, "after": id}], "order": "…"}`:
 
@@ -6,12 +6,12 @@ An entry is `{"items": [{"item": id, "kept": {…}}, {"hidden": {…}, "after": 
   `nth` distinguishes equal ids;
 - `kept` are the entries of the item's own fields;
 - `hidden` is a whole item that the other version did not show, `after` the shown item before it;
-- `order` is there if some id is a digest: a shorter digest of every item that was shown, in order, by which an item is
-  found whose shown fields were edited (``restow.conversion.stash.alignment``). Stashes of earlier releases lack it.
+- `order` exists if some id is a digest: it holds a shorter digest of every shown item, in order. It is used to find an
+  item whose shown fields were edited (``restow.conversion.stash.alignment``). Stashes of earlier releases lack it.
 
-An entry that is found by none of these goes. It is told, and counted, if it may belong to an item that is there.
+An entry that matches no item is dropped. It is reported and counted if it may belong to an existing item.
 
-Pure, but that ``kept_items`` marks entries of the stash that it is given, which one conversion decoded for itself.
+Pure, except that ``kept_items`` marks entries in the stash that it gets, which one conversion decoded for itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 Id = tuple[str, int]
 
-#: A hidden item, after the index that it gets among the items of the list as it is now.
+#: A hidden item, after the index that it gets among the current items of the list.
 HiddenItem = tuple[int, Any]
 
 _ITEMS: Final = "items"
@@ -55,7 +55,7 @@ def list_entry(lost: Sequence[tuple[int, Any, Json | None]], shown: Sequence[Any
     """Return the entry of a list.
 
     ``lost`` has, in order: the index in ``shown`` at or before which the item stands, the item itself if it is hidden,
-    and else what its rules lost. ``keys`` are the key fields of the items of ``shown``.
+    and otherwise the losses of its rules. ``keys`` are the key fields of the items of ``shown``.
     """
     ids = _ids(shown, keys)
     items: list[Json] = []
@@ -75,9 +75,9 @@ def list_entry(lost: Sequence[tuple[int, Any, Json | None]], shown: Sequence[Any
 
 
 def kept_items(kept: Kept, path: str, shown: Sequence[Any], keys: Sequence[str]) -> tuple[list[Kept], list[HiddenItem]]:
-    """Return what is kept for each item of a list as it is now, and the hidden ones.
+    """Return the entries for each current item of a list, and the hidden items.
 
-    Entries that may belong to an item, but to which one is unknown, are marked in ``kept``, for ``doubtful``.
+    Entries that belong to an unknown item of the list are marked in ``kept``, for ``doubtful``.
     """
     entry = kept.get(path) if kept else None
     items = entry.get(_ITEMS) if isinstance(entry, dict) else None
@@ -102,7 +102,7 @@ def kept_items(kept: Kept, path: str, shown: Sequence[Any], keys: Sequence[str])
 
 
 def doubtful(kept: Kept) -> list[tuple[str, Json]]:
-    """Return the entries of items that ``kept_items`` could not attribute: their place, and what they keep."""
+    """Return the entries of items that ``kept_items`` could not attribute: their place, and their content."""
     found: list[tuple[str, Json]] = []
     if kept:
         _collect(kept, "", found)
@@ -132,7 +132,7 @@ def _collect(kept: Mapping[str, Any], around: str, found: list[tuple[str, Json]]
 
 @dataclass(frozen=True, slots=True)
 class _FoundItems:
-    """Where the items of a list as it was shown are now, and after which item now what stood behind them belongs."""
+    """The current positions of the shown items, and the current item that each hidden item follows."""
 
     count: int
     indices: dict[Id, int]
@@ -141,9 +141,9 @@ class _FoundItems:
 
     @classmethod
     def of(cls, order: Any, now: Sequence[Id], kept: Mapping[Id, Any], behind: Sequence[Id]) -> _FoundItems:
-        """Find them by the order that their entry has, or by their ids alone.
+        """Find the items by the order in their entry, or by their ids alone.
 
-        ``kept`` is what belongs to the items, ``behind`` has the ids of those that hidden ones stood behind.
+        ``kept`` are the entries of the items; ``behind`` are the ids of the items that hidden ones follow.
         """
         looks = [_look(text) for text, _ in now]
         if isinstance(order, str) and order and not len(order) % _LOOK and order != "".join(looks):
@@ -151,7 +151,7 @@ class _FoundItems:
                 [order[at : at + _LOOK] for at in range(0, len(order), _LOOK)], looks, now, kept, behind
             )
         indices = {identity: index for index, identity in enumerate(now)}
-        # An older release has not written the order: any item without an entry may be an edited one.
+        # An older release has not written the order, so any item without an entry may be an edited one.
         is_open = not order and any(identity not in kept and not _has_key(identity) for identity in now)
         gone = [name for name in kept if name not in indices and not _has_key(name)] if is_open else []
         return cls(len(now), indices, frozenset(gone), {identity: index + 1 for identity, index in indices.items()})
@@ -172,7 +172,7 @@ class _FoundItems:
         )
 
     def behind(self, name: Id | None) -> int:
-        """Return the index that an item gets which stood behind another one; None is the beginning of the list."""
+        """Return the index for an item that followed another one; None is the beginning of the list."""
         return 0 if name is None else self.after.get(name, self.count)
 
 
@@ -181,7 +181,7 @@ def _latest(before: int, place: int) -> int:
 
 
 def _indices(looks: Sequence[str], names: Iterable[Id]) -> dict[Id, int]:
-    """Return which items of a list, by their looks, some ids are of."""
+    """Return the index of the item for each id, given the digests of the items."""
     places: dict[str, list[int]] = {}
     for index, look in enumerate(looks):
         places.setdefault(look, []).append(index)
@@ -194,7 +194,7 @@ def _indices(looks: Sequence[str], names: Iterable[Id]) -> dict[Id, int]:
 
 
 def _is_renamed(name: Id, now: Id) -> bool:
-    """Say whether a key tells that two items are not the same, whatever their places say."""
+    """Return whether the keys show that two items differ, whatever their places are."""
     return name[0] != now[0] and (_has_key(name) or _has_key(now))
 
 
@@ -207,8 +207,8 @@ def with_hidden(
 ) -> list[Any]:
     """Return the list with its hidden items in their places again, as ``kept_items`` found them.
 
-    A hidden item stays away if an edit has used its key in the meantime: the edit wins, or ``merge`` decides. Items
-    without a key have nothing in common.
+    If an edit has used the key of a hidden item meanwhile, the edit takes precedence, or ``merge`` decides. Items
+    without a key cannot collide.
     """
     taken = {_key(item, keys) for item in converted if _is_named(item, keys)}
     places: dict[int, list[Any]] = {}
@@ -230,18 +230,18 @@ def with_hidden(
 
 
 def _order(ids: Sequence[Id]) -> Json:
-    """Return how each item of a list looks; nothing if two different items look the same."""
+    """Return the digest of each item of a list; empty if two different items have the same digest."""
     looks = [_look(text) for text, _ in ids]
     return {_ORDER: "".join(looks)} if len({*looks}) == len({text for text, _ in ids}) else {}
 
 
 def _look(text: str) -> str:
-    """Return what of an id stands for the item in the order of its list."""
+    """Return the part of an id that represents the item in the order of its list."""
     return text[1 : _LOOK + 1] if text.startswith('"') else hashlib.sha256(text.encode()).hexdigest()[:_LOOK]
 
 
 def _has_key(identity: Id) -> bool:
-    """Say whether it has the values of an item's keys, and is not a digest."""
+    """Return whether an id holds the values of an item's keys, and is not a digest."""
     return identity[0].startswith("[")
 
 
