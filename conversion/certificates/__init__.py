@@ -6,11 +6,11 @@ is the webhook's own certificate authority, for clusters without cert-manager.
 
 Public:
 
-- ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it where that is safe; ``remove_server``
-  removes what restow keeps for a server that no CRD calls any more;
+- ``wire``, ``unwire``: add a webhook to a CRD once it answers, and remove it if that is safe; ``remove_server`` removes
+  restow's objects for a server that no CRD calls any more;
 - ``install``: install or update a webhook configuration once its webhooks answer; ``stash_configuration`` is the
   configuration of the step that restores stashes, and ``stash_name`` its name; ``refusal_configuration`` and
-  ``refusal_name`` of the step that refuses writes of values that rules would keep;
+  ``refusal_name`` are those of the step that refuses writes of values that rules would keep;
 - ``Wiring``, ``Url``, ``Service``, ``Bundle``: the address and the certificates to write;
 - ``probe``: calls a webhook once as an API server would;
 - ``WiringError``, ``WiringRefused``, ``NotAnswering``: the reasons why nothing was written.

@@ -1,13 +1,13 @@
 """Writes the wiring: webhooks and CA bundles into CRDs, and webhook configurations of admission.
 
-Every write is a server-side apply of only what differs, made conditional on the object as it was read; what the API
-server would call is tried first (`probe`). Nothing is written where nothing changes: any change of a CRD's spec makes
-the API server rebuild all watch caches of the CRD, and convert all its objects again. With the failure policy Fail a
-configuration whose webhook does not answer stops every write that it is about.
+Every write is a server-side apply of only the fields that differ, conditional on the object as it was read. Before a
+write, the webhook that the API server would call is probed (`probe`). Nothing is written if nothing changes: any change
+of a CRD's spec makes the API server rebuild all watch caches of the CRD, and convert all its objects again. With the
+failure policy Fail, a configuration whose webhook does not answer stops every write to its resources.
 
 Rights: get and patch on the customresourcedefinitions; get, patch and create (list and watch to notice changes at once)
 on the mutatingwebhookconfigurations and validatingwebhookconfigurations (server-side apply creates by a patch, so that
-create may be granted by name too).
+create may also be granted by name).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 _CRD_ATTEMPTS = 8
 
 Probe = Callable[[Crd, Address, Bundle], Awaitable[None]]
-"""Tries a webhook for a CRD; raises NotAnswering."""
+"""Probes the webhook of a CRD; raises NotAnswering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Wired:
 async def wire(cluster: Cluster, name: str, wiring: Wiring, *, composite: str = "", probe: Probe = probe) -> Wired:
     """Make a CRD call the webhook, once the webhook answers.
 
-    ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD: then that
-    one is written, and Crossplane copies it.
+    ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD. If it is
+    set, the CompositeResourceDefinition is written, and Crossplane copies it.
 
     Raises:
         WiringRefused: the CRD does not exist, or its annotations or another manager of its fields forbid the wiring.
@@ -91,7 +91,7 @@ async def wire(cluster: Cluster, name: str, wiring: Wiring, *, composite: str = 
         try:
             written = await _apply_crd(cluster, name, plan, resource_of_definition(composite))
         except Conflict:
-            continue  # written meanwhile: look again
+            continue  # another client wrote it meanwhile: read it again
         if UNWIRED in (written["metadata"].get("annotations") or {}):
             await _drop_mark(cluster, resource_of_definition(composite), name)
         return Wired(crd if composite else Crd.from_document(written), changed=True, notes=plan.notes)
@@ -115,7 +115,7 @@ async def read_crd(cluster: Cluster, name: str) -> Crd:
 
 
 async def read_definition(cluster: Cluster, name: str, composite: str = "") -> Definition:
-    """Read of a CRD, or of Crossplane's CompositeResourceDefinition, what the wiring looks at.
+    """Read the parts of a CRD, or of Crossplane's CompositeResourceDefinition, that the wiring needs.
 
     Raises:
         WiringRefused: the cluster has no such object.
@@ -144,7 +144,7 @@ async def _apply_crd(cluster: Cluster, name: str, plan: CrdWiringPlan, resource:
 
 
 async def _drop_mark(cluster: Cluster, resource: Resource, name: str) -> None:
-    """Take away what an earlier ``unwire`` left: it would be read as one of today."""
+    """Remove the mark of an earlier ``unwire``, which would be taken for a current one."""
     body = msgspec.json.encode({"metadata": {"annotations": {UNWIRED: None}}})
     params = {"fieldManager": FIELD_MANAGER}
     await cluster.patch(resource, name, body, patch_type=PatchType.MERGE, params=params, metadata_only=True)
@@ -158,13 +158,13 @@ _RESOURCES: Final = {
 }
 
 HookProbe = Callable[[Address, Bundle], Awaitable[None]]
-"""Tries an admission webhook; raises NotAnswering."""
+"""Probes an admission webhook; raises NotAnswering."""
 
 
 async def probe_hook(address: Address, bundle: Bundle, *, timeout: float = 10.0) -> None:
-    """Ask an admission webhook about the deletion of nothing. Any decision counts as an answer.
+    """Call an admission webhook with a DELETE request without an object. Any decision counts as an answer.
 
-    A webhook that requires a client certificate has answered: API servers have one, this caller has none.
+    A webhook that requires a client certificate counts as answering: API servers have one, this caller has none.
 
     Raises:
         NotAnswering: the webhook does not answer, or an API server would reject its answer.
@@ -206,13 +206,13 @@ async def install(
     *,
     probe: HookProbe = probe_hook,
 ) -> bool:
-    """Install or update a webhook configuration once its webhooks answer; return whether that was a change.
+    """Install or update a webhook configuration once its webhooks answer; return whether it changed.
 
     Args:
-        cluster: where.
+        cluster: the API server.
         wanted: the document, each webhook with its address and without ``caBundle``.
-        bundle, dropped: certificates that have to be in the bundles, and that must not be.
-        probe: tries each webhook before anything is written.
+        bundle, dropped: certificates that the bundles must contain, and that they must not contain.
+        probe: called for each webhook before anything is written.
 
     Raises:
         WiringRefused: another manager owns the configuration, or applies another address or CA bundle.
@@ -230,7 +230,7 @@ async def install(
         try:
             await _apply_configuration(cluster, plan.body, name, force=live is not None)
         except Conflict:
-            continue  # written meanwhile: look again
+            continue  # another client wrote it meanwhile: read it again
         _log.info("%s: %s", name, "installed" if live is None else "brought up to date")
         return True
     raise WiringRefused(
@@ -239,17 +239,17 @@ async def install(
 
 
 async def remove_configuration(cluster: Cluster, wanted: Mapping[str, Any], former: str = "") -> str:
-    """Remove a configuration; return why if it stays, a sentence, and nothing if there is none that is restow's.
+    """Remove a configuration; return a sentence if the user has to delete it, else an empty text.
 
     It is removed only if restow alone wrote it, and if all of its webhooks are at the same server.
 
     Rights: get and delete on its name.
 
     Args:
-        cluster: where.
+        cluster: the API server.
         wanted: the document.
-        former: the name that an earlier release gave it, to remove that one. Call this after the new one is installed:
-            until then the old one is needed.
+        former: the name that an earlier release gave it, to remove that configuration. Call this after the new one is
+            installed: until then the old one is needed.
 
     Raises:
         KubeError: the API server refuses a request, or cannot be reached.
@@ -259,7 +259,7 @@ async def remove_configuration(cluster: Cluster, wanted: Mapping[str, Any], form
     try:
         live = await read_configuration(cluster, named)
     except Forbidden as error:
-        # of an earlier release there is most likely none: rights are granted by name
+        # a configuration of an earlier release most likely does not exist: rights are granted by name
         return "" if former else f"{kind} {name} may be there, and is not needed any more: delete it ({error})"
     if live is None:
         return ""
@@ -297,8 +297,8 @@ async def read_configuration(cluster: Cluster, wanted: Mapping[str, Any]) -> Jso
 
 
 async def _apply_configuration(cluster: Cluster, body: Json, name: str, *, force: bool) -> None:
-    # Forced over plain updates of address and bundle; that no other manager applies them was checked on this very
-    # resourceVersion, and what else others set is not in the body.
+    # Forced over plain updates of address and bundle. At this very resourceVersion no other manager applies them, and
+    # the body has no other field that another manager set.
     params = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
     try:
         await cluster.patch(

@@ -1,12 +1,12 @@
-"""Calls a webhook as an API server does, and tries one before a CRD names it.
+"""Calls a webhook as an API server does, and probes one before a CRD names it.
 
 A CRD that names a webhook which does not answer takes down every version but the storage version at once: reads, watch
-caches, garbage collection, namespace deletion. One review per direction and version, of an object that is nothing but
-a name, shows beforehand that address, certificate, path, kind and versions are right.
+caches, garbage collection, namespace deletion. One review per direction and version, of an object with nothing but a
+name, shows beforehand that address, certificate, path, kind and versions are right.
 
 Sources: apiserver `pkg/util/webhook/client.go` and `authentication.go`, client-go `rest/request.go` and
 `transport/cache.go` (HTTP/1.1 with keep-alive, 25 idle connections to a host, 30 seconds in all). Certificates are
-judged as Go does: any certificate of the bundle is a root, and names count only in subjectAltName.
+verified as Go does: any certificate of the bundle is a root, and names count only in subjectAltName.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HEADERS: Final = {"Accept": "application/json, */*", "User-Agent": "restow"}
 
 @dataclass(frozen=True, slots=True)
 class WebhookAnswer:
-    """What came back. ``reused`` says whether the request went over a connection that an earlier one had opened."""
+    """The answer. ``reused``: whether the request used a connection that an earlier request had opened."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,8 @@ class WebhookAnswer:
 class WebhookClient:
     """A session with one webhook: ``async with WebhookClient(address, bundle) as client``.
 
-    ``connect_to`` (host, port) is where connections go instead of the address's own; names are verified as ever.
+    ``connect_to`` (host, port) replaces the address's own host and port for connections; certificates are verified
+    against the address's name all the same.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class WebhookClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
+        """Close the session."""
         if self._session is not None:
             await self._session.close()
 
@@ -177,7 +178,7 @@ _STUB: Final[Json] = {"uid": "", "convertedObjects": None, "result": {"metadata"
 
 
 def probe_reviews(crd: Crd) -> tuple[SentReview, ...]:
-    """Return the reviews: from the storage version to every other served one and back; of one version, an empty one."""
+    """Return the reviews: from the storage version to every other served one and back; for one version an empty one."""
     storage = crd.storage.api_version
     others = [f"{crd.group}/{name}" for name in crd.served if name != crd.storage.name]
     ways = [way for other in others for way in ((storage, other), (other, storage))]
@@ -202,10 +203,10 @@ async def probe(
     """Send the reviews and check the answers as an API server would.
 
     Args:
-        crd: whose kind and versions.
-        address, bundle: as its ``clientConfig`` says, or is going to.
+        crd: the kind and its versions.
+        address, bundle: those of its current or planned ``clientConfig``.
         timeout: seconds for each review.
-        connect_to: (host, port) to connect to instead of the address's own, where its name does not resolve.
+        connect_to: (host, port) to connect to instead of the address's own, if its name does not resolve.
 
     Raises:
         NotAnswering: the webhook does not answer, or an API server would reject its answer.

@@ -1,10 +1,10 @@
-"""Takes a webhook away: the CRDs that call it return to the strategy None, and what restow keeps for it is removed.
+"""Removes a webhook: the CRDs that call it return to the strategy None, and restow's objects for it are deleted.
 
-A CRD that names a webhook which is gone blocks its objects, their namespaces and the garbage collector of the whole
-cluster, so this comes before an uninstall. ``unwire`` writes only after a proof: the schemas need no conversion, or no
-stored object has anything that they say differently.
+A CRD that names a removed webhook blocks its objects, their namespaces and the garbage collector of the whole cluster,
+so call this before an uninstall. ``unwire`` writes only after a proof: the schemas need no conversion, or no stored
+object has a field that they describe differently.
 
-A server that runs meanwhile would wire its CRDs again within a second. ``unwire`` therefore leaves the annotation
+A running server would wire its CRDs again within a second. ``unwire`` therefore sets the annotation
 ``restow.dev/unwired`` on the CRD, and running servers leave such a CRD alone (`ca.targets`).
 
 Rights: get and patch on the customresourcedefinitions, list on their objects; for ``remove_server`` list on the
@@ -50,11 +50,11 @@ _LEASE_NAMES: Final = "restow-"
 
 @dataclass(frozen=True, slots=True)
 class Unwired:
-    """What ``unwire`` did.
+    """The result of ``unwire``.
 
     Attributes:
         changed: whether the CRD was written; False if its strategy was None already.
-        notes: what holds from now on, each a sentence.
+        notes: consequences of the change, each a sentence.
     """
 
     changed: bool
@@ -63,11 +63,11 @@ class Unwired:
 
 @dataclass(slots=True)
 class Removal:
-    """What ``remove_server`` did.
+    """The result of ``remove_server``.
 
     Attributes:
-        removed: objects that it removed, each ``<kind> <namespace>/<name>``.
-        kept: what it left, and why, each a sentence.
+        removed: the objects that it removed, each ``<kind> <namespace>/<name>``.
+        kept: the objects that it left and the reasons, each a sentence.
     """
 
     removed: list[str] = field(default_factory=list)
@@ -85,16 +85,17 @@ async def unwire(
 ) -> Unwired:
     """Return a CRD to the conversion strategy None, as before an uninstall.
 
-    Unlike the wiring, this is a merge patch: it also removes what Helm or another manager wrote.
+    Unlike the wiring, this is a merge patch: it also removes fields that Helm or another manager wrote.
 
     Args:
-        cluster: where.
-        name: of the CRD.
-        composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD: then that one
-            is written, and Crossplane copies it. Empty for the CRD itself, or for what its owner reference says.
-        although_needed: skip the proof. Objects are then read without what their version does not declare, and each
-            write at such a version stores that loss. It frees a namespace whose webhook is gone for good.
-        dry_run: look, and write nothing.
+        cluster: the API server.
+        name: the name of the CRD.
+        composite: the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD. If it is set,
+            the CompositeResourceDefinition is written, and Crossplane copies it. If it is empty, the owner reference of
+            the CRD decides which of the two is written.
+        although_needed: skip the proof. Objects are then read without the fields that their version does not declare,
+            and each write at such a version stores that loss. It frees a namespace whose webhook is gone for good.
+        dry_run: read, and write nothing.
         now: the time, for the annotation.
 
     Raises:
@@ -137,14 +138,14 @@ async def unwire(
 
 
 async def _check_rules(cluster: Cluster, crd: Crd) -> None:
-    """Raise WiringRefused if ConversionRules of the cluster keep the CRD wired: they would wire it again."""
+    """Raise WiringRefused if ConversionRules of the cluster keep the CRD wired, because they would wire it again."""
     try:
         rules = (await cluster.list_page(CONVERSION_RULES)).json()["items"]
     except (NotFound, Forbidden):
-        return  # the cluster has none, or none of this user's concern
+        return  # the cluster has none, or this user may not see them
     for each in rules:
         target = (each.get("spec") or {}).get("target") or {}
-        leaving = "deletionTimestamp" in each["metadata"]  # its operator is what unwires
+        leaving = "deletionTimestamp" in each["metadata"]  # the operator that handles the deletion unwires the CRD
         if not leaving and (target.get("group"), target.get("kind")) == (crd.group, crd.kind):
             name = each["metadata"]["name"]
             raise WiringRefused(
@@ -154,7 +155,7 @@ async def _check_rules(cluster: Cluster, crd: Crd) -> None:
 
 
 async def _need_of(cluster: Cluster, crd: Crd) -> WebhookNeed:
-    """Find out whether a CRD needs its webhook.
+    """Return whether a CRD needs its webhook, and why.
 
     Objects are listed at the storage version, which needs no conversion once all of them are stored at it.
     """
@@ -190,19 +191,19 @@ async def remove_server(
     unwired: Collection[str] = (),
     dry_run: bool = False,
 ) -> Removal:
-    """Remove what restow keeps for a server that no CRD calls any more.
+    """Remove restow's objects for a server that no CRD calls any more.
 
-    That is: webhook configurations of which restow alone wrote all webhooks, and all are at this server; the Secrets of
+    These are webhook configurations of which restow alone wrote all webhooks, if all are at this server; the Secrets of
     its certificate and its CA, if they have restow's label; and the released Leases of restow in its namespace. While a
     CRD calls the server, nothing is removed.
 
     Args:
-        cluster: where.
-        server: its address, the path does not matter.
-        namespace, secret: where its Secrets and Leases are, and what the Secret of its certificate is called; those of
-            the Service by default. For a URL both are needed, or no Secret and Lease is looked for.
-        unwired: CRDs that do not count, since they are about to be unwired.
-        dry_run: look, and remove nothing.
+        cluster: the API server.
+        server: the server's address; the path does not matter.
+        namespace, secret: the namespace of its Secrets and Leases, and the name of the Secret with its certificate; by
+            default those of the Service. For a URL both are needed; otherwise Secrets and Leases stay.
+        unwired: CRDs that do not count, because they are about to be unwired.
+        dry_run: read, and remove nothing.
 
     Raises:
         KubeError: the API server cannot be reached.
@@ -275,7 +276,7 @@ async def _remove_leases(cluster: Cluster, namespace: str, done: Removal, *, dry
 async def _delete(
     cluster: Cluster, resource: Resource, kind: str, metadata: Mapping[str, Any], done: Removal, *, dry_run: bool
 ) -> None:
-    """Delete an object as it was read; one that another writer changed meanwhile stays."""
+    """Delete an object as it was read; an object that another writer changed meanwhile stays."""
     namespace, name = metadata.get("namespace"), metadata["name"]
     what = f"{kind} {qualified_name(namespace, name)}"
     conditions = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}

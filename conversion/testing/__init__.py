@@ -1,10 +1,10 @@
 """The laws of conversion as tests for an author's own repository (needs hypothesis).
 
-One line in a test module:
+One line in a test module,
 
     TestProfile = roundtrip_suite(graph, crd)
 
-gives one test for each law and version, over objects generated from the CRD's own schemas. The parts are public too:
+makes one test for each law and version, over objects generated from the CRD's own schemas. The parts are also public:
 ``strategies`` generates objects, ``laws`` has each law as a plain check of one object that raises ``LawBroken``, and
 ``check_golden`` compares recorded ConversionReviews with the expected answers.
 """

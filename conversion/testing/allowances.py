@@ -1,8 +1,9 @@
 """Differences that a law must accept because a rule declares them.
 
-These are fields that are dropped knowingly, declared losses, forgotten values, fields that a rule fills in, and edits
-that an author judges. The laws also ignore fields that have a meaning only together: a projection may convert to more
-leaves than the whole object did. Translating managedFields intersects with the live object, which drops these leaves.
+These are dropped fields, declared losses, forgotten values, fields that a rule fills in, and edits whose result an
+author's function decides. The laws also ignore fields that have a meaning only together: a projection may convert to
+more leaves than the whole object did. Translating managedFields intersects with the live object, which drops these
+leaves.
 
 Pure.
 """
@@ -40,7 +41,7 @@ __all__ = [
 
 
 def forgiven(obj: Json, rules: Sequence[Rule], side: Side) -> Json:
-    """Return the object without what the rules drop on that side, nor the objects around it that hold nothing else."""
+    """Return the object without the fields that rules drop on that side, and without objects that become empty."""
     for rule in _in_force(rules, obj, side):
         for text in rule.claims(side):
             if isinstance(rule, Private) and rule.acknowledge is not None:
@@ -51,7 +52,7 @@ def forgiven(obj: Json, rules: Sequence[Rule], side: Side) -> Json:
 
 
 def _in_force(rules: Sequence[Rule], obj: Json, side: Side) -> Sequence[Rule]:
-    """Return the rules that hold for an object: of each union, those of its branch."""
+    """Return the rules that apply to an object: from each union, those of its branch."""
     scope = branched(rules)
     if not scope.unions:
         return rules
@@ -83,7 +84,7 @@ def _forgiven_inside(value: Any, rule: ScopedRules, side: Side) -> Any:
 
 
 def _changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
-    """Return an object with the field at ``path`` changed; objects on the way that hold nothing go."""
+    """Return an object with the field at ``path`` changed; objects on the way that become empty are removed."""
     if not isinstance(value, dict) or path[0] not in value:
         return value
     child = value[path[0]]
@@ -96,12 +97,12 @@ def _changed(value: Any, path: Path, change: Callable[[Any], Any]) -> Any:
 
 
 def has_hub_drops(rules: Sequence[Rule]) -> bool:
-    """Say whether some rule lets a field of the hub go."""
+    """Return whether some rule drops a field of the hub."""
     return _has_drops(rules, "hub")
 
 
 def has_judgement(rules: Sequence[Rule]) -> bool:
-    """Say whether what an edit means is up to a function of the author."""
+    """Return whether an author's function decides the result of an edit."""
     return any(
         (isinstance(rule, Lens) and rule.merge is not None and not rule.is_known)
         or (isinstance(rule, ScopedRules) and (rule.hide is not None or has_judgement(rule.rules)))
@@ -130,9 +131,9 @@ def undeclared_losses(entries: Json, rules: Sequence[Rule], direction: Direction
 
 
 def is_joint(steps: FieldSteps, rules: Sequence[Rule], side: Side) -> bool:
-    """Say whether a field of that side is made of several others, or is in what a function made as a whole.
+    """Return whether a field of that side is made of several others, or lies in a value that a function made.
 
-    What rules of a branch claim also depends on the discriminator, on either side, and so do the objects around it.
+    The claims of a branch's rules also depend on the discriminator, on either side; so do the objects around it.
     """
     scope = branched(rules)
     branches = [rule for union in scope.unions for each in union.branches for rule in flattened(each.rules)]
@@ -142,13 +143,13 @@ def is_joint(steps: FieldSteps, rules: Sequence[Rule], side: Side) -> bool:
 
 
 def has_joint(rules: Sequence[Rule]) -> bool:
-    """Say whether some rule ties fields together."""
+    """Return whether some rule ties fields together."""
     ties = (_ties(rule) or (isinstance(rule, ScopedRules) and has_joint(rule.rules)) for rule in branched(rules).plain)
     return bool(branched(rules).unions) or any(ties)
 
 
 def made_rule(rule: RulePlace | None) -> bool:
-    """Say whether a function of the author made the value of a field."""
+    """Return whether an author's function made the value of a field."""
     return rule is not None and isinstance(rule.rule, Lens) and rule.rule.tables is None and rule.rule.singleton is None
 
 
@@ -166,9 +167,7 @@ def emptied_lists(value: Any, rules: Sequence[Rule], side: Side) -> int:
 
 
 def made_empties(value: Any, rules: Sequence[Rule], side: Side) -> Counter[str]:
-    """Count the empty lists and objects that standard rules made of what is as empty in another form: of an empty text,
-    for instance.
-    """
+    """Count the empty lists and objects that standard rules made of an empty value in another form, such as a text."""
     counts: Counter[str] = Counter()
     for rule in rules:
         found = [dig(value, parse(text)) for text in rule.claims(side)]
@@ -197,14 +196,14 @@ def _is_made(steps: FieldSteps, rule: Rule, side: Side) -> bool:
 
 
 def _ties(rule: Rule) -> bool:
-    """Say whether one field that the rule writes depends on several that it reads."""
+    """Return whether one field that the rule writes depends on several that it reads."""
     if isinstance(rule, ScopedRules):
         return rule.hide is not None
     return isinstance(rule, Lens) and (len(rule.spoke) > 1 or len(rule.hub) > 1 or bool(rule.reads))
 
 
 def has_forget(rules: Sequence[Rule]) -> bool:
-    """Say whether some rule declares values of the spoke that need not be restored."""
+    """Return whether some rule declares values of the spoke that need not be restored."""
     return any(
         (isinstance(rule, Lens) and rule.forget is not None)
         or (isinstance(rule, ScopedRules) and has_forget(rule.rules))
@@ -243,7 +242,7 @@ def _remembered_inside(before: Any, after: Any, rule: ScopedRules, root: Json) -
 
 
 def _with(value: Json, path: Path, leaf: Any) -> Json:
-    """Return an object with another value at ``path``; ABSENT takes away what is there."""
+    """Return an object with another value at ``path``; ABSENT removes the field."""
     rest = {name: child for name, child in value.items() if name != path[0]}
     if len(path) == 1:
         return rest if leaf is ABSENT else {**rest, path[0]: leaf}

@@ -1,8 +1,8 @@
 """Findings of the laws: the fields of objects, the fields that differ, and a broken law in about ten lines.
 
-A finding shows the object, the rule, the fields that differ, and what to write instead. Objects here are generated or
-given to the laws by an author's own tests, so their values may be shown. Fields are named as managedFields would name
-them: items of list-maps by their keys.
+A finding shows the object, the rule, the fields that differ, and the remedy. The objects are generated or come from an
+author's own tests, so their values may be shown. Fields have the names that managedFields use: items of list-maps are
+named by their keys.
 
 Pure.
 """
@@ -38,7 +38,7 @@ __all__ = [
     "travelled",
 ]
 
-#: How many differing fields a finding shows, and how long a value may be.
+#: How many differing fields a finding shows, and how long a shown value may be.
 _MOST_FIELDS: Final = 3
 _MOST_TEXT: Final = 400
 _SHORT: Final = 120
@@ -46,7 +46,7 @@ _SHORT: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A field in which two objects differ; ABSENT where one lacks it."""
+    """A field in which two objects differ; ABSENT if one of them lacks it."""
 
     steps: Steps
     left: Any
@@ -55,7 +55,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RulePlace:
-    """A rule that is responsible for a field, and the fields that it ties to it on the other side."""
+    """A rule that is responsible for a field, and the fields on the other side that it ties to this field."""
 
     rule: Rule
     label: str
@@ -79,7 +79,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def responsible(kind: KindGraph, source: str, target: str, steps: Steps) -> RulePlace | None:
-    """Return the rule on the way from a version to another that has to do with a field of the first one, if any."""
+    """Return the rule that converts a field of one version on the way to another, if any."""
     legs: tuple[tuple[str, Side], ...] = ((source, "spoke"), (target, "hub"))
     for version, side in legs:
         spoke = kind.spokes.get(version)
@@ -115,7 +115,7 @@ def described(
     fields: Sequence[str] = (),
     fix: str = "",
 ) -> str:
-    """Return the finding: the problem, the smallest object, the rule, the fields, and what to write instead."""
+    """Return the finding: the problem, the smallest object, the rule, the fields, and the remedy."""
     lines = [problem, f"  object:  {compact(_essence(obj), _MOST_TEXT)}"]
     if rule is not None:
         lines.append(f"  rule:    {rule.label}{_source(rule.rule)}")
@@ -157,12 +157,12 @@ def _essence(obj: Json) -> Json:
 
 
 def _source(rule: Rule) -> str:
-    """Return where an author's function stands, so that one need not search for it."""
+    """Return the place of an author's function in the source code."""
     code = getattr(rule.up, "__code__", None) if isinstance(rule, Lens) and rule.tables is None else None
     return "" if code is None or rule.name in ("wrap", "unwrap") else f" ({code.co_filename}:{code.co_firstlineno})"
 
 
-#: The way to a field: names, and for the items of a list-map their keys, as JSON in brackets.
+#: The steps to a field: names, and for the items of a list-map their keys, as JSON in brackets.
 FieldSteps = tuple[str, ...]
 
 
@@ -172,7 +172,7 @@ def support(obj: Json, schema: Schema | None) -> set[str]:
 
 
 def fields(obj: Json, schema: Schema | None) -> set[FieldSteps]:
-    """Return the same as steps."""
+    """Return the paths of all fields of an object as steps; an atomic list is one field."""
     return set(_fields(obj, schema or ANY, ()))
 
 
@@ -182,15 +182,15 @@ def shown_steps(steps: FieldSteps) -> str:
 
 
 def empties(obj: Json, schema: Schema | None) -> Counter[str]:
-    """Count what an object has of null, {} and [].
+    """Count the values of an object that are null, {} or [].
 
-    An empty object does not count where it holds a place: as an item of a list or a map, or because it is required.
+    An empty object does not count if it marks a place: as an item of a list or a map, or because it is required.
     """
     return Counter(kind for _, kind in empty_places(obj, schema))
 
 
 def empty_places(value: Any, schema: Schema | None, steps: Steps = ()) -> Iterator[tuple[Steps, str]]:
-    """Yield the places of null, {} and [] in an object, as ``empties`` counts them, with what stands there."""
+    """Yield the places of null, {} and [] in an object, as ``empties`` counts them, with the values there."""
     if value is None or value in ({}, []):
         yield steps, "null" if value is None else "{}" if isinstance(value, dict) else "[]"
     elif isinstance(value, dict):

@@ -1,8 +1,8 @@
 """Tests the functions of authors: ``impure_calls`` finds impure ones, ``failing`` makes a kind whose functions raise.
 
-A profiler shows what a function calls besides its arguments: a clock, a random number, a file. What
-``on_error="keep"`` promises has to hold whatever value a function raises for. Which values these are follows from the
-values and a seed, so that a failure can be reproduced.
+A profiler shows what a function uses except its arguments: a clock, a random number, a file. The promise of
+``on_error="keep"`` must hold for every value for which a function raises. The values and a seed determine which calls
+raise, so that a failure can be reproduced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PURE_TIME: Final = frozenset({"strptime", "gmtime", "mktime", "strftime", "fspa
 
 
 def impure_calls(function: Callable[[], Any]) -> set[str]:
-    """Call the function and return the names of what it called that depends on more than its arguments."""
+    """Call the function, and return the names of functions it called that depend on more than their arguments."""
     seen: set[str] = set()
 
     def watch(_frame: FrameType, event: str, called: Any) -> None:
@@ -39,7 +39,7 @@ def impure_calls(function: Callable[[], Any]) -> set[str]:
                 seen.add(name)
 
     before, collects = sys.getprofile(), gc.isenabled()
-    gc.disable()  # what finalizers and callbacks of the collector call is not the function's doing
+    gc.disable()  # calls by finalizers and callbacks of the collector do not belong to the function
     sys.setprofile(watch)
     try:
         function()
@@ -63,16 +63,16 @@ def _impure(called: Any) -> str | None:
     return name if module in ("io", "_io", "builtins") and name in _OPENERS else None
 
 
-#: One of so many values makes a function raise; for the seed 0, every value does.
+#: A function raises for one in this many values; for the seed 0, it raises for every value.
 _ONE_OF: Final = 3
 
 
 class FunctionFails(Exception):
-    """What the functions raise."""
+    """The error that the functions raise."""
 
 
 def failing(kind: KindGraph, seed: int, *, everywhere: bool = False) -> KindGraph:
-    """Return a kind whose rules with ``on_error="keep"`` have functions that raise for some values, or for every one.
+    """Return a kind in which the functions of rules with ``on_error="keep"`` raise for some values, or for every value.
 
     Functions that nothing checks do not raise, so that a round trip is still the identity; with ``everywhere`` they do.
     """

@@ -1,11 +1,11 @@
 """Edits of the items of lists without keys, as clients make them at a version that does not show all of an item.
 
-An edit changes, inserts, copies, removes or moves items of one list of the object as it is shown. With it comes what
-the way back has to give: the same edit of the object as it was, in which every item still has what it hides. So an
-edit touches only what no rule converts: a field that both versions have, or one that no schema declares. Items that
-look the same cannot be told apart, and are left alone where that matters.
+An edit changes, inserts, copies, removes or moves items of one list of the object as it is shown. Each edit comes with
+the expected result of the way back: the same edit of the original object, in which every item still has its hidden
+fields. So an edit changes only fields that no rule converts: a field that both versions have, or one that no schema
+declares. Items that look the same cannot be distinguished, and are not edited where that matters.
 
-Lists whose rules hide whole items (``hide``) are left out, since which ones is up to a function of the author.
+Lists whose rules hide whole items (``hide``) are left out, because an author's function decides which items these are.
 
 Pure.
 """
@@ -30,9 +30,9 @@ _MARK: Final = "zzEdited"
 
 @dataclass(frozen=True, slots=True)
 class ItemEdit:
-    """An edit: ``name`` for messages, ``shown`` is the object that the client sends, ``expected`` what it becomes.
+    """An edit: ``name`` for messages, ``shown`` is the object that the client sends, ``expected`` the expected result.
 
-    ``added`` is the place of an item that the edit adds, in what it becomes: nothing is expected of that.
+    ``added`` is the place in the result of an item that the edit adds; nothing is expected of this item.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ItemEdit:
     added: Steps | None = None
 
     def without_added(self, obj: Json) -> Json:
-        """Return what the edit became without the item that it added."""
+        """Return the result of the edit without the item that the edit added."""
         if self.added is None:
             return obj
         changed: Json = _changed(obj, self.added[:-1], partial(_without, index=int(self.added[-1])))
@@ -49,7 +49,7 @@ class ItemEdit:
 
 
 def has_keyless_lists(rules: Sequence[Rule]) -> bool:
-    """Say whether some rule converts the items of a list without keys."""
+    """Return whether some rule converts the items of a list without keys."""
     return any(
         isinstance(rule, ScopedRules)
         and ((rule.container == "list" and not rule.keys) or has_keyless_lists(rule.rules))
@@ -58,7 +58,7 @@ def has_keyless_lists(rules: Sequence[Rule]) -> bool:
 
 
 def item_edits(obj: Json, shown: Json, rules: Sequence[Rule], side: Side) -> Iterator[ItemEdit]:
-    """Yield edits of an object; ``shown`` is how the version of ``side`` shows it, ``rules`` are those between both."""
+    """Yield edits of an object; ``shown`` is the object at the version of ``side``, ``rules`` connect both versions."""
     for rule, ours, theirs in _lists(obj, shown, rules, side, (), ()):
         yield from _Edits(obj, shown, rule, ours, theirs).all()
 
@@ -96,7 +96,7 @@ def _steps(inner: Any, outer: Any, rule: ScopedRules) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Edits:
-    """The edits of one list, which stands at ``ours`` in ``obj`` and at ``theirs`` in ``shown``."""
+    """The edits of one list, which has the place ``ours`` in ``obj`` and ``theirs`` in ``shown``."""
 
     obj: Json
     shown: Json
@@ -144,7 +144,7 @@ class _Edits:
         return [{**item, **self._new(index)} if index in indices else item for index, item in enumerate(items)]
 
     def _new(self, index: int) -> Json:
-        """Return a new value for the first such field that an item has in both objects, else an undeclared one."""
+        """Return a new value for the first such field that an item has in both objects, else an undeclared field."""
         ours, theirs = (self._items(*each)[index] for each in ((self.obj, self.ours), (self.shown, self.theirs)))
         for name, value in theirs.items():
             if isinstance(value, str) and ours.get(name) == value and name not in self._touched():

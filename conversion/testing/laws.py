@@ -1,10 +1,10 @@
 """The laws of conversion, each a plain check of one object: ``Laws(graph.kind(…)).round_trip(obj, "v1beta1")``.
 
-A broken law raises ``LawBroken`` with what was seen. Under Hypothesis it shrinks to the smallest such object. A
-profiler watches each conversion for calls that a pure function cannot make (clocks, randomness, files, environment):
+A broken law raises ``LawBroken`` with the finding. Hypothesis shrinks it to the smallest such object. A profiler
+watches each conversion for calls that a pure function cannot make (clocks, randomness, files, environment), because
 converting twice in the same second would not tell a clock from a constant.
 
-What the rules declare, the laws do not expect otherwise (``allowances``).
+The laws accept the differences that the rules declare (``allowances``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = ["LawBroken", "Laws"]
 
 
 class LawBroken(AssertionError):
-    """A conversion broke a law; ``law`` is its name, as of the method of ``Laws``, ``finding`` what was seen."""
+    """A conversion broke a law; ``law`` is the name of its method in ``Laws``, ``finding`` describes the failure."""
 
     def __init__(self, law: str, message: str) -> None:
         self.law = law
@@ -84,9 +84,9 @@ class Laws:
             raise LawBroken("total", described(problem, obj, fix=fix)) from error
 
     def round_trip(self, obj: Json, via: str) -> None:
-        """Going to another version and back gives the same object, but for what rules dropped knowingly.
+        """Going to another version and back gives the same object, except for fields that rules drop on purpose.
 
-        And nothing is lost on the way that no rule declared: a stash entry of a lossless rule is a wrong inverse.
+        Nothing is lost on the way that no rule declared: a stash entry of a lossless rule is a wrong inverse.
         """
         source = _version(obj)
         there = self.convert(obj, via)
@@ -109,7 +109,7 @@ class Laws:
                 raise LawBroken("round_trip", described(problem, obj, fields=fields, fix=fix))
 
     def forget(self, obj: Json, via: str) -> None:
-        """What comes back of a value that a rule forgets means the same: it converts to the same object."""
+        """A value that replaces a forgotten one on a round trip means the same: it converts to the same object."""
         source = _version(obj)
         there = _without_stash(self.convert(obj, via), self.kind.stash_key)
         back = self.convert(self.convert(obj, via), source)
@@ -122,7 +122,7 @@ class Laws:
             raise LawBroken("forget", described(problem, obj, fields=shown, fix=fix))
 
     def path_independence(self, obj: Json, via: str, target: str) -> None:
-        """A detour over a third version ends where the straight way does."""
+        """A detour over a third version gives the same result as the direct way."""
         if via in self.kind.spokes and has_hub_drops(self._rules(via)):
             return
         straight, there = self.convert(obj, target), self.convert(obj, via)
@@ -140,7 +140,7 @@ class Laws:
             raise LawBroken("path_independence", described(problem, obj, rule=rule, fields=shown, fix=fix))
 
     def determinism(self, obj: Json, target: str) -> None:
-        """The same object gives the same bytes, whatever the order of its fields, and nothing but the object counts."""
+        """The same object gives the same bytes, whatever the order of its fields, and depends on nothing else."""
         first = self.convert(obj, target)
         for again in (copy.deepcopy(obj), _reordered(obj)):
             second = self.convert(again, target)
@@ -160,7 +160,7 @@ class Laws:
             raise LawBroken("determinism", described(problem, obj, fix=fix))
 
     def unchanged_input(self, obj: Json, target: str) -> None:
-        """A conversion does not change what it is given."""
+        """A conversion does not change its input."""
         before = copy.deepcopy(obj)
         self.convert(obj, target)
         if not same(before, obj):
@@ -172,11 +172,11 @@ class Laws:
             raise LawBroken("unchanged_input", described(problem, before, rule=rule, fields=shown, fix=fix))
 
     def partial(self, whole: Json, part: Json, target: str) -> None:
-        """Of a partial object, nothing comes out that the whole would not give, nor any new null, {} or [].
+        """A partial object gives nothing that the whole object would not give, and no new null, {} or [].
 
-        Where a rule ties several fields together, or ``hide`` judges an item by its fields, a part of them may mean
-        something else than all: within what such rules write, only the second half holds; and a list whose items are
-        all hidden is empty.
+        If a rule ties several fields together, or ``hide`` judges an item by its fields, a part of them may have
+        another meaning than all of them. Within the fields that such rules write, only the second half holds, and a
+        list whose items are all hidden is empty.
         """
         source, hub = _version(whole), self.kind.hub
         self._check_part(whole, part, hub if source != hub and has_joint(self._rules(source)) else target)
@@ -214,10 +214,10 @@ class Laws:
             raise LawBroken("partial", described(problem, part, rule=found, fix=fix))
 
     def validity(self, obj: Json, target: str) -> None:
-        """What is valid in one version has the other's types, required fields and enums, and no undeclared fields.
+        """A valid object of one version has the other's types, required fields and enums, and no undeclared fields.
 
-        Only required fields that rules waive may be missing. What an author's function made keeps to bounds and
-        patterns too. A field that both versions have, with bounds that differ, passes as it is: the check of the
+        Only required fields that rules waive may be missing. Values that an author's function made also respect bounds
+        and patterns. A field that both versions have, with bounds that differ, passes unchanged: the check of the
         schemas reports it. CEL rules are not evaluated.
         """
         schema = self.kind.schema(target)
@@ -245,11 +245,11 @@ class Laws:
                 raise LawBroken("validity", described(problem, obj, rule=rule, fields=shown, fix=fix))
 
     def edits_win(self, obj: Json, edited: Json) -> None:
-        """What a client writes at a version is what it reads back there, whatever a stash remembers of before.
+        """A client reads back at a version what it wrote there, whatever earlier values a stash holds.
 
-        ``obj`` is an object of another version, ``edited`` what the client sends instead of what it was shown, with the
-        stash that it was given. Kinds whose rules judge edits (``merge``, ``hide``) are exempt: there the author
-        decides.
+        ``obj`` is an object of another version, ``edited`` the object that the client sends instead of the shown one,
+        with the stash that it received. Kinds whose rules judge edits (``merge``, ``hide``) are exempt: there the
+        author decides.
         """
         version = _version(edited)
         source = _version(obj)
@@ -272,7 +272,7 @@ class Laws:
     def _equal(
         self, law: str, problem: str, obj: Json, way: tuple[Json, Json, Json], versions: tuple[str, str]
     ) -> None:
-        """Compare what went to another version with what came back; ``way`` is what went, was there, and came."""
+        """Compare an object with the result of its round trip; ``way`` holds the object, its conversion, the result."""
         expected, there, back = way
         found = list(differences(expected, back))
         if not found:
@@ -298,11 +298,11 @@ class Laws:
         return responsible(self.kind, source, target, parse(names)) if names.strip(".") else None
 
     def edits_of_items(self, obj: Json, version: str, choice: int = 0) -> None:
-        """An edit of the items of a list without keys takes nothing away from what the items hide at that version.
+        """An edit of the items of a list without keys loses no fields that the items hide at that version.
 
-        ``choice`` is the number of one of the edits that are made of the object as ``version`` shows it: one or all
-        items are changed, one is inserted, copied or removed, or they change places. One of the two versions is the
-        hub. What did not fit into the stash is not expected.
+        ``choice`` selects one of the edits of the object as ``version`` shows it: one or all items are changed, one is
+        inserted, copied or removed, or they change places. One of the two versions is the hub. Fields that did not fit
+        into the stash are not expected.
         """
         source, hub = _version(obj), self.kind.hub
         shown = self.convert(obj, version)
@@ -315,7 +315,7 @@ class Laws:
             return
         edit = edits[choice % len(edits)]
         expected, back = edit.expected, edit.without_added(self.convert(edit.shown, source))
-        if edit.added is not None:  # an added item may leave something in the stash itself
+        if edit.added is not None:  # an added item may itself have a stash entry
             expected, back = (_without_stash(each, self.kind.stash_key) for each in (expected, back))
         for rules, side in self._droppers(source, version):
             expected, back = forgiven(expected, rules, side), forgiven(back, rules, side)
@@ -348,7 +348,7 @@ def _version(obj: Json) -> str:
 
 
 def _without_exchanged(found: Counter[str], known: Counter[str]) -> Counter[str]:
-    """Return the empty values that nothing stands for: {} that became [], or the reverse, says the same."""
+    """Return the empty values that have no counterpart: {} that became [], or the reverse, means the same."""
     invented, gone = found - known, known - found
     for new, old in (("{}", "[]"), ("[]", "{}")):
         invented[new] -= min(invented[new], gone[old])

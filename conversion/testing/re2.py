@@ -2,8 +2,8 @@ r"""RE2 patterns of schemas as Python regular expressions with Go's meaning.
 
 An API server matches ``pattern`` with Go's regexp package (RE2 syntax, unanchored). Python's ``re`` differs: ``$`` also
 matches before a final newline, ``\d``, ``\w`` and ``\s`` mean all of Unicode, a flag such as ``(?i)`` may stand at the
-beginning only, and ``\z``, ``\pL``, ``[[:alpha:]]``, ``\Q…\E`` do not exist. A translated pattern matches what RE2
-matches; a test can generate strings from it that the server accepts.
+beginning only, and ``\z``, ``\pL``, ``[[:alpha:]]``, ``\Q…\E`` do not exist. A translated pattern matches the same
+strings as RE2; a test can use it to generate strings that the server accepts.
 
 Source: https://github.com/google/re2/wiki/Syntax, Go's regexp/syntax.
 
@@ -23,7 +23,7 @@ __all__ = ["NotTranslatable", "translate"]
 
 
 class NotTranslatable(ValueError):
-    """The pattern is no RE2, or uses what Python cannot match; the message says which."""
+    """The pattern is no RE2, or uses a construct that Python lacks; the message names it."""
 
 
 #: Ranges of code points, both ends included.
@@ -65,10 +65,10 @@ _CLASS: Final = re.compile(r"\[:(\^?)(\w+):\]")
 
 @cache
 def translate(pattern: str) -> str:
-    """Return a pattern for Python's ``re`` that finds a match in the same strings as RE2 finds one with ``pattern``.
+    """Return a pattern for Python's ``re`` that finds a match in the same strings in which RE2 finds ``pattern``.
 
     Raises:
-        NotTranslatable: the pattern is no RE2, or Python has nothing for a part of it.
+        NotTranslatable: the pattern is no RE2, or Python has no equivalent for a part of it.
     """
     parser = _Parser(pattern)
     translated = parser.alternatives(frozenset())
@@ -87,7 +87,7 @@ class _Parser:
     position: int = 0
 
     def alternatives(self, flags: frozenset[str]) -> str:
-        """Translate up to the end of the group. A flag holds until there, over all alternatives that follow it."""
+        """Translate up to the end of the group. A flag holds until there, for all alternatives that follow it."""
         done: list[str] = []
         pieces: list[str] = []
         while (head := self._peek()) not in ("", ")"):
@@ -165,7 +165,7 @@ class _Parser:
         else:
             return atom
         if self._peek() == "?":
-            self.position += 1  # lazy or greedy: which strings match is the same
+            self.position += 1  # lazy and greedy quantifiers match the same strings
         if self._peek() in _COUNTS:
             raise NotTranslatable("it repeats a repetition")
         return f"(?:{atom}){count}"
@@ -192,7 +192,7 @@ class _Parser:
                 return _shown(_folded(found) if "i" in flags else found)
 
     def _escaped(self) -> Ranges:
-        """Return what an escape stands for that may also stand in a class."""
+        """Return the characters of an escape that is also allowed in a class."""
         head = self._peek()
         if head.lower() in _PERL and head:
             self.position += 1
@@ -265,7 +265,7 @@ def _shown(ranges: Ranges) -> str:
         return r"(?!)"
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return re.escape(chr(ranges[0][0]))
-    # What generates strings from the pattern visits each character of a class, but not those of a negated one.
+    # Generators of strings visit each character of a class, but not those of a negated one.
     negated = sum(high - low + 1 for low, high in ranges) > _LAST // 2
     listed = _others(ranges) if negated else ranges
     if not listed:
@@ -291,7 +291,7 @@ def _others(ranges: Ranges) -> Ranges:
 
 @cache
 def _category(name: str) -> Ranges:
-    """Return the code points of a general category (``L``, ``Lu``); scripts are not known to Python."""
+    """Return the code points of a general category (``L``, ``Lu``); Python has no data on scripts."""
     found: list[tuple[int, int]] = []
     known = False
     for code in range(_LAST + 1):
@@ -307,16 +307,16 @@ def _category(name: str) -> Ranges:
     return tuple(found)
 
 
-#: The characters that simple case folding ties together, if they are more than the two cases of one letter.
+#: The characters that simple case folding treats as one, if they are more than the two cases of one letter.
 _ORBITS: Final = ("kK\u212a", "sS\u017f", "\u00e5\u00c5\u212b", "\u03b8\u0398\u03d1\u03f4", "\u03c9\u03a9\u2126")
 
 
 def _folded(ranges: Ranges) -> Ranges:
-    """Return the ranges with the other cases of their letters, as Unicode's simple case folding has them."""
+    """Return the ranges with the other cases of their letters, by Unicode's simple case folding."""
     found = list(ranges)
     for low, high in ranges:
         if high - low > _MOST_REPEATS:
-            continue  # large ranges are negations or whole categories, which hold both cases
+            continue  # large ranges are negations or whole categories, which include both cases
         for code in range(low, high + 1):
             letter = chr(code)
             orbit = next((each for each in _ORBITS if letter in each), letter.lower() + letter.upper())

@@ -1,8 +1,8 @@
-"""Values as an API server accepts them: strategies for scalars, and checks of what a schema demands of a value.
+"""Values as an API server accepts them: strategies for scalars, and checks of a value against its schema.
 
 Strategies follow bounds, patterns and formats. ``is_admitted`` also checks ``oneOf``, ``anyOf``, ``allOf`` and ``not``,
-which in a structural schema hold value validations only: required fields, enums, bounds, patterns and the like. What
-cannot be checked here (a pattern without a counterpart in Python, CEL) counts as met.
+which in a structural schema hold value validations only: required fields, enums, bounds, patterns and the like. A
+constraint that cannot be checked here (a pattern without a counterpart in Python, CEL) counts as met.
 
 Sources: apiextensions ``validation.go`` (formats that are checked), kube-openapi ``strfmt`` and ``validate`` (what each
 of them accepts; ``maxLength`` counts code points; patterns are RE2, unanchored).
@@ -29,7 +29,7 @@ __all__ = ["TEXTS", "bound_problems", "characters", "floats", "integers", "is_ad
 
 Strategy = st.SearchStrategy[Any]
 
-#: The name of the namespace is among them: functions that compare with metadata have to meet both cases.
+#: Includes the name of the namespace, so that functions that compare with metadata meet both cases.
 TEXTS: Final = ("", "a", "default", "é", "<&>\u2028", "日本", "\U0001f6a2", '"\\/\n\t')
 
 _INT64: Final = (-(2**63), 2**63 - 1)
@@ -43,7 +43,7 @@ _TIMES: Final = (
 )
 _UUID: Final = "7d0ca1b8-5a3c-{}e1f-9b2d-0123456789ab"
 
-#: What strings of each format look like, the borders among them. Formats that are not here are not checked by servers.
+#: Examples of each format, including edge cases. Servers do not check formats that are not listed here.
 _FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
     "date-time": _TIMES,
     "datetime": _TIMES,
@@ -75,14 +75,15 @@ _FORMATS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def characters() -> st.SearchStrategy[str]:
-    """Return a strategy for what can stand in JSON: all of Unicode but surrogates."""
+    """Return a strategy for the characters of JSON: all of Unicode except surrogates."""
     return st.characters(exclude_categories=["Cs"])
 
 
 def strings(node: Mapping[str, Any]) -> Strategy:
     """Return a strategy for the strings of a schema's node.
 
-    A pattern that is no RE2 matches nothing on a server; of one that cannot be translated the known texts are tried.
+    A pattern that is no RE2 matches nothing on a server; for a pattern that cannot be translated, the known texts are
+    tried.
     """
     low, high = node.get("minLength", 0), node.get("maxLength", math.inf)
     pattern = node.get("pattern")
@@ -107,7 +108,7 @@ def strings(node: Mapping[str, Any]) -> Strategy:
 
 
 def integers(node: Mapping[str, Any]) -> Strategy:
-    """Return a strategy for the integers of a schema's node, the borders among them."""
+    """Return a strategy for the integers of a schema's node, including the bounds."""
     low, high = _bounds(node, *(_INT32 if node.get("format") == "int32" else _INT64))
     step = _whole(node.get("multipleOf"))
     if step:
@@ -117,7 +118,7 @@ def integers(node: Mapping[str, Any]) -> Strategy:
 
 
 def floats(node: Mapping[str, Any]) -> Strategy:
-    """Return a strategy for the numbers of a schema's node: whole ones and others."""
+    """Return a strategy for the numbers of a schema's node: integers and others."""
     low, high = node.get("minimum"), node.get("maximum")
     step = node.get("multipleOf")
     whole = integers(node) if _has_whole(node) else None
@@ -155,7 +156,7 @@ def _bounds(node: Mapping[str, Any], low: int, high: int) -> tuple[int, int]:
 
 
 def _whole(step: float | None) -> int:
-    """Return the smallest whole multiple of a step that may be a fraction such as 0.5; 0 without one."""
+    """Return the smallest integer multiple of a step that may be a fraction such as 0.5; 0 without one."""
     if not step:
         return 0
     numerator, _ = float(step).as_integer_ratio()
@@ -170,12 +171,12 @@ def _between(value: float, node: Mapping[str, Any]) -> bool:
 
 
 def is_admitted(value: Any, node: Mapping[str, Any]) -> bool:
-    """Say whether a value meets the validations of a node and of what its unions name."""
+    """Return whether a value meets the validations of a node and those in its unions."""
     return next(_problems(value, node), None) is None
 
 
 def bound_problems(value: Any, node: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what bounds of the node itself the value is beyond: the keywords, such as ``maximum``."""
+    """Yield the bounds of the node itself that the value violates, as keywords such as ``maximum``."""
     match value:
         case bool() | None:
             return
@@ -192,7 +193,7 @@ def bound_problems(value: Any, node: Mapping[str, Any]) -> Iterator[str]:
 
 
 def out_of_bounds(value: Any, schema: Schema, place: Steps = ()) -> Iterator[tuple[Steps, Any, str]]:
-    """Yield (place, value, keyword) for each value of an object that is beyond a bound of its schema."""
+    """Yield (place, value, keyword) for each value of an object that violates a bound of its schema."""
     for keyword in bound_problems(value, schema.node):
         yield place, value, keyword
     for step, child, below in children(value, schema):

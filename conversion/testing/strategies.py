@@ -1,13 +1,13 @@
 """Hypothesis strategies that generate objects of a version from its structural schema, whole or partial.
 
 Generated objects have the right types and required fields, respect enums, bounds, patterns, formats, list-map keys and
-unions (`oneOf`, `anyOf`, `allOf`, `not`), and seek the borders: empty strings, lists and objects, 0 and false, int64
-limits, all of Unicode. What CEL rules demand beyond that is not known here: give a strategy of your own for such a
+unions (`oneOf`, `anyOf`, `allOf`, `not`), and include edge cases: empty strings, lists and objects, 0 and false, int64
+limits, all of Unicode. Further requirements of CEL rules are not known here: pass a strategy of your own for such a
 field (`overrides`, by its path as restow.crds writes it: `.spec.versions[].lifecycle`).
 
-Partial objects are what a single manager owns, as the API server has them converted for managedFields: any subset of
-the fields, list-map items with at least their keys, atomic lists and maps as a whole, and no object that holds nothing
-(but for one that was empty, or is owned by itself).
+A partial object is what a single manager owns, as the API server has it converted for managedFields: any subset of the
+fields, list-map items with at least their keys, atomic lists and maps as a whole, and no empty object (except one that
+was empty, or is itself owned).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 @st.composite
 def projections(draw: st.DrawFn, obj: Json, schema: Schema) -> Json:
-    """Draw a part of an object. apiVersion and kind are always there, metadata need not be."""
+    """Draw a part of an object. apiVersion and kind are always present; metadata is optional."""
     part: Json = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     if "metadata" in obj and draw(st.booleans()):
         part["metadata"] = {name: obj["metadata"][name] for name in obj["metadata"] if draw(st.booleans())}
@@ -78,7 +78,7 @@ Strategy = st.SearchStrategy[Any]
 _LABELS: Final = st.dictionaries(
     st.sampled_from(["app", "example.dev/tier"]), st.sampled_from(["", "a", "web"]), max_size=2
 )
-#: How many levels of an object that no rule touches have fields beyond the required ones, and how many of them.
+#: How many levels of an object that no rule touches have fields beyond the required ones, and how many such fields.
 _LIGHT_LEVELS: Final = 3
 _LIGHT_FIELDS: Final = 2
 
@@ -87,8 +87,9 @@ _LIGHT_FIELDS: Final = 2
 class Generator:
     """Builds strategies for the fields of schemas.
 
-    ``most`` bounds the items of lists and maps; a ``complete`` one leaves no declared field out. With ``touched``, only
-    what rules touch is generated in full; of all other fields there are a few at a time, with small values.
+    ``most`` bounds the items of lists and maps; a ``complete`` generator leaves no declared field out. With
+    ``touched``, only fields that rules touch are generated in full; of the other fields a few are generated at a time,
+    with small values.
     """
 
     overrides: Mapping[str, Strategy] = field(default_factory=dict)
@@ -97,13 +98,13 @@ class Generator:
     touched: Touched | None = None
 
     def value(self, schema: Schema, path: str = ROOT, at: Touched = EVERYTHING) -> Strategy:
-        """Return a strategy for values of the schema at ``path``; ``at`` is what of it matters."""
+        """Return a strategy for values of the schema at ``path``; ``at`` is the part of it that matters."""
         own = self.overrides.get(path)
         strategy = self._plain(schema, path, at) if own is None else own
         return st.one_of(strategy, st.none()) if schema.nullable else strategy
 
     def fields(self, schema: Schema, path: str = ROOT, at: Touched | None = None) -> st.SearchStrategy[Json]:
-        """Return a strategy for the declared fields of an object: half of the time all, else the required and some."""
+        """Return a strategy for an object's declared fields: half of the time all, else the required and some."""
         at = at or self.touched or EVERYTHING
         names = {name: each for name, each in schema.properties.items() if not _is_implicit(schema, name)}
         untouched = () if at.full else [each for each in names if each not in at.below and each not in schema.required]
@@ -122,7 +123,7 @@ class Generator:
         return st.builds(lambda main, more: {**main, **more}, some, self._few(others, path))
 
     def _few(self, others: Mapping[str, Schema], path: str) -> st.SearchStrategy[Json]:
-        """Return a strategy for a few fields out of many that no rule touches."""
+        """Return a strategy for a few of many fields that no rule touches."""
         chosen = st.lists(st.sampled_from(sorted(others)), max_size=_LIGHT_FIELDS, unique=True)
         return chosen.flatmap(
             lambda names: st.fixed_dictionaries(
@@ -153,7 +154,7 @@ class Generator:
                 return _anything(self.most)
 
     def _branches(self, schema: Schema, path: str, at: Touched) -> Strategy:
-        """Return a strategy for objects, of which ``oneOf``, ``anyOf``, ``allOf`` and ``not`` may demand more."""
+        """Return a strategy for objects for which ``oneOf``, ``anyOf``, ``allOf`` and ``not`` may require more."""
         node = schema.node
         if not any(name in node for name in ("oneOf", "anyOf", "allOf", "not")):
             return self._object(schema, path, at)
@@ -205,7 +206,7 @@ def _below(at: Touched, step: str) -> Touched:
 
 
 def _with_branch(schema: Schema, branches: Sequence[Mapping[str, Any]]) -> Iterator[Schema]:
-    """Yield the schema for each branch of a union: with what it requires, without what only other branches require."""
+    """Yield the schema for each branch of a union, with its required fields and without those of other branches."""
     node, anyhow = schema.node, schema.node.get("required") or ()
     all_names = {name for branch in branches for name in branch["required"]}
     for branch in branches:
@@ -222,7 +223,7 @@ def _with_branch(schema: Schema, branches: Sequence[Mapping[str, Any]]) -> Itera
 def objects(
     schema: Schema, api_version: str, kind: str, *, generator: Generator | None = None, unknown: bool = False
 ) -> st.SearchStrategy[Json]:
-    """Return a strategy for whole objects; with ``unknown``, fields that no schema declares are strewn in."""
+    """Return a strategy for whole objects; with ``unknown``, undeclared fields are added at random places."""
     whole = st.builds(
         lambda metadata, fields: {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields},
         _metadata(),
@@ -238,9 +239,9 @@ def objects(
 def partial_objects(
     schema: Schema, api_version: str, kind: str, *, generator: Generator | None = None
 ) -> st.SearchStrategy[tuple[Json, Json]]:
-    """Return a strategy for (whole object, what of it one manager of managedFields owns).
+    """Return a strategy for pairs of a whole object and the part that one manager of managedFields owns.
 
-    Of list-map items at least the keys are left; spec, status or metadata may be missing altogether.
+    List-map items keep at least their keys; spec, status or metadata may be missing altogether.
     """
     whole = objects(schema, api_version, kind, generator=replace(generator or Generator(), complete=True))
     return whole.flatmap(lambda obj: st.tuples(st.just(obj), projections(obj, schema)))
@@ -280,7 +281,7 @@ def _undeclared() -> st.SearchStrategy[tuple[int, str, Any]]:
 def _strewn(obj: Json, fields: list[tuple[int, str, Any]], schema: Schema) -> Json:
     """Return the object with fields added to objects inside of it, chosen by number.
 
-    Not to maps: a key of a map is declared, whatever it is called, and its value has a type.
+    Maps get no fields, because every key of a map is declared, and its value has a type.
     """
     for number, name, value in fields:
         places = [(), *_places(obj, schema)]

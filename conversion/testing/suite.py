@@ -1,14 +1,14 @@
 """The laws and recorded reviews as tests of an author's repository.
 
 ``TestProfile = roundtrip_suite(graph, crd)`` is one test class with all laws. Each method is a Hypothesis test. The
-first law that breaks is reported once, in about ten lines, with the smallest object that was found for it; the other
-tests of the class are skipped then, since one wrong rule breaks most laws.
+first broken law is reported once, in about ten lines, with the smallest object that was found for it. The other tests
+of the class are then skipped, because one wrong rule breaks most laws.
 
 By default each test tries few objects, and fields that no rule touches are mostly left out. ``pytest --thorough`` (or
-RESTOW_THOROUGH=1) tries as many as the loaded Hypothesis profile says (``max_examples``), generated in full.
+RESTOW_THOROUGH=1) tries as many as the loaded Hypothesis profile sets (``max_examples``), generated in full.
 
-``check_golden`` answers a recorded ConversionReview and compares the answer with the expected one, as JSON, so
-indentation is free. A folder has pairs of ``NAME.request.json`` and ``NAME.response.json``.
+``check_golden`` answers a recorded ConversionReview and compares the answer with the expected one as JSON, so
+indentation does not matter. A folder has pairs of ``NAME.request.json`` and ``NAME.response.json``.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ Strategy = st.SearchStrategy[Any]
 Overrides = Mapping[str, Mapping[str, Strategy]]
 Check = tuple[str, Strategy, Callable[[Any], None]]
 
-#: Which one of the edits that are made of an object.
+#: The number of the edit to make of an object.
 _CHOICES = st.integers(0, 99)
 
-#: For which values functions raise; for 0, for every value.
+#: Determines the values for which functions raise; with 0, they raise for every value.
 _SEEDS = st.integers(0, 3)
 
-#: How many objects each test tries if it is not to be thorough.
+#: How many objects each test tries unless it is thorough.
 _EXAMPLES: Final = 40
 _THOROUGH: Final = "RESTOW_THOROUGH"
 
-#: What a listener gets about a running test: its name, how many objects it has tried, and how many it will.
+#: Called during a test with its name, the number of objects tried, and the total number.
 progress: Callable[[str, int, int], None] | None = None
 
 
@@ -70,8 +70,8 @@ def roundtrip_suite(
 ) -> type:
     """Return a class of pytest tests: every law, from every version of the CRD's kind (and a hub with a schema).
 
-    ``overrides`` gives strategies for fields whose values a schema does not tell: by version, then by path
-    (``{"v1beta2": {".spec.versions[].lifecycle": lifecycles()}}``). ``thorough`` is what ``pytest --thorough`` says.
+    ``overrides`` gives strategies for fields whose schema does not describe all their values: by version, then by path
+    (``{"v1beta2": {".spec.versions[].lifecycle": lifecycles()}}``). ``thorough`` overrides ``pytest --thorough``.
     """
     everything = bool(os.environ.get(_THOROUGH)) if thorough is None else thorough
     suite = _Suite(graph, crd, hub_schema, overrides or {}, everything)
@@ -82,7 +82,7 @@ def roundtrip_suite(
 
 @dataclass(slots=True)
 class _State:
-    """What the tests of a class share: how many objects each tries, and the test that has failed."""
+    """The shared state of a class's tests: how many objects each tries, and the test that has failed."""
 
     examples: int
     broken: str = field(default="")
@@ -98,7 +98,7 @@ def _test(name: str, strategy: Strategy, check: Callable[[Any], None], state: _S
             progress(name, tried, state.examples)
         check(value)
 
-    # Generated objects are large and generating them is slow: no defect of a test.
+    # Generated objects are large and generating them is slow; this is no defect of a test.
     relaxed = settings(
         max_examples=state.examples,
         suppress_health_check=list(HealthCheck),
@@ -116,12 +116,12 @@ def _test(name: str, strategy: Strategy, check: Callable[[Any], None], state: _S
             pytest.skip(f"test_{state.broken} has found a broken rule: correct it first")
         try:
             with warnings.catch_warnings():
-                # Strategies of large schemas have long reprs, which help no reader.
+                # Strategies of large schemas have long reprs, which do not help the reader.
                 warnings.filterwarnings("ignore", "Generating overly large repr", HypothesisWarning)
                 every()
         except LawBroken as error:
             state.broken = name
-            # A new one: Hypothesis has added the whole object to the notes of this one.
+            # A new error, because Hypothesis has added the whole object to the notes of this one.
             raise LawBroken(error.law, error.finding) from None
         state.broken = ""
 
@@ -143,7 +143,7 @@ class _Suite:
     thorough: bool
 
     def checks(self) -> Iterator[Check]:
-        """Yield every check: its name, where its values come from, and what it asks of each."""
+        """Yield every check: its name, the source of its values, and its requirement for each value."""
         kind = self.graph.kind(self.crd.group, self.crd.kind)
         laws = Laws(kind)
         for source in kind.versions:
@@ -199,7 +199,7 @@ class _Suite:
                 yield f"edits_of_items_at_{target}_keep_what_{source}_hides", sample, check
 
     def _keeps(self, kind: KindGraph, targets: list[str]) -> Callable[[tuple[Json, int]], None]:
-        """Return the check that conversions are total whatever functions raise, and give back what they kept."""
+        """Return the check that conversions are total whatever functions raise, and restore the kept values."""
 
         @cache
         def broken(seed: int, *, everywhere: bool) -> Laws:
@@ -261,10 +261,10 @@ def golden_reviews(folder: Path) -> list[Path]:
 
 
 def check_golden(graph: Graph, request: Path, *, record: bool = False) -> None:
-    """Answer a recorded request and compare; with ``record``, write down the answer as the expected one.
+    """Answer a recorded request and compare; with ``record``, save the answer as the expected one.
 
     Raises:
-        LawBroken: the answer differs; the message names the first place that does.
+        LawBroken: the answer differs; the message names the first difference.
     """
     expected_path = request.with_name(request.name.removesuffix(_REQUEST) + ".response.json")
     answer = convert_review(graph, request.read_bytes())

@@ -1,7 +1,7 @@
-"""Which fields of a version the rules of a kind touch, so that tests spend their time there.
+"""Which fields of a version the rules of a kind touch, so that tests concentrate on them.
 
-A field that no rule claims is copied, whatever it holds; a moved, stashed or dropped one is copied as a whole. What
-functions see, and what rules compare, counts as touched in full.
+A field that no rule claims is copied, whatever it holds; a moved, stashed or dropped one is copied as a whole. Fields
+that functions see, and fields that rules compare, count as touched in full.
 
 Pure.
 """
@@ -29,28 +29,28 @@ _STEP: Final = re.compile(r'\.([^.\[{]+)|(\[\])|(\{\})|\[("(?:[^"\\]|\\.)*")\]')
 
 @dataclass(slots=True)
 class Touched:
-    """A field: ``full`` if all that is in it matters, else what matters in it."""
+    """A field: ``full`` if all of its content matters, else the parts of it that matter."""
 
     full: bool = False
     below: dict[str, Touched] = field(default_factory=dict)
 
     def at(self, steps: Iterable[str]) -> Touched:
-        """Return the field that steps lead to, which is touched from now on."""
+        """Return the field that steps lead to, and mark it as touched."""
         found = self
         for step in steps:
             found = found.below.setdefault(step, Touched())
         return found
 
 
-#: A field that matters in full, and one that no rule touches.
+#: A field that matters in full, and a field that no rule touches.
 EVERYTHING: Final = Touched(full=True)
 NOTHING: Final = Touched()
 
 
 def touched(kind: KindGraph, version: str, more: Iterable[str] = ()) -> Touched:
-    """Return what rules touch in a version; ``more`` are further paths that count in full.
+    """Return the fields that rules touch in a version; ``more`` are further paths that count in full.
 
-    A field that the version shares with the hub is touched where the rules of another spoke touch it there.
+    A field that the version shares with the hub is touched if the rules of another spoke touch it there.
     """
     root = Touched()
     for name, spoke in kind.spokes.items():

@@ -1,7 +1,7 @@
 """A webhook's own certificate authority (CA), for clusters without cert-manager.
 
-Every replica runs it alike and needs no leader. The CA and the serving certificate are stored in two Secrets; the CA
-bundle is wired into CRDs and webhook configurations, and rotated before it ends. ``rotation`` decides the next step,
+Every replica runs the same code and needs no leader. The CA and the serving certificate are stored in two Secrets. The
+CA bundle is wired into CRDs and webhook configurations, and rotated before it ends. ``rotation`` decides the next step,
 ``manager`` takes it.
 
 Public:
@@ -9,7 +9,7 @@ Public:
 - ``MountedCertificates``: the same wiring for certificates that another tool keeps in files, as cert-manager does;
 - ``Certificates``: keeps the CA, the serving certificate and the bundles; ``service_hosts``: the DNS names of a
   Service;
-- ``CertificateKeeper``: what both are;
+- ``CertificateKeeper``: the common base of both;
 - ``Lifetimes``: validity and renewal times; ``CertificateDetails``: the state after one look, for metrics and
   readiness;
 - ``RotationStep``: a change of the stored certificates;

@@ -1,13 +1,15 @@
 """A certificate authority, the serving certificates (leaves) that it signs, and its successor.
 
-ECDSA P-256: small, and the cheapest handshake that every API server takes. Certificates satisfy the strict X.509 checks
-of Go and Python 3.13: key usages, key identifiers, names only in subjectAltName. A certificate begins an hour before it
-was made, so that an API server whose clock is a little behind accepts it. The clock is passed in; keys are random.
+Keys are ECDSA P-256: small, and the cheapest handshake that every API server accepts. Certificates satisfy the strict
+X.509 checks of Go and Python 3.13: key usages, key identifiers, names only in subjectAltName. A certificate becomes
+valid an hour before it is made, so that an API server whose clock is a little behind accepts it. The clock is passed
+in; keys are random.
 
     signing ──(successor added)──> signing + successor ──(promoted)──> signing' + previous ──(forgotten)──> signing'
 
-A private key lives no longer than it signs: promotion destroys the old one. `previous` may also hold certificates that
-were found in a CRD when this state was made: what served until then stays trusted, until it is replaced.
+A private key exists only as long as it signs: promotion destroys the old one. `previous` may also hold certificates
+that were found in a CRD when this state was made: the certificates that served until then stay trusted until they are
+replaced.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ __all__ = [
 ]
 
 
-#: By how much a certificate begins before it was made.
+#: How long before a certificate is made its validity begins.
 BACKDATED: Final = timedelta(hours=1)
 
 
@@ -87,17 +89,17 @@ class CertifiedKey:
 
     @property
     def der(self) -> bytes:
-        """The certificate as bundles know it."""
+        """The certificate as bundles hold it (DER)."""
         return self.x509.public_bytes(serialization.Encoding.DER)
 
     @property
     def made_at(self) -> datetime:
-        """When the certificate was made."""
+        """The time at which the certificate was made."""
         return self.x509.not_valid_before_utc + BACKDATED
 
     @property
     def not_after(self) -> datetime:
-        """Until when it is valid."""
+        """The end of its validity."""
         return self.x509.not_valid_after_utc
 
 
@@ -111,7 +113,7 @@ class LeafCertificate(CertifiedKey):
         try:
             names = self.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
-            return frozenset()  # it is valid for nothing that can be read, so it is replaced
+            return frozenset()  # no readable names: it counts as valid for none, and is replaced
         dns, ips = names.get_values_for_type(x509.DNSName), names.get_values_for_type(x509.IPAddress)
         return frozenset((*dns, *map(str, ips)))
 
@@ -122,7 +124,7 @@ class Authority(CertifiedKey):
 
     @classmethod
     def create(cls, name: str, *, now: datetime, valid_for: timedelta) -> Authority:
-        """Make a new one. The date becomes part of its name, so that two of them can be told apart."""
+        """Make a new root. Its name includes the date, so that two roots can be distinguished."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = now.astimezone(UTC).replace(microsecond=0)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{name} {now:%Y-%m-%dT%H:%M:%SZ}"[:64])])
@@ -154,16 +156,16 @@ class Authority(CertifiedKey):
 
 
 def ends_at(certificate: bytes) -> datetime:
-    """Return until when a certificate is valid: the first one of a PEM file, whatever its key.
+    """Return the end of validity of a certificate: the first one of a PEM file, whatever its key.
 
     Raises:
-        CertificateError: it is malformed.
+        CertificateError: the certificate is malformed.
     """
     return _parsed(certificate).not_valid_after_utc
 
 
 def is_signed_by(leaf: LeafCertificate, root: bytes) -> bool:
-    """Say whether a root certificate (DER) signed the leaf."""
+    """Return whether a root certificate (DER) signed the leaf."""
     try:
         leaf.x509.verify_directly_issued_by(x509.load_der_x509_certificate(root))
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -253,7 +255,7 @@ def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which CA signs, which one is going to, and which ones are still trusted."""
+    """The CA that signs, its successor if any, and the CAs that are still trusted."""
 
     signing: Authority
     successor: Authority | None = None
@@ -261,16 +263,16 @@ class Trust:
 
     @property
     def bundle(self) -> Bundle:
-        """Everything trusted: the signing CA first."""
+        """All trusted certificates, the signing CA first."""
         own = [authority.der for authority in (self.signing, self.successor) if authority is not None]
         return Bundle.of(own) | self.previous
 
     def with_successor(self, authority: Authority) -> Trust:
-        """Announce the next CA; it signs nothing yet."""
+        """Return the trust with a successor CA, which signs nothing yet."""
         return replace(self, successor=authority)
 
     def promoted(self) -> Trust:
-        """Let the successor sign.
+        """Return the trust in which the successor signs.
 
         Raises:
             ValueError: there is no successor.
@@ -281,5 +283,5 @@ class Trust:
         return Trust(self.successor, None, Bundle.of([self.signing.der]) | self.previous)
 
     def forgetting(self, certificates: Bundle) -> Trust:
-        """Trust some previous certificates no more."""
+        """Return the trust without some previous certificates."""
         return replace(self, previous=self.previous - certificates)

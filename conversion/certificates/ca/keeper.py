@@ -1,4 +1,4 @@
-"""What every keeper of a webhook's certificates does: looks again and again, wires CRDs, and reports what it found."""
+"""The common base of all keepers of a webhook's certificates: a loop that wires CRDs and reports the state."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["BACKOFF", "CertificateDetails", "CertificateKeeper", "ignore_details
 _log = logging.getLogger(__name__)
 
 BACKOFF: Final = Backoff(first=1.0, most=30.0)
-"""Of looks that fail."""
+"""The back-off after failed looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class CertificateDetails:
     """The state after one look, for metrics and readiness.
 
     Attributes:
-        taken: steps that this replica took.
-        leaf_ends, authority_ends: until when the served certificate and the CA that signs are valid; None where that
-            could not be found out.
-        wired: CRDs, and webhook configurations (``<kind> <name>``), whose bundle is as it should be.
-        problems: what stands in the way, each a sentence.
-        unwired: CRDs and webhook configurations of which that is not known.
+        taken: the steps that this replica took.
+        leaf_ends, authority_ends: the end of validity of the served certificate and of the signing CA; None if
+            unknown.
+        wired: CRDs, and webhook configurations (``<kind> <name>``), whose bundle is correct.
+        problems: obstacles, each a sentence.
+        unwired: CRDs and webhook configurations whose bundle is not known to be correct.
         in_conflict: those whose wiring another writer undoes repeatedly.
-        writes: how often this replica wrote one of them since it began.
+        writes: how often this replica has written one of them since it started.
         failure: why the certificates could not be kept, a sentence; empty if they could.
     """
 
@@ -65,14 +65,14 @@ class CertificateKeeper(ABC):
     """Keeps the certificates of one webhook, and wires its CRDs and webhook configurations.
 
     Args:
-        cluster: where CRDs and webhook configurations are.
-        name: of the certificate, for the log.
-        targets: what is wired from the start on.
+        cluster: the API server with the CRDs and webhook configurations.
+        name: the name of the certificate, for the log.
+        targets: the objects to wire from the start on.
         every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
-            of them that is far cheaper than one by one.
-        poll: seconds between two looks at the most.
-        probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
-        hook: told after each look, failed ones too; must not block or raise.
+            objects this is far cheaper than one by one.
+        poll: the most seconds between two looks.
+        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
+        hook: called after each look, also after failed ones; must not block or raise.
         clock: its ``now`` and ``sleep``.
         chance: random numbers from [0, 1), for back-off.
     """
@@ -104,18 +104,18 @@ class CertificateKeeper(ABC):
 
     @abstractmethod
     async def prepare(self) -> None:
-        """Return once there is a certificate in the folder: what a server has to wait for before it can listen."""
+        """Return once the folder holds a certificate; a server has to wait for this before it can listen."""
 
     @abstractmethod
     async def reconcile(self) -> float:
-        """Do everything that is due now; return the seconds until something will be, unless the cluster changes."""
+        """Do everything that is due now; return the seconds until more is due, unless the cluster changes."""
 
     @abstractmethod
     def _failed(self, error: Exception) -> None:
         """Report that ``reconcile`` raised an error."""
 
     async def run_forever(self) -> None:
-        """Look, act and wait, until cancelled. Failures are reported, and tried again."""
+        """Look, act and wait, until cancelled. Failures are reported and retried."""
         failures = 0
         async with asyncio.TaskGroup() as group:
             group.create_task(self._places.watch_forever(), name="watch what is wired")
@@ -138,15 +138,15 @@ class CertificateKeeper(ABC):
         self._places.add(CrdTarget(self._cluster, crd, address, composite=composite, probe=probe, now=now))
 
     async def release(self, crd: str, composite: str = "") -> None:
-        """Wire a CRD no more; return once it is not written any more. What was written stays."""
+        """Stop wiring a CRD; return once no write to it is in progress. Its current fields stay."""
         await self._places.remove(resource_of_definition(composite), crd)
 
     def keep_configuration(self, wanted: Mapping[str, Any]) -> None:
-        """Keep one more webhook configuration from now on, a document as of ``configurations``."""
+        """Keep one more webhook configuration from now on; ``wanted`` is a document as in ``configurations``."""
         self._places.add(ConfigurationTarget(self._cluster, wanted, probe=self._hook_probe, now=self._clock.now))
 
     async def release_configuration(self, wanted: Mapping[str, Any]) -> None:
-        """Keep a configuration no more; return once it is not written any more. What was written stays."""
+        """Stop keeping a configuration; return once no write to it is in progress. Its current fields stay."""
         await self._places.remove(resource_of(wanted["kind"]), wanted["metadata"]["name"])
 
     def _not_kept(self, error: Exception) -> str:
@@ -170,7 +170,7 @@ class CertificateKeeper(ABC):
         taken: tuple[RotationStep, ...] = (),
         failure: str = "",
     ) -> None:
-        """Give the hook the state after a look."""
+        """Call the hook with the state after a look."""
         targets, named = self._places.targets, frozenset(wired)
         details = CertificateDetails(
             taken,

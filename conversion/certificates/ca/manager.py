@@ -7,10 +7,10 @@ steps; this module carries them out:
     Secrets -> leaf -> files -> (the server loads them) -> probe -> CRDs, webhook configurations
 
 Between two looks the CRDs and configurations are watched, because objects of a CRD whose wiring was undone can be read
-at the stored version only. The first replica that notices it writes.
+at the stored version only. The first replica that notices it repairs the wiring.
 
-No failure is final: it is reported, and the step is tried again. A Secret that cannot be read does not stop the wiring
-with the certificates that can.
+No failure is final: it is reported, and the step is retried. A Secret that cannot be read does not stop the wiring with
+the readable certificates.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ __all__ = ["Certificates", "service_hosts"]
 _log = logging.getLogger(__name__)
 
 _MOST_STEPS: Final = 32  # each takes two looks
-_POLL: Final = 30.0  # seconds; how long a change of a Secret, or of what cannot be watched, may go unseen
+_POLL: Final = 30.0  # seconds; within this time a change is noticed even without a watch
 
 
 def service_hosts(service: Service) -> frozenset[str]:
-    """Return the DNS names under which a Service is called: by API servers, by pods of its namespace and of others."""
+    """Return the DNS names of a Service, as used by API servers, by pods of its namespace and by pods of others."""
     short = f"{service.name}.{service.namespace}"
     return frozenset({service.name, short, f"{short}.svc", f"{short}.svc.cluster.local"})
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What was found once no step was due any more."""
+    """The state in which no step was due any more."""
 
     leaf: LeafCertificate
     trust: Trust
@@ -73,21 +73,23 @@ class Certificates(CertificateKeeper):
     """The certificates of one webhook.
 
     Args:
-        cluster: where Secrets and CRDs are.
-        name, namespace: of the Secret with the leaf; the one with the CA is called ``<name>-ca``. The namespace is the
-            cluster's default one unless given.
+        cluster: the API server with the Secrets and CRDs.
+        name, namespace: those of the Secret with the leaf; the Secret with the CA is called ``<name>-ca``. The default
+            is the cluster's default namespace.
         hosts: DNS names and IP addresses of the webhook; see ``service_hosts``.
-        folder: where the leaf is put for the server, as ``tls.crt`` and ``tls.key``.
-        crds: the CRDs to wire, by name, each with where its webhook is; None for where the CRD says already.
+        folder: the folder for the leaf that the server reads, as ``tls.crt`` and ``tls.key``.
+        crds: the CRDs to wire, by name, each with the address of its webhook; None for the address that the CRD
+            already has.
         configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
             address and without ``caBundle``.
-        former_names: of configurations, by name: what an earlier release called them. It is removed.
+        former_names: the names that an earlier release gave to configurations, by their names now; these old
+            configurations are removed.
         every: the resources of which all objects may be listed and watched (CRDs, or webhook configurations); for many
-            of them that is far cheaper than one by one.
+            objects this is far cheaper than one by one.
         lifetimes: durations.
-        poll: seconds between two looks at the most.
-        probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
-        hook: told after each look, failed ones too; must not block or raise.
+        poll: the most seconds between two looks.
+        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
+        hook: called after each look, also after failed ones; must not block or raise.
         clock: its ``now`` and ``sleep``.
         chance: random numbers from [0, 1), for back-off.
     """
@@ -137,13 +139,13 @@ class Certificates(CertificateKeeper):
         self._folder = folder
         self._lifetimes = lifetimes or Lifetimes()
         self._told_of: Exception | None = None
-        self._wanted = NO_BUNDLE  # what the last look that went well had wired
+        self._wanted = NO_BUNDLE  # the bundle that the last successful look wired
         if not self._hosts:
             msg = f"the certificate {name} needs at least one host; see service_hosts()"
             raise ValueError(msg)
 
     async def prepare(self) -> None:
-        """Return once there is a certificate in the folder: what a server has to wait for before it can listen.
+        """Return once the folder holds a certificate; a server has to wait for this before it can listen.
 
         An existing valid certificate is enough: a server that restarts while the CA cannot be read must continue to
         serve.
@@ -161,12 +163,14 @@ class Certificates(CertificateKeeper):
             self._log_problems((self._not_kept(error),))
 
     async def reconcile(self) -> float:
-        """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
+        """Do everything that is due now; return the seconds until more is due, unless the cluster changes.
+
+        An error is raised only after everything is wired with the certificates that can be read.
 
         Raises:
             CertificateError: a Secret belongs to another owner, or the CA in it is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
-            OSError: a file cannot be read or written. All of them come once everything is wired by what can be read.
+            OSError: a file cannot be read or written.
         """
         if await self._is_dismissed():
             leaf = installed(self._folder)
@@ -195,9 +199,9 @@ class Certificates(CertificateKeeper):
         return BACKOFF.first if problems else state.decision.after.total_seconds()
 
     async def rotate_authority(self) -> None:
-        """Begin the rotation of the CA now, as before its end; ``reconcile`` carries it on.
+        """Start the rotation of the CA now, as before its end; ``reconcile`` continues it.
 
-        Does nothing if one is under way.
+        Does nothing if a rotation is in progress.
 
         Raises:
             CertificateError: a Secret belongs to another owner, or the CA in it is malformed.
@@ -214,9 +218,9 @@ class Certificates(CertificateKeeper):
             return
 
     async def _is_dismissed(self) -> bool:
-        """Look whether ``unwire`` took this server from all its CRDs: then its Secrets and configurations go as well.
+        """Return whether ``unwire`` removed this server from all its CRDs; its Secrets and configurations then go too.
 
-        Made again, they would outlive the server that is about to be uninstalled.
+        If they were made again, they would outlive the server that is about to be uninstalled.
         """
         crds = [place for place in self._places.targets if isinstance(place, CrdTarget)]
         if not any(place.is_unwired for place in crds):
@@ -225,7 +229,7 @@ class Certificates(CertificateKeeper):
             try:
                 await place.look()
             except WiringRefused:
-                continue  # what does not exist calls no webhook
+                continue  # a missing CRD calls no webhook
             if not place.is_unwired:
                 return False
         return True
@@ -255,13 +259,13 @@ class Certificates(CertificateKeeper):
                 assert trust is not None
                 return _State(leaf, trust, decision, tuple(look.usable), tuple(look.problems), tuple(taken))
             if not fully:
-                fully = True  # no step is taken on what only a watch has shown
+                fully = True  # no step relies only on what a watch has shown
                 continue
             fully = False
             try:
                 await self._take(decision, trust, look.seen)
             except Conflict:
-                continue  # another replica was first: look again
+                continue  # another replica was first: read again
             _log.info("%s: %s (%s)", self._name, decision.step, decision.reason)
             taken.append(decision.step)
         msg = f"the certificate {self._name} is changed repeatedly by another writer; see who writes its Secrets"
@@ -288,11 +292,11 @@ class Certificates(CertificateKeeper):
         return Authority.create(self._name, now=self._clock.now(), valid_for=self._lifetimes.authority)
 
     async def _wire_by_what_is_known(self, error: Exception) -> None:
-        """Have API servers go on verifying what is served, though its keeping failed; take no certificate out."""
+        """Keep the served certificate verifiable although its keeping failed; remove no certificate."""
         usable: list[WiringTarget] = []
         problems: list[str] = []
         bundle, leaf = self._known(), installed(self._folder)
-        if not isinstance(error, Unreachable):  # else nothing can be asked at all
+        if not isinstance(error, Unreachable):  # otherwise no request can succeed
             for place in self._places.targets if bundle else ():
                 try:
                     await place.look()
@@ -307,7 +311,7 @@ class Certificates(CertificateKeeper):
         self._call_hook(wired, tuple(problems), leaf_ends=ends, failure=failure)
 
     def _known(self) -> Bundle:
-        """The CA certificates that were wired last, or else what can be read of the Secrets; none that are no use."""
+        """Return the CA certificates of the last wiring, or else the readable ones of the Secrets; empty if useless."""
         leaf = installed(self._folder)
         for bundle in (self._wanted, self._store.readable()):
             if leaf is not None and any(is_signed_by(leaf, root) for root in bundle.certificates):

@@ -1,4 +1,4 @@
-"""Where the certificates and the wiring stand, as metrics: the same for every command that keeps them."""
+"""The state of the certificates and the wiring as metrics, the same for every command that keeps them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["CertificateMetrics"]
 
 
 class CertificateMetrics:
-    """A hook of ``Certificates``. All metrics are there from the start; the registry is a new one unless given.
+    """A hook of ``Certificates``. All metrics exist from the start; the registry is a new one unless given.
 
-    The last success begins with the start, so its age also has a meaning for a process that never succeeded.
+    The last success starts with the start of the process, so its age is meaningful even if no look ever succeeded.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class CertificateMetrics:
             self._steps.labels(step.name.lower())
 
     def __call__(self, details: CertificateDetails) -> None:
-        """Note where things stand."""
+        """Update the metrics."""
         if details.authority_ends is not None:
             self._authority_ends.set(details.authority_ends.timestamp())
         self._problems.set(len(details.unwired))
@@ -84,5 +84,5 @@ class CertificateMetrics:
             self._success.set(self._now().timestamp())
 
     def text(self) -> bytes:
-        """Return all that the registry has as Prometheus text."""
+        """Return all metrics of the registry as Prometheus text."""
         return generate_latest(self._registry)

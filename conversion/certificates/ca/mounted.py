@@ -1,9 +1,10 @@
-"""Certificates that another tool keeps: mounted files with a certificate, its key and the CA, as of cert-manager.
+"""Certificates that another tool keeps: mounted files with a certificate, its key and the CA, such as cert-manager's.
 
-What is served has to verify against every bundle at every moment. A renewed Secret brings certificate and CA at once,
-so the new certificate is not served before every CRD and webhook configuration has the new CA, for long enough that API
-servers have seen it. The server therefore reads a copy, in a folder of its own. The former CA stays in the bundles
-until no replica serves by it any more: another replica may see the change of the Secret two minutes later.
+The served certificate has to verify against every bundle at every moment. A renewed Secret brings certificate and CA at
+once, so the new certificate is not served until every CRD and webhook configuration has had the new CA for long enough
+that API servers have seen it. The server therefore reads a copy, in a folder of its own. The former CA stays in the
+bundles until no replica serves a certificate of it any more: another replica may see the change of the Secret two
+minutes later.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["MountedCertificates"]
 _log = logging.getLogger(__name__)
 
 _POLL: Final = 10.0  # seconds between two looks at the files
-_SETTLE: Final = timedelta(seconds=5)  # until API servers verify by a bundle that was written
+_SETTLE: Final = timedelta(seconds=5)  # until API servers use a bundle that was written
 _MARGIN: Final = timedelta(hours=1)  # how long a former CA stays in the bundles
 
 
@@ -40,18 +41,18 @@ class MountedCertificates(CertificateKeeper):
     """The certificates of one webhook, from files that follow a Secret.
 
     Args:
-        cluster: where CRDs and webhook configurations are.
-        name: of the webhook, for the log.
+        cluster: the API server with the CRDs and webhook configurations.
+        name: the name of the webhook, for the log.
         certificate, key, authority: the files, PEM: the certificate with its chain, its key, and the CA bundle.
-        folder: where certificate and key are put for the server, as ``tls.crt`` and ``tls.key``.
+        folder: the folder for the certificate and key that the server reads, as ``tls.crt`` and ``tls.key``.
         configurations: the webhook configurations of admission to keep installed, as documents: each webhook with its
             address and without ``caBundle``.
         every: the resources of which all objects may be listed and watched.
         settle: how long every object must have had a new CA before a certificate is served that may need it.
         margin: how long a former CA stays.
-        poll: seconds between two looks at the most.
-        probe, hook_probe: try the webhook before a CRD, or a webhook configuration, is written.
-        hook: told after each look, failed ones too; must not block or raise.
+        poll: the most seconds between two looks.
+        probe, hook_probe: probe the webhook before a CRD, or a webhook configuration, is written.
+        hook: called after each look, also after failed ones; must not block or raise.
         clock: its ``now`` and ``sleep``.
         chance: random numbers from [0, 1), for back-off.
     """
@@ -93,10 +94,10 @@ class MountedCertificates(CertificateKeeper):
         self._folder = folder
         self._settle = settle
         self._margin = margin
-        self._former: dict[bytes, datetime] = {}  # CA certificates, and when a file had them last
+        self._former: dict[bytes, datetime] = {}  # CA certificates, and the last time at which a file had them
 
     async def prepare(self) -> None:
-        """Return once there is a certificate in the folder: what a server has to wait for before it can listen.
+        """Return once the folder holds a certificate; a server has to wait for this before it can listen.
 
         Raises:
             CertificateError: a file is missing or malformed.
@@ -106,7 +107,7 @@ class MountedCertificates(CertificateKeeper):
         await asyncio.to_thread(install_files, self._folder, certificate, key)
 
     async def reconcile(self) -> float:
-        """Do everything that is due now; return the seconds until something will be, unless the cluster changes.
+        """Do everything that is due now; return the seconds until more is due, unless the cluster changes.
 
         Raises:
             CertificateError: a file is missing or malformed.
@@ -134,7 +135,7 @@ class MountedCertificates(CertificateKeeper):
         """Read the files.
 
         Raises:
-            CertificateError: one is missing or malformed.
+            CertificateError: a file is missing or malformed.
         """
         try:
             certificate, key, authority = (file.read_bytes() for file in self._files)
@@ -158,12 +159,12 @@ class MountedCertificates(CertificateKeeper):
             return None
 
     def _dropped(self, bundle: Bundle, now: datetime) -> Bundle:
-        """Note what the file has; return what it has not had for so long that nothing is served by it."""
+        """Record the certificates in the file; return former ones that are old enough that no replica uses them."""
         self._former |= dict.fromkeys(bundle.certificates, now)
         return Bundle.of(der for der, last in self._former.items() if now - last >= self._margin)
 
     def _settled(self, seen: Iterable[ObservedBundle], bundle: Bundle, now: datetime) -> bool:
-        """Whether every object that counts has had the CA for long enough; times are whole seconds, cut off."""
+        """Whether every relevant object has had the CA for long enough; times are cut off to whole seconds."""
         settle = self._settle + timedelta(seconds=1)
         return all(each.bundle >= bundle and now - each.changed_at >= settle for each in seen)
 

@@ -1,12 +1,12 @@
-"""All objects that name one webhook: looked at, watched and wired together, while CRDs come and go.
+"""All objects that name one webhook: read, watched and wired together, while CRDs come and go.
 
-The cost has to grow with what changes, not with the number of CRDs:
+The cost has to grow with the number of changes, not with the number of CRDs:
 
-- up to a few objects are watched one by one, which takes rights on these alone; more of them by one watch of all
-  objects of their resource (``every``);
-- what a watch has shown is not read again, but for a few of the objects at each look, in case the watch has died
-  unnoticed;
-- an object is added or taken away without touching the others.
+- a few objects are watched one by one, which needs rights on these alone; more objects share one watch of all objects
+  of their resource (``every``);
+- objects whose state a watch has shown are not read again, except a few of them at each look, in case the watch has
+  died unnoticed;
+- an object is added or removed without touching the others.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = ["Look", "Places"]
 
 _log = logging.getLogger(__name__)
 
-_WATCH_AGAIN: Final = 300.0  # seconds after which a watch that was refused is tried again
-_SPREAD: Final = 0.2  # seconds over which the replicas answer a change: most find it done
+_WATCH_AGAIN: Final = 300.0  # seconds until a refused watch is retried
+_SPREAD: Final = 0.2  # seconds over which the replicas react to a change: most find it repaired
 _READ_AGAIN: Final = 16  # watched objects that are read again at each look
 
 
 @dataclass(slots=True)
 class Look:
-    """What one look found: objects that can be used, the bundles in them, and what is wrong with the others."""
+    """The result of one look: usable objects, their bundles, and the problems of the others."""
 
     usable: list[WiringTarget] = field(default_factory=list)
     seen: list[ObservedBundle] = field(default_factory=list)
@@ -53,11 +53,11 @@ class Places:
 
     Args:
         cluster: the API server.
-        name: of the webhook, for the log.
+        name: the name of the webhook, for the log.
         targets: the objects from the start on.
         every: the resources of which all objects may be listed and watched.
-        poll: seconds that a change may go unseen where an object cannot be watched, for the log.
-        clock: of all that waits.
+        poll: the most seconds until a change of an object that cannot be watched is noticed, for the log.
+        clock: the clock for all waiting.
         chance: random numbers from [0, 1).
     """
 
@@ -91,7 +91,7 @@ class Places:
         return tuple(self._targets.values())
 
     def add(self, target: WiringTarget) -> None:
-        """Have one more object; the target in hand stays if it is there already."""
+        """Add an object; if it is already there, the existing target stays."""
         key = _key(target)
         if key in self._targets:
             return
@@ -101,16 +101,16 @@ class Places:
         self._woken.set()
 
     async def remove(self, resource: Resource, name: str) -> None:
-        """Have an object no more; return once it is not written any more."""
+        """Remove an object; return once no write to it is in progress."""
         if self._targets.pop((resource.plural, name), None) is None:
             return
         if (task := self._watching.pop((resource.plural, name), None)) is not None:
             task.cancel()
         async with self._writing:
-            pass  # what was being written
+            pass  # waits for a write in progress
 
     async def watch_forever(self) -> None:
-        """Watch the objects until cancelled, so that ``pause`` ends once one has to be wired."""
+        """Watch the objects until cancelled, so that ``pause`` ends as soon as one has to be wired."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             try:
@@ -144,9 +144,9 @@ class Places:
         return _tell(every, lambda name: self._targets.get((plural, name)), event)
 
     async def look(self, *, fully: bool = False) -> Look:
-        """Return what can be used, the bundles in it, and what is wrong with the others.
+        """Return the usable objects, their bundles, and the problems of the others.
 
-        What a watch shows is not read, unless ``fully`` or in its turn.
+        An object that a watch shows is not read, unless ``fully`` is set or it is the object's turn.
 
         Raises:
             KubeError: the API server refuses a request, or cannot be reached.
@@ -157,7 +157,7 @@ class Places:
                 continue  # removed meanwhile
             known = each.is_known and not fully
             if known and turns:
-                self._targets[key] = self._targets.pop(key)  # to the end of the queue: each comes to its turn
+                self._targets[key] = self._targets.pop(key)  # to the end of the queue, so that each gets its turn
                 turns, known = turns - 1, False
             try:
                 found.seen += each.observed if known else await each.look()
@@ -170,7 +170,7 @@ class Places:
     async def wire(
         self, targets: Iterable[WiringTarget], wanted: Bundle, dropped: Bundle
     ) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """Wire objects; return those that are as they should be, the problems, and whether anything was written."""
+        """Wire objects; return the correctly wired ones, the problems, and whether anything was written."""
         wired: list[str] = []
         problems: list[str] = []
         changed = False
@@ -180,7 +180,7 @@ class Places:
                 continue
             async with self._writing:
                 if _key(each) not in self._targets:
-                    continue  # taken away meanwhile
+                    continue  # removed meanwhile
                 try:
                     changed |= await each.wire(wanted, dropped)
                 except (WiringError, CrdError, KubeError) as error:
@@ -190,7 +190,7 @@ class Places:
         return tuple(wired), tuple(problems), changed
 
     async def pause(self, seconds: float) -> None:
-        """Wait, but no longer than until an object has to be wired."""
+        """Wait, but not after an object has to be wired."""
         ends = self._clock.monotonic() + seconds
         while (left := ends - self._clock.monotonic()) > 0 and await self._woken_within(left):
             await self._clock.sleep(_SPREAD * self._chance())
@@ -210,7 +210,7 @@ class Places:
         return self._woken.is_set()
 
     async def _watch(self, selection: Selection, tell: Callable[[WatchEvent | None], bool], what: str) -> None:
-        """Have changes of objects looked at, if they have to be wired."""
+        """Wake ``pause`` after a change of an object that has to be wired."""
         while True:
             try:
                 stream = watch(self._cluster, selection, clock=self._clock, chance=self._chance)
@@ -236,7 +236,7 @@ def _tell(
     named: Callable[[str], WiringTarget | None],
     event: WatchEvent | None,
 ) -> bool:
-    """Tell the targets of an event, None for the end of the watch; return whether one of them has to be wired."""
+    """Pass an event to the targets, None for the end of the watch; return whether one of them has to be wired."""
     match event:
         case None:
             for each in every():

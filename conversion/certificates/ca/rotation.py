@@ -1,16 +1,16 @@
-"""How the CA rotates: what is due, one step at a time, and when to look again.
+"""The rotation of the CA: the step that is due, one at a time, and the time of the next look.
 
 The law: at no moment does the certificate that a replica serves fail to verify against the bundle of a CRD, or of a
-webhook configuration of admission (this page says CRDs for both). Hence the order of a CA's rotation, each step
-taken only once the one before it can be *seen* in the CRDs:
+webhook configuration of admission (this page says CRDs for both). This determines the order of a CA's rotation. Each
+step is taken only once the previous one can be *seen* in the CRDs:
 
 1. the successor joins the bundle; the wiring brings it into every CRD;
-2. when every CRD has had it for `settle`, it is promoted: leaves are signed by it, the leaf first of all;
-3. when the leaf has been signed by it for `margin`, the wiring takes the old CA out of every CRD;
-4. when no CRD has it any more, it is forgotten.
+2. when every CRD has had it for `settle`, it is promoted: it signs leaves from now on, and a new leaf at once;
+3. when the leaf has been signed by it for `margin`, the wiring removes the old CA from every CRD;
+4. when no CRD has the old CA any more, it is forgotten.
 
-A leaf is issued at once where there is none to serve; otherwise only by a CA that every CRD has had for `settle`, be it
-promoted or newly made because the Secret was lost.
+A missing leaf is issued at once; otherwise a leaf is issued only by a CA that every CRD has had for `settle`, whether
+that CA was promoted or newly made because the Secret was lost.
 
 Pure: the clock is passed in.
 """
@@ -41,11 +41,11 @@ class Lifetimes:
 
     Attributes:
         authority: validity of a CA. Long: each rotation makes the API server rebuild the CRDs' watch caches, twice.
-        authority_renewal: this long before its end a CA gets a successor.
+        authority_renewal: how long before its end a CA gets a successor.
         leaf: validity of a serving certificate. Its rotation costs a handshake.
-        leaf_renewal: this long before its end a leaf is replaced.
+        leaf_renewal: how long before its end a leaf is replaced.
         settle: how long every CRD must have had the successor in its bundle before it signs leaves: every API server
-            has to see the CRD's change first. Clocks that differ count against it.
+            has to see the CRD's change first. Clock differences shorten this time.
         margin: how long an old CA stays in the bundles after the last leaf that it signed was replaced: every replica
             has to load the new one first (a mounted Secret follows within about two minutes).
 
@@ -80,7 +80,7 @@ _CUT_OFF: Final = timedelta(seconds=1)  # managedFields times are whole seconds,
 
 
 class RotationStep(StrEnum):
-    """A change of what is stored."""
+    """A change of the stored certificates."""
 
     ESTABLISH = "establish the CA"
     ISSUE = "issue a leaf"
@@ -91,7 +91,7 @@ class RotationStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObservedBundle:
-    """A bundle as it was read in a CRD or a webhook configuration, and when that was last changed.
+    """A bundle as it was read in a CRD or a webhook configuration, and the time of its last change.
 
     Only objects that name this webhook count, and only if restow writes their bundle.
     """
@@ -102,14 +102,14 @@ class ObservedBundle:
 
 @dataclass(frozen=True, slots=True)
 class RotationDecision:
-    """The step that is due, if any; and if none, how long nothing will be, by the clock alone.
+    """The step that is due, if any; if none, the time for which nothing will be due by the clock alone.
 
     Attributes:
-        step, reason: what to do and why.
+        step, reason: the step and its reason.
         wanted: certificates that the CRDs should have in their bundles.
         dropped: certificates that they should not have any more.
         hosts: names and addresses of the leaf to issue.
-        after: time until something is due by the clock; CRDs may change before.
+        after: time until something is due by the clock; a change of a CRD may make something due earlier.
     """
 
     step: RotationStep | None
@@ -133,13 +133,13 @@ def decide(
     """Decide on the next step.
 
     Args:
-        trust, leaf: as stored; None where there is none.
+        trust, leaf: as stored; None if there is none.
         seen: the CRDs.
-        hosts: names and addresses that the leaf must have. A leaf with more is left alone until it ends, and a new
-            one keeps them: replicas of two releases, with two lists, would replace each other's for ever.
-        now: with a time zone.
+        hosts: names and addresses that the leaf must have. A leaf with more is kept until it ends, and a new one
+            keeps them: replicas of two releases, with two lists, would replace each other's for ever.
+        now: the time, with a time zone.
         lifetimes: durations.
-        stored: whether the leaf is in its Secret; one that is served alone is replaced there, for the other replicas.
+        stored: whether the leaf is in its Secret; a leaf that is only served is replaced there, for the other replicas.
     """
     if trust is None:
         return RotationDecision(RotationStep.ESTABLISH, "there is no CA yet")
@@ -151,7 +151,7 @@ def decide(
         kept = leaf.hosts if leaf is not None and not leaf.hosts >= needed else frozenset()
         return RotationDecision(step, reason, wanted, dropped, needed | kept)
 
-    if trust.signing.not_after <= now:  # nothing can be signed, and nothing verifies any more: no reason to wait
+    if trust.signing.not_after <= now:  # it can sign nothing, and nothing verifies any more: no reason to wait
         return due(RotationStep.ANNOUNCE if trust.successor is None else RotationStep.PROMOTE, "the CA has ended")
     reason = _why_issue(trust, leaf, needed, now, lifetimes) or ("" if stored else "the Secret has none to be read")
     if reason and (leaf is None or leaf.not_after <= now or _settled(trust.signing.der, seen, now, lifetimes.settle)):
@@ -184,7 +184,7 @@ def _why_issue(
 
 
 def _settled(certificate: bytes, seen: tuple[ObservedBundle, ...], now: datetime, settle: timedelta) -> bool:
-    """Whether every CRD has had a certificate for so long."""
+    """Whether every CRD has had a certificate for the settle time."""
     return all(
         certificate in observed.bundle.certificates and now - observed.changed_at >= settle + _CUT_OFF
         for observed in seen
@@ -192,7 +192,7 @@ def _settled(certificate: bytes, seen: tuple[ObservedBundle, ...], now: datetime
 
 
 def _retired(trust: Trust, leaf: LeafCertificate | None, now: datetime, lifetimes: Lifetimes) -> Bundle:
-    """The certificates by which nothing is served any more."""
+    """Return the certificates that no served certificate needs any more."""
     if leaf is None or not is_signed_by(leaf, trust.signing.der) or now - leaf.made_at < lifetimes.margin:
         return NO_BUNDLE
     return trust.previous

@@ -1,23 +1,23 @@
-"""Where certificates are stored: two Secrets that all replicas agree on, and the folder that a server reads.
+"""The storage of certificates: two Secrets that all replicas share, and the folder that a server reads.
 
-- `NAME` (kubernetes.io/tls): the leaf. `tls.crt`, `tls.key`, and in `ca.crt` the CA that signed it, as cert-manager
-  lays it out: pods may mount it, and need no rights then.
-- `NAME-ca` (Opaque): the authorities. `ca.crt` and `ca.key` sign; `next.crt` and `next.key` are going to;
-  `previous.crt` are still trusted. A reader of it can impersonate the webhook. It is a Secret of its own, so that what
-  is mounted into pods does not hold it.
+- `NAME` (kubernetes.io/tls): the leaf. `tls.crt`, `tls.key`, and in `ca.crt` the CA that signed it, in cert-manager's
+  layout: pods may mount it, and then need no rights.
+- `NAME-ca` (Opaque): the authorities. `ca.crt` and `ca.key` sign; `next.crt` and `next.key` are those of the successor;
+  `previous.crt` are still trusted. A reader of it can impersonate the webhook. It is a separate Secret, so that the
+  Secret that is mounted into pods does not hold it.
 
-Every write is conditional on what was read, so that of several replicas one wins. A Secret that exists without data
-(made by a chart, so that no right to create any is needed) is filled; one with other data is refused. Rights: get,
-create and update on the two secrets (create only if they do not exist yet).
+Every write is conditional on the Secret as it was read, so that one of several replicas wins. A Secret that exists
+without data (made by a chart, so that no create right is needed) is filled; one with other data is refused. Rights:
+get, create and update on the two secrets (create only if they do not exist yet).
 
 A leaf goes into a folder as kubelet writes a mounted Secret, so that certificate and key change as one:
 
     FOLDER/tls.crt -> ..data/tls.crt        the names that a server is given
     FOLDER/tls.key -> ..data/tls.key
-    FOLDER/..data  -> ..RANDOM              renamed into place: the one moment at which both change
+    FOLDER/..data  -> ..RANDOM              renamed into place: both change at this one moment
     FOLDER/..RANDOM/tls.crt, tls.key
 
-A server that reads certificate and key one after the other can still meet the moment in between; it has to check that
+A server that reads certificate and key one after the other can still hit the change in between; it has to check that
 they belong together, and read again.
 
 Source: kubernetes `pkg/volume/util/atomic_writer.go`.
@@ -67,7 +67,7 @@ _DATA: Final = "..data"
 
 
 def installed(folder: Path) -> LeafCertificate | None:
-    """Return the leaf in a folder, None if there is none that can be read."""
+    """Return the leaf in a folder; None if there is none, or it cannot be read."""
     try:
         current = (folder / _DATA).resolve(strict=True)
         return LeafCertificate((current / CERTIFICATE).read_bytes(), (current / KEY).read_bytes())
@@ -76,7 +76,7 @@ def installed(folder: Path) -> LeafCertificate | None:
 
 
 def install(folder: Path, leaf: LeafCertificate) -> bool:
-    """Put a leaf there; return whether that was a change. Only the owner may read it.
+    """Write a leaf into the folder; return whether it changed. Only the owner may read it.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -88,7 +88,7 @@ def install(folder: Path, leaf: LeafCertificate) -> bool:
 
 
 def install_files(folder: Path, certificate: bytes, key: bytes) -> None:
-    """Put a certificate and its key there, both in one step. Only the owner may read them.
+    """Write a certificate and its key into the folder, both in one step. Only the owner may read them.
 
     Raises:
         OSError: a file cannot be read or written.
@@ -125,7 +125,7 @@ Data = Mapping[str, bytes]
 
 
 def leaf_of(document: Mapping[str, Any] | None) -> LeafCertificate | None:
-    """Return the leaf of a Secret; None if there is none, or none that can be read: a new one is issued.
+    """Return the leaf of a Secret; None if there is none, or it cannot be read: a new one is then issued.
 
     Raises:
         CertificateError: the Secret belongs to another owner.
@@ -140,14 +140,14 @@ def leaf_of(document: Mapping[str, Any] | None) -> LeafCertificate | None:
 
 
 def leaf_data(leaf: LeafCertificate, signed_by: Authority) -> Data:
-    """Return what the Secret of a leaf holds."""
+    """Return the data of a leaf's Secret."""
     return {"tls.crt": leaf.certificate, "tls.key": leaf.key, "ca.crt": signed_by.certificate}
 
 
 def trust_of(document: Mapping[str, Any] | None) -> Trust | None:
     """Return the authorities of a Secret; None if there are none.
 
-    An unreadable CA is never replaced by itself: that would take the webhook's clients by surprise.
+    An unreadable CA is never replaced automatically, because clients of the webhook would not expect it.
 
     Raises:
         CertificateError: a certificate or key cannot be read, or they do not belong together.
@@ -169,9 +169,9 @@ def trust_of(document: Mapping[str, Any] | None) -> Trust | None:
 
 
 def roots_of(document: Mapping[str, Any] | None) -> Bundle:
-    """Return the readable CA certificates of a Secret, also where its keys are spoilt; none of a foreign Secret.
+    """Return the readable CA certificates of a Secret, even if its keys are corrupt; none of a foreign Secret.
 
-    They are public, and what API servers verify by: a spoilt key is no reason to leave a CRD without them.
+    They are public, and API servers verify with them: a corrupt key is no reason to leave a CRD without them.
     """
     try:
         data = _data(document)
@@ -190,7 +190,7 @@ _CURE: Final = "; restore it, or delete it to begin with a new CA"
 
 
 def trust_data(trust: Trust) -> Data:
-    """Return what the Secret of authorities holds."""
+    """Return the data of the authorities' Secret."""
     data = {"ca.crt": trust.signing.certificate, "ca.key": trust.signing.key}
     if trust.successor is not None:
         data |= {"next.crt": trust.successor.certificate, "next.key": trust.successor.key}
@@ -198,7 +198,7 @@ def trust_data(trust: Trust) -> Data:
 
 
 def secret(document: Mapping[str, Any] | None, name: str, kind: str, data: Data) -> Json:
-    """Return the Secret to write: the one that was read with other data, or a new one of a type."""
+    """Return the Secret to write: the one that was read with new data, or a new one of the given type."""
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
     if document is None:
         metadata: Json = {"name": name, "labels": {MANAGED_BY[0]: MANAGED_BY[1]}}
@@ -209,7 +209,7 @@ def secret(document: Mapping[str, Any] | None, name: str, kind: str, data: Data)
 
 
 def _data(document: Mapping[str, Any] | None) -> dict[str, bytes]:
-    """The decoded data, without what is empty."""
+    """Return the decoded data without empty values."""
     if document is None:
         return {}
     try:
@@ -240,9 +240,9 @@ Document = Mapping[str, Any]
 
 
 class SecretStore:
-    """The Secrets of one webhook, by the name of the one with the leaf.
+    """The Secrets of one webhook, by the name of the Secret with the leaf.
 
-    What was read last is remembered as the condition of the next write, so use one store for one task at a time.
+    The last read is the condition of the next write, so use one store for one task at a time.
     """
 
     def __init__(self, cluster: Cluster, namespace: str, name: str) -> None:
@@ -254,7 +254,7 @@ class SecretStore:
         self._trust: Document | None = None
 
     async def read_leaf(self) -> LeafCertificate | None:
-        """Read the leaf, before the authorities.
+        """Read the leaf; call this before reading the authorities.
 
         A new leaf is written only if the Secret is unchanged since this read. With this order, a CA that was replaced
         before the read cannot sign it.
@@ -277,7 +277,7 @@ class SecretStore:
         return trust_of(self._trust)
 
     def readable(self) -> Bundle:
-        """Return the CA certificates that can be read of what was read last, whatever else is wrong with it."""
+        """Return the CA certificates that can be read in the last read Secrets, whatever else is wrong with them."""
         return roots_of(self._trust) | roots_of(self._leaf)
 
     async def write_leaf(self, leaf: LeafCertificate, signed_by: Authority) -> None:

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-_BURST: Final = (10, timedelta(seconds=5))  # at most so many writes in so short a time: two a second
+_BURST: Final = (10, timedelta(seconds=5))  # at most this many writes in this time: two a second
 _CONFLICT: Final = (5, timedelta(minutes=1))
 _REMOVALS: Final = (3, timedelta(minutes=10))
 
@@ -64,21 +64,21 @@ class WriteConflict:
         self._writes: deque[datetime] = deque(maxlen=_BURST[0])
         self._removals: deque[datetime] = deque(maxlen=_REMOVALS[0])
         self.keeps_certificates = False
-        """Whether another writer restores each certificate that is removed: then it has to stay."""
+        """Whether another writer restores each removed certificate: the certificate then has to stay."""
 
     def wrote(self, now: datetime, *, removed: bool) -> None:
-        """Note a write; ``removed`` says whether it took certificates out."""
+        """Record a write; ``removed``: whether it removed certificates."""
         self._writes.append(now)
         if removed:
             self._removals.append(now)
             self.keeps_certificates |= _within(self._removals, _REMOVALS, now)
 
     def may_write(self, now: datetime) -> bool:
-        """Say whether the object may be written now."""
+        """Return whether the object may be written now."""
         return not _within(self._writes, _BURST, now)
 
     def is_in_conflict(self, now: datetime) -> bool:
-        """Say whether another writer undoes again and again what restow writes."""
+        """Return whether another writer repeatedly undoes restow's writes."""
         return self.keeps_certificates or _within(self._writes, _CONFLICT, now)
 
 
@@ -97,14 +97,14 @@ Document = Mapping[str, Any]
 class WiringTarget(ABC):
     """One object that names the webhook.
 
-    While a watch shows every change of it, it need not be read again: ``is_watched`` is set as long as that is so.
+    While a watch shows every change of the object, it need not be read again; ``is_watched`` is true for that time.
 
     Attributes:
-        name: what messages call it.
-        selection: what to watch for changes of it.
-        writes: how often it was written by this process.
-        is_watched: whether ``notice`` is given every change, and so what was seen last is what there is.
-        observed: the bundles in it that are ours to keep, as last read or seen.
+        name: the object's name in messages.
+        selection: the objects to watch for changes of it.
+        writes: how often this process wrote it.
+        is_watched: whether ``notice`` gets every change, so that the last seen state is the current one.
+        observed: the bundles in it that restow has to keep, as last read or seen.
     """
 
     def __init__(self, name: str, selection: Selection, now: Callable[[], datetime]) -> None:
@@ -121,14 +121,14 @@ class WiringTarget(ABC):
         self._undone = False
 
     async def look(self) -> tuple[ObservedBundle, ...]:
-        """Read it; return the bundles in it that are ours to keep, and by which this webhook is verified.
+        """Read the object; return the bundles in it that restow has to keep and that verify this webhook.
 
         Raises:
             WiringError: the object does not exist, must not be wired, or its webhook does not answer.
             CrdError: the document is no CRD, or is malformed.
             KubeError: the API server refuses a request, or cannot be reached.
         """
-        self._undone = self._seen = self._done = False  # what is noticed from here on may be newer than what is read
+        self._undone = self._seen = self._done = False  # a change noticed from now on may be newer than the read state
         await self._read()
         self._seen = True
         self.observed = self._observed()
@@ -136,18 +136,18 @@ class WiringTarget(ABC):
 
     @abstractmethod
     async def _read(self) -> None:
-        """Read it, and remember what is needed of it."""
+        """Read the object, and keep the needed parts."""
 
     @abstractmethod
     def _observed(self) -> tuple[ObservedBundle, ...]:
-        """Return the bundles in it as it was last read or seen."""
+        """Return the bundles in the object as it was last read or seen."""
 
     @abstractmethod
     def _see(self, document: Document) -> None:
-        """Remember what is needed of a document."""
+        """Keep the needed parts of a document."""
 
     async def wire(self, wanted: Bundle, dropped: Bundle) -> bool:
-        """Wire the object as it was last read without an error; return whether that was a change.
+        """Wire the object as it was last read without an error; return whether it changed.
 
         Raises:
             WiringError: the object does not exist, must not be wired, or its webhook does not answer.
@@ -169,7 +169,7 @@ class WiringTarget(ABC):
         return True
 
     def notice(self, document: Document | None) -> bool:
-        """Take note of a change that was watched, None for a deletion; return whether the object has to be wired."""
+        """Process a watched change, None for a deletion; return whether the object has to be wired."""
         try:
             self._seen = document is not None
             if document is not None:
@@ -183,7 +183,7 @@ class WiringTarget(ABC):
 
     @property
     def is_undone(self) -> bool:
-        """Whether the watch has shown that it has to be wired, and it may be wired now."""
+        """Whether the watch has shown that the object has to be wired, and it may be wired now."""
         return self._undone and self._conflict.may_write(self._now())
 
     @property
@@ -193,30 +193,30 @@ class WiringTarget(ABC):
 
     @property
     def is_known(self) -> bool:
-        """Whether it need not be read: a watch shows every change, and the last one was none that matters."""
+        """Whether no read is needed: a watch shows every change, and the last one does not matter."""
         return self.is_watched and self._seen and not self._undone
 
     def is_done(self, wanted: Bundle, dropped: Bundle) -> bool:
-        """Say whether it is known to be wired with these certificates."""
+        """Return whether the object is known to be wired with these certificates."""
         return self._done and self.is_known and self._wiring == (wanted, dropped)
 
     @property
     def is_tried(self) -> bool:
-        """Whether it was wired, or tried to, since this process began."""
+        """Whether this process has wired the object, or tried to."""
         return self._wiring is not None
 
     @property
     def is_in_conflict(self) -> bool:
-        """Whether another writer undoes the wiring again and again."""
+        """Whether another writer undoes the wiring repeatedly."""
         return self._conflict.is_in_conflict(self._now())
 
     @abstractmethod
     async def _wire(self, wanted: Bundle, dropped: Bundle) -> bool | None:
-        """Write it, if anything is due; return whether that took certificates out, None if nothing was written."""
+        """Write the object if anything is due; return whether that removed certificates, None without a write."""
 
     @abstractmethod
     def _lacks(self, document: Document, wanted: Bundle, dropped: Bundle) -> bool:
-        """Say whether a document does not say what it should.
+        """Return whether a document differs from the wanted wiring.
 
         Raises:
             WiringError: the object does not exist, must not be wired, or its webhook does not answer.
@@ -225,7 +225,7 @@ class WiringTarget(ABC):
 
     @abstractmethod
     def _managers(self) -> Iterable[Document]:
-        """The managedFields, as read last."""
+        """The managedFields, as last read."""
 
     def _check_conflict(self) -> None:
         if not self._conflict.may_write(self._now()):
@@ -238,10 +238,10 @@ class WiringTarget(ABC):
 
 
 class CrdTarget(WiringTarget):
-    """A CRD. ``address`` is where its webhook is; None for where the CRD says already.
+    """A CRD. ``address`` is the address of its webhook; None for the address that the CRD already has.
 
-    ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD: then that
-    one is looked at and written, and the CRD, which Crossplane keeps, is not.
+    ``composite`` is the apiVersion of the CompositeResourceDefinition from which Crossplane makes the CRD. If it is
+    set, the CompositeResourceDefinition is read and written, and the CRD, which Crossplane keeps, is not.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class CrdTarget(WiringTarget):
         self._crd: Definition | None = None
         self._former_mark: str | None = None
         self.is_unwired = False
-        """Whether ``unwire`` returned the CRD to the strategy None since this server started: it stays so."""
+        """Whether ``unwire`` returned the CRD to the strategy None since this server started: it stays unwired."""
 
     async def _read(self) -> None:
         self._remember(await read_definition(self._cluster, self.name, self.composite))
@@ -277,7 +277,7 @@ class CrdTarget(WiringTarget):
         self._crd = crd
         mark = crd.annotations.get(UNWIRED, "")
         if self._former_mark is None:
-            self._former_mark = mark  # of an earlier installation: this one begins
+            self._former_mark = mark  # from an earlier installation: this one ignores it
         unwired = crd.strategy == "None" and bool(mark) and mark != self._former_mark
         if unwired and not self.is_unwired:
             _log.info("%s was unwired (restow unwire) and stays so until this server is started again", self.name)
@@ -314,7 +314,7 @@ class CrdTarget(WiringTarget):
         return () if self._crd is None else self._crd.managed_fields
 
     async def _try(self, crd: Crd, address: Address, bundle: Bundle) -> None:
-        """Try the webhook, unless it answered to the same a moment ago: what was undone is down until it is written."""
+        """Probe the webhook, unless it just passed the same probe: an undone CRD is down until it is written."""
         asked = (address, bundle, crd.uid, crd.served, crd.storage.name)
         if self._answered is not None and self._answered[0] == asked and self._now() - self._answered[1] < _FRESH:
             return
@@ -333,16 +333,16 @@ class CrdTarget(WiringTarget):
         )
 
     def _counts(self, crd: Definition) -> bool:
-        """Whether API servers verify this webhook by the CRD's bundle, and the bundle is ours to keep."""
+        """Whether API servers use the CRD's bundle to verify this webhook, and restow has to keep the bundle."""
         if crd.webhook is None or (injector_of(crd.annotations) and not self.composite):
             return False
         return self._address is None or address_in(crd.webhook) == self._address
 
 
 class ConfigurationTarget(WiringTarget):
-    """A webhook configuration, installed where it is missing.
+    """A webhook configuration, installed if it is missing.
 
-    ``wanted`` is its document, each webhook with its address and without ``caBundle``; ``former`` the name that an
+    ``wanted`` is its document, each webhook with its address and without ``caBundle``; ``former`` is the name that an
     earlier release gave it.
     """
 
@@ -404,7 +404,7 @@ class ConfigurationTarget(WiringTarget):
 
 
 class _Notes:
-    """Logs what a person should know, each sentence once for as long as it holds."""
+    """Logs remarks for a person, each sentence once for as long as it holds."""
 
     def __init__(self) -> None:
         self._told: tuple[str, ...] = ()
@@ -417,7 +417,7 @@ class _Notes:
 
 
 class _Changes:
-    """When an object was changed last: its managers tell; without any, when this replica saw it first."""
+    """The time of an object's last change: from its managers; without any, when this replica saw it first."""
 
     def __init__(self, field: str, now: Callable[[], datetime]) -> None:
         self._field = field

@@ -1,8 +1,8 @@
-"""Where an API server finds a webhook, and by which CA bundle it verifies it: the fields of `clientConfig`.
+"""The fields of `clientConfig`: the address of a webhook, and the CA bundle that verifies it.
 
-A bundle is an ordered set of certificates, whatever its text looks like: any change of a CRD's spec, be it white space
-in `caBundle`, makes the API server rebuild all watch caches of the CRD (apiextensions `customresource_handler.go`). So
-two texts with the same certificates count as the same bundle.
+A bundle is an ordered set of certificates, whatever its text looks like. Any change of a CRD's spec, even of white
+space in `caBundle`, makes the API server rebuild all watch caches of the CRD (apiextensions
+`customresource_handler.go`). So two texts with the same certificates count as the same bundle.
 
 Sources: apiextensions `validation.go` (exactly one of service and url; https, no query, fragment or user), apiserver
 `pkg/util/webhook/client.go` (host, server name and port of a Service), client-go `util/cert/pem.go` (text around blocks
@@ -69,12 +69,12 @@ class Service:
 
     @property
     def url(self) -> str:
-        """The URL under which pods reach it too."""
+        """The URL under which pods also reach the webhook."""
         return f"https://{self.host}:{self.port}{self.path or '/'}"
 
     @property
     def fields(self) -> Mapping[tuple[str, ...], Any]:
-        """The leaves of ``clientConfig`` that say so."""
+        """The leaves of ``clientConfig`` for this address."""
         own = {"namespace": self.namespace, "name": self.name, "port": self.port}
         return {("service", name): value for name, value in (own | ({"path": self.path} if self.path else {})).items()}
 
@@ -109,7 +109,7 @@ class Url:
 
     @property
     def fields(self) -> Mapping[tuple[str, ...], Any]:
-        """The leaves of ``clientConfig`` that say so."""
+        """The leaves of ``clientConfig`` for this address."""
         return {("url",): self.url}
 
 
@@ -120,7 +120,7 @@ def address_of(client_config: Mapping[str, Any]) -> Address:
     """Return the address that a ``clientConfig`` names.
 
     Raises:
-        ValueError: it names not exactly one of ``url`` and ``service``, or a malformed one.
+        ValueError: it names none or both of ``url`` and ``service``, or a malformed one.
     """
     url, service = client_config.get("url"), client_config.get("service")
     if isinstance(url, str) and service is None:
@@ -137,7 +137,7 @@ def address_of(client_config: Mapping[str, Any]) -> Address:
 
 
 def address_in(webhook: Mapping[str, Any] | None) -> Address | None:
-    """Return the address that a webhook of a CRD or of a configuration names; None for a malformed one, or none."""
+    """Return the address that a webhook of a CRD or of a configuration names; None for a missing or malformed one."""
     try:
         return address_of((webhook or {}).get("clientConfig") or {})
     except ValueError:
@@ -145,7 +145,7 @@ def address_in(webhook: Mapping[str, Any] | None) -> Address | None:
 
 
 def is_same_server(one: Address, other: Address) -> bool:
-    """Say whether two addresses are of one webhook, whatever their paths, and whatever port of a Service they name."""
+    """Return whether two addresses belong to one webhook, whatever their paths and the named port of a Service."""
     if isinstance(one, Service) and isinstance(other, Service):
         return (one.namespace, one.name) == (other.namespace, other.name)
     if isinstance(one, Url) and isinstance(other, Url):
@@ -154,12 +154,12 @@ def is_same_server(one: Address, other: Address) -> bool:
 
 
 def client_config(address: Address) -> dict[str, Any]:
-    """Return an address as a ``clientConfig`` has it, without a CA bundle."""
+    """Return the ``clientConfig`` of an address, without a CA bundle."""
     return assembled(address.fields)
 
 
 def leaves(node: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield what an object holds, with its path; a list is one value."""
+    """Yield the values of an object with their paths; a list is one value."""
     for name, value in node.items():
         if isinstance(value, Mapping):
             yield from leaves(value, (*path, name))
@@ -193,7 +193,7 @@ class Bundle:
 
     @classmethod
     def of(cls, certificates: Iterable[bytes]) -> Bundle:
-        """Return the bundle of some certificates (DER); of equal ones the first counts."""
+        """Return the bundle of some certificates (DER); of equal certificates the first one counts."""
         return cls(tuple(dict.fromkeys(certificates)))
 
     @classmethod
@@ -237,23 +237,23 @@ class Bundle:
         return len(self.certificates)
 
     def __or__(self, other: Bundle) -> Bundle:
-        """Both: first ours in our order, then what ``other`` adds."""
+        """Return the union: the certificates of this bundle in their order, then the others of ``other``."""
         return Bundle.of((*self.certificates, *other.certificates))
 
     def __sub__(self, other: Bundle) -> Bundle:
-        """Ours without those of ``other``."""
+        """Return the certificates of this bundle that ``other`` lacks."""
         return Bundle(tuple(each for each in self.certificates if each not in other.certificates))
 
     def __and__(self, other: Bundle) -> Bundle:
-        """Ours that ``other`` has too."""
+        """Return the certificates of this bundle that ``other`` also has."""
         return Bundle(tuple(each for each in self.certificates if each in other.certificates))
 
     def __ge__(self, other: Bundle) -> bool:
-        """Whether every certificate of ``other`` is one of ours."""
+        """Whether this bundle has every certificate of ``other``."""
         return not other - self
 
     def matches(self, other: Bundle) -> bool:
-        """Say whether both have the same certificates, in any order."""
+        """Return whether both have the same certificates, in any order."""
         return self >= other >= self
 
 
@@ -262,7 +262,7 @@ NO_BUNDLE = Bundle()
 
 
 def bundle_in(webhook: Mapping[str, Any] | None) -> tuple[Bundle, str]:
-    """Return the bundle of a webhook of a CRD or of a configuration, and what is wrong with it; then it is empty."""
+    """Return the bundle of a webhook and the defect of its text; a defective bundle is returned empty."""
     config = (webhook or {}).get("clientConfig") or {}
     try:
         return Bundle.from_base64(str(config.get("caBundle") or "")), ""

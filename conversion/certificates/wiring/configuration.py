@@ -1,15 +1,15 @@
-"""Decides what a webhook configuration lacks: the one apply that is due, or none.
+"""Decides which fields a webhook configuration lacks: the one apply that is due, or none.
 
-A MutatingWebhookConfiguration or ValidatingWebhookConfiguration is installed where there is none, and from then on
-kept as a CRD's `spec.conversion` is: restow writes only what differs, and owns only what it wrote. Of a configuration
-that a chart installs that is `caBundle` alone.
+A missing MutatingWebhookConfiguration or ValidatingWebhookConfiguration is installed. From then on it is kept like a
+CRD's `spec.conversion`: restow writes only the fields that differ, and owns only the fields that it wrote. In a
+configuration that a chart installs, this is `caBundle` alone.
 
-A field that another writer has set to another value stays as it is, and is reported: a shorter timeout or a narrower
-selector is meant. Only of address and CA bundle another *applier* is refused, as for CRDs: a webhook that is not found
-is worse than one that is not installed.
+A field that another writer has set to another value stays as it is, and is reported, because a shorter timeout or a
+narrower selector is intended. Only for address and CA bundle, another *applier* leads to a refusal, as for CRDs: a
+configuration whose webhook cannot be found is worse than a missing one.
 
-Sources: k8s.io/api `admissionregistration/v1` for what is a list by name (`webhooks`, `matchConditions`) and
-what is atomic (`rules`, `admissionReviewVersions`).
+Sources: k8s.io/api `admissionregistration/v1` for lists by name (`webhooks`, `matchConditions`) and atomic ones
+(`rules`, `admissionReviewVersions`).
 
 Pure.
 """
@@ -52,19 +52,19 @@ _CONDITIONS: Final = "f:matchConditions"
 
 Document = Mapping[str, Any]
 Path = tuple[str, ...]
-"""A field of a webhook, as managedFields spell it."""
+"""A field of a webhook, spelled as in managedFields."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationPlan:
-    """What is due for one webhook configuration.
+    """The change that is due for one webhook configuration.
 
     Attributes:
-        calls: by what the API server will call the webhooks, to be tried before anything is written.
-        body: what to apply; None where nothing is due.
-        notes: what a person should know, each a sentence.
-        rivals: by what API servers call the webhooks of another installation of restow that it names now.
-        removes: whether certificates are taken out of a bundle.
+        calls: the addresses and bundles that the API server will use, to be probed before anything is written.
+        body: the fields to apply; None if nothing is due.
+        notes: remarks for a person, each a sentence.
+        rivals: the addresses and bundles of another restow installation's webhooks that it names now.
+        removes: whether certificates are removed from a bundle.
     """
 
     calls: tuple[tuple[Address, Bundle], ...]
@@ -77,13 +77,13 @@ class ConfigurationPlan:
 def plan_configuration(
     wanted: Document, live: Document | None, bundle: Bundle, dropped: Bundle = NO_BUNDLE
 ) -> ConfigurationPlan:
-    """Compare a webhook configuration, as just read, with what it should say.
+    """Compare a webhook configuration, as just read, with the wanted one.
 
     Args:
         wanted: the document, each webhook with its address and without ``caBundle``.
-        live: as read; None where there is none.
-        bundle: certificates by which the webhook's own verifies.
-        dropped: certificates that must not be in any bundle more.
+        live: the configuration as read; None if there is none.
+        bundle: certificates that verify the webhook's own certificate.
+        dropped: certificates that must not be in any bundle any more.
 
     Raises:
         WiringRefused: the configuration of this name belongs to another owner, or another manager applies another
@@ -113,7 +113,7 @@ def plan_configuration(
 
 
 def is_alone_ours(live: Document, server: Address) -> bool:
-    """Say whether restow alone wrote all webhooks of a configuration, and all are at this server."""
+    """Return whether restow alone wrote all webhooks of a configuration, and all are at this server."""
     found = _Found(live, "")
     addresses = map(address_in, found.hooks.values())
     return (
@@ -124,7 +124,7 @@ def is_alone_ours(live: Document, server: Address) -> bool:
 
 
 def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
-    """Return the bundles by which API servers verify this webhook, those that are ours to keep; unreadable ones empty.
+    """Return the bundles that verify this webhook and that restow has to keep; unreadable ones are empty.
 
     Webhooks with other names or addresses belong to another owner.
     """
@@ -140,7 +140,7 @@ def bundles_of(wanted: Document, live: Document) -> tuple[Bundle, ...]:
 
 
 class _Found:
-    """A configuration as it was read; empty where there is none."""
+    """A configuration as it was read; empty if there is none."""
 
     def __init__(self, live: Document, name: str) -> None:
         metadata = live.get("metadata") or {}
@@ -167,7 +167,7 @@ class _Found:
 
 
 class _Hook:
-    """One webhook of a configuration: what it should say, and what it says."""
+    """One webhook of a configuration: its wanted and its current fields."""
 
     def __init__(self, wanted: Document, found: _Found, bundle: Bundle, dropped: Bundle) -> None:
         self.name: str = wanted["name"]
@@ -185,7 +185,7 @@ class _Hook:
         differing = [path for path, value in self._wanted.items() if self._live.get(path) != value]
         self._foreign = {path: names for path in differing if (names := self._others(path))}
         self._changes = [path for path in differing if path not in self._foreign]
-        # A url where a service is wanted, say.
+        # For example a url where a service is wanted.
         self._stale = [
             path for path in self._live if path[0] == _CONFIG and path != _CA_BUNDLE and path not in self._wanted
         ]
@@ -196,7 +196,7 @@ class _Hook:
 
     @property
     def rival(self) -> tuple[Address, Bundle] | None:
-        """By what API servers call the webhook of another restow, if it names one."""
+        """The address and bundle of another restow's webhook, if the configuration names one."""
         if self._names_another is None or not self._owns_address(self._names_another):
             return None
         return self._names_another, self._present
@@ -210,17 +210,17 @@ class _Hook:
 
     @property
     def body(self) -> Json | None:
-        """What of it is to be applied; None for nothing.
+        """The fields of the webhook to apply; None if there are none.
 
-        For a field that restow and another manager own, this is their value: without it the server would remove the
-        field.
+        A field that restow and another manager own gets the other manager's value: if it were left out, the server
+        would remove the field.
         """
         values = self._wanted | {path: self._live[path] for path in self._foreign if path in self._live}
         kept = {path: value for path, value in values.items() if path in self._changes or self._owns(path)}
         return _assembled(self.name, kept) if kept else None
 
     def check(self) -> None:
-        """Raise WiringRefused if another manager applies another address or bundle, or wrote that of another server."""
+        """Raise WiringRefused if another manager applies another address or bundle, or wrote another address."""
         for path in (*self._changes, *self._stale):
             managers = appliers(self._found.entries, self._path(path))
             if managers:
@@ -249,7 +249,7 @@ class _Hook:
         return any(self._owns(path) for path in paths)
 
     def _others(self, path: Path) -> tuple[str, ...]:
-        """Who else set a field that is not about finding the webhook."""
+        """Return the other managers of a field, except for a field of the webhook's address."""
         return () if path[0] == _CONFIG else owners(self._found.entries, self._path(path))
 
     def _owns(self, path: Path) -> bool:
@@ -264,12 +264,12 @@ class _Hook:
 
 
 def _key(name: str) -> str:
-    """An item of a list by name."""
+    """Return the path element of a list item with this name."""
     return f"k:{json.dumps({'name': name}, separators=(',', ':'))}"
 
 
 def _leaves(hook: Document) -> Iterator[tuple[Path, Any]]:
-    """The fields of a webhook: those of its address and its match conditions one by one, all others whole."""
+    """Yield the fields of a webhook: those of its address and its match conditions one by one, all others whole."""
     for name, value in hook.items():
         if name == "clientConfig":
             yield from (((_CONFIG, *(f"f:{step}" for step in path)), leaf) for path, leaf in leaves(value))
@@ -280,7 +280,7 @@ def _leaves(hook: Document) -> Iterator[tuple[Path, Any]]:
 
 
 def _assembled(name: str, fields: Mapping[Path, Any]) -> Json:
-    """A webhook of some of its fields."""
+    """Return a webhook with these fields."""
     conditions = [value for path, value in fields.items() if path[0] == _CONDITIONS]
     plain = {path: value for path, value in fields.items() if path[0] != _CONDITIONS}
     hook = assembled({tuple(step.removeprefix("f:") for step in path): value for path, value in plain.items()})

@@ -1,4 +1,4 @@
-"""Decides what an object that defines a kind lacks for conversion by a webhook.
+"""Decides which fields an object that defines a kind lacks for conversion by a webhook.
 
 Such an object is a CRD, or a CompositeResourceDefinition (XRD) of Crossplane. Both have the same ``spec.conversion``.
 Crossplane copies that of an XRD into the CRDs that it makes of it, again and again, so restow writes the XRD and leaves
@@ -6,12 +6,13 @@ those CRDs alone. Source: Crossplane v2.0.2, `internal/xcrd/crd.go` (``Conversio
 `internal/controller/apiextensions/definition`. A process that wires thousands of kinds keeps a ``Definition`` of each,
 without the schemas, which are nearly all of a CRD.
 
-restow writes only what differs, and owns only what it wrote: with a manifest that carries `spec.conversion` (as it
-should, so that no moment is without it) that is `caBundle` alone; Helm, Flux or Argo CD keep the rest. A CRD on which
-cert-manager injects the bundle keeps that: two writers of one field would rebuild the watch caches for ever.
+restow writes only the fields that differ, and owns only the fields that it wrote. If the manifest has
+`spec.conversion` (as it should, so that no moment is without it), this is `caBundle` alone; Helm, Flux or Argo CD keep
+the rest. A CRD into which cert-manager injects the bundle keeps that bundle: two writers of one field would rebuild the
+watch caches for ever.
 
-Certificates that are in a CRD's bundle already stay, in their order, unless they are to be dropped: a replica may still
-serve by them.
+Certificates that a CRD's bundle already has stay, in their order, unless they are to be dropped: a replica may still
+use them for serving.
 
 Pure.
 """
@@ -55,14 +56,14 @@ __all__ = [
 
 
 UNWIRED: Final = "restow.dev/unwired"
-"""The annotation of a CRD that ``unwire`` returned to the strategy None: when, in ISO 8601. A server that was running
-then does not wire the CRD again; one that starts later does."""
+"""The annotation of a CRD that ``unwire`` returned to the strategy None: the time, in ISO 8601. A server that was
+running then does not wire the CRD again; a server that starts later does."""
 
 _CRD: Final = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _GROUP: Final = "apiextensions.crossplane.io"
 _KIND: Final = "CompositeResourceDefinition"
 
-#: Crossplane's CompositeResourceDefinitions, at the version that both of its releases 1 and 2 serve.
+#: Crossplane's CompositeResourceDefinitions, at the version that its releases 1 and 2 both serve.
 COMPOSITES: Final = Resource(_GROUP, "v1", "compositeresourcedefinitions", namespaced=False)
 
 _CA_BUNDLE: Final = ("webhook", "clientConfig", "caBundle")
@@ -75,7 +76,7 @@ Leaves = Mapping[tuple[str, ...], Any]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """An object with ``spec.conversion``. ``managed_fields`` have no more than what is about that field, and times."""
+    """An object with ``spec.conversion``. ``managed_fields`` are reduced to that field and the times."""
 
     api_version: str
     kind: str
@@ -89,7 +90,7 @@ class Definition:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Definition:
-        """Read a document as it came from an API server; items of a list do not say what they are, and are CRDs."""
+        """Read a document as an API server returned it; list items have no kind, and are CRDs."""
         metadata, spec = document["metadata"], document.get("spec") or {}
         return cls(
             api_version=document.get("apiVersion") or _CRD[0],
@@ -105,7 +106,7 @@ class Definition:
 
     @property
     def strategy(self) -> Literal["None", "Webhook"]:
-        """The conversion strategy; None where it is not said."""
+        """The conversion strategy; None if there is none."""
         return "Webhook" if self.conversion.get("strategy") == "Webhook" else "None"
 
     @property
@@ -116,7 +117,7 @@ class Definition:
 
     @property
     def is_composite(self) -> bool:
-        """Whether it is Crossplane's."""
+        """Whether it is Crossplane's CompositeResourceDefinition."""
         return self.kind == _KIND
 
 
@@ -129,11 +130,11 @@ def _reduced(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def composite_of(document: Mapping[str, Any]) -> str:
-    """Return the apiVersion at which to write the CompositeResourceDefinition that controls a CRD; empty if none does.
+    """Return the apiVersion for writes to the CompositeResourceDefinition that controls a CRD; empty if none does.
 
-    It is that of ``COMPOSITES``, whatever the owner reference says: one that offers claims is invalid at v2, so that no
-    write goes through there. Its name is in the owner reference; that of a composite kind's CRD is its own name, that
-    of a claim's is not.
+    It is the version of ``COMPOSITES``, whatever the owner reference names: a definition that offers claims is invalid
+    at v2, so no write would succeed there. The owner reference has the definition's name. The CRD of a composite kind
+    has the same name, the CRD of a claim does not.
     """
     for owner in document["metadata"].get("ownerReferences") or ():
         group = str(owner.get("apiVersion") or "").partition("/")[0]
@@ -151,11 +152,11 @@ def resource_of_definition(api_version: str = "") -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """How CRDs should find their webhook.
+    """The address and certificates of a webhook for its CRDs.
 
     Attributes:
-        bundle: certificates by which the webhook's own verifies.
-        address: where it is; None for where the CRD says already.
+        bundle: certificates that verify the webhook's own certificate.
+        address: the webhook's address; None for the address that the CRD already has.
         dropped: certificates that must not be in the bundle any more.
     """
 
@@ -166,14 +167,14 @@ class Wiring:
 
 @dataclass(frozen=True, slots=True)
 class CrdWiringPlan:
-    """What is due for one CRD.
+    """The change that is due for one CRD.
 
     Attributes:
-        address, bundle: by what the API server will call the webhook, to be tried before anything is written.
-        body: what to apply; None where nothing is due.
-        notes: what a person should know, each a sentence.
-        rival: the webhook of another installation of restow that the CRD names now, if it does.
-        removes: whether certificates are taken out of the bundle.
+        address, bundle: those that the API server will use, to be probed before anything is written.
+        body: the fields to apply; None if nothing is due.
+        notes: remarks for a person, each a sentence.
+        rival: the address of another restow installation's webhook that the CRD names now, if it does.
+        removes: whether certificates are removed from the bundle.
     """
 
     address: Address
@@ -185,12 +186,11 @@ class CrdWiringPlan:
 
 
 def plan_wiring(live: Crd | Definition, wiring: Wiring) -> CrdWiringPlan:
-    """Compare a CRD, or Crossplane's CompositeResourceDefinition, as just read, with what it should say.
+    """Compare a CRD, or Crossplane's CompositeResourceDefinition, as just read, with the wanted wiring.
 
     Raises:
         WiringRefused: the CRD names no webhook and ``wiring`` has no address, cert-manager injects into a CRD without
-        the
-            strategy Webhook, or another manager applies one of the fields.
+            the strategy Webhook, or another manager applies one of the fields.
     """
     crd = _definition(live)
     injector, notes = "" if crd.is_composite else injector_of(crd.annotations), []
@@ -226,10 +226,10 @@ def _definition(live: Crd | Definition) -> Definition:
 
 
 def rival_of(crd: Crd | Definition, address: Address) -> Address | None:
-    """Return the address of another server that a restow wrote into the CRD; None if there is none.
+    """Return the address of another server that some restow wrote into the CRD; None if there is none.
 
-    Every restow writes under one name, so that a restow whose Service moved can go on. Who the other one is, and
-    whether it is still there, only its webhook can tell.
+    Every restow installation writes under one field manager, so that one whose Service moved can continue. Only the
+    other webhook can tell whose it is, and whether it still runs.
     """
     live = address_in(crd.webhook)
     if live is None or is_same_server(live, address):
@@ -244,7 +244,7 @@ def bundle_of(crd: Crd | Definition) -> Bundle:
 
 
 def injector_of(annotations: Mapping[str, str]) -> str:
-    """Return the annotation by which cert-manager injects an object's bundle; empty if it does not."""
+    """Return the annotation that makes cert-manager inject an object's bundle; empty if there is none."""
     names = (f"cert-manager.io/{name}" for name in _INJECTIONS)
     return next((name for name in names if name in annotations), "")
 
@@ -276,7 +276,7 @@ def _wanted_bundle(live: Leaves, bundle: Bundle, present: Bundle) -> dict[tuple[
 
 
 def _stale(live: Leaves, wanted: Leaves) -> list[tuple[str, ...]]:
-    """Return the leaves of the address that are not wanted: a url where a service is wanted, say."""
+    """Return the leaves of the address that are not wanted, for example a url where a service is wanted."""
     return [path for path in live if path[:2] == _CA_BUNDLE[:2] and path != _CA_BUNDLE and path not in wanted]
 
 
@@ -297,7 +297,7 @@ def _check_owners(crd: Definition, changes: Leaves, stale: list[tuple[str, ...]]
 
 
 def _field(path: tuple[str, ...]) -> tuple[str, ...]:
-    """A path below ``spec.conversion`` as managedFields spell it."""
+    """Return a path below ``spec.conversion`` as managedFields spell it."""
     return ("f:spec", "f:conversion", *(f"f:{name}" for name in path))
 
 

@@ -1,11 +1,12 @@
-"""Makes webhook configurations: for which requests API servers call a webhook, and how.
+"""Makes webhook configurations: the requests for which API servers call a webhook, and the settings of the call.
 
-Two steps of admission come with conversions:
+Conversions come with two admission steps:
 
-- The step that restores stashes has one webhook per CRD, at the hub version (the storage version where no client ever
+- The step that restores stashes has one webhook per CRD, at the hub version (the storage version if no client ever
   sees the hub) with matchPolicy Equivalent, so that requests of all versions reach it, converted. A request at that
-  version has lost no stash and does not call the webhook: migrations work while it is down.
-- The step that refuses writes is alike, for CRDs of which a rule keeps values; it sees requests of all versions.
+  version has lost no stash and does not call the webhook: migrations work while the webhook is down.
+- The step that refuses writes works the same way, for CRDs of which a rule keeps values; it sees requests of all
+  versions.
 
 The documents have no CA bundles; ``plan_configuration`` adds them.
 
@@ -82,9 +83,10 @@ def webhook_rule(group: str, version: str, plural: str, operations: Sequence[str
 
 
 def stash_name(address: Address) -> str:
-    """Return the name of the configuration of a webhook's step: no other webhook of the cluster has it.
+    """Return the name of the configuration of a webhook's step, which no other webhook of the cluster has.
 
-    ``conversion-stash.SERVICE.NAMESPACE.svc``, or ``conversion-stash.HOST.PORT``; what no name may have becomes a dash.
+    It is ``conversion-stash.SERVICE.NAMESPACE.svc``, or ``conversion-stash.HOST.PORT``; a dash replaces characters that
+    names must not have.
     """
     return _name("conversion-stash", address)
 
@@ -105,10 +107,10 @@ def stash_configuration(name: str, address: Address, graph: Graph, crds: Iterabl
     """Return the MutatingWebhookConfiguration, without CA bundles.
 
     Args:
-        name: of the object.
-        address: where the step is served.
+        name: the name of the object.
+        address: the address of the step.
         graph: the conversions; CRDs that it does not know are left out.
-        crds: for their plurals and scopes.
+        crds: the source of plurals and scopes.
     """
     known = [crd for crd in crds if (crd.group, crd.kind) in graph.kinds]
     return configuration_document(
@@ -117,16 +119,16 @@ def stash_configuration(name: str, address: Address, graph: Graph, crds: Iterabl
 
 
 def refusal_configuration(name: str, address: Address, graph: Graph, crds: Iterable[Crd]) -> Json:
-    """Return the ValidatingWebhookConfiguration by which writes of values that no other version could show are refused.
+    """Return the ValidatingWebhookConfiguration that refuses writes of values that no other version could show.
 
-    It has a webhook for each CRD of which a rule keeps what it cannot convert (``on_error="keep"``); of others, the
-    conversion itself fails.
+    It has a webhook for each CRD with a rule that keeps values it cannot convert (``on_error="keep"``); for other CRDs,
+    the conversion itself fails.
 
     Args:
-        name: of the object.
-        address: where the step is served.
+        name: the name of the object.
+        address: the address of the step.
         graph: the conversions.
-        crds: for their plurals and scopes.
+        crds: the source of plurals and scopes.
     """
     known = [crd for crd in crds if (crd.group, crd.kind) in graph.kinds and graph.kind(crd.group, crd.kind).keeps]
     return configuration_document(
@@ -139,7 +141,7 @@ def _hub(graph: Graph, crd: Crd) -> str:
 
 
 def stash_webhook(address: Address, crd: Crd, hub: str) -> Json:
-    """Return the webhook of one CRD; without effect on API servers unless the version that it names is served."""
+    """Return the webhook of one CRD; API servers ignore it unless the version that it names is served."""
     version = _seen_at(crd, hub)
     condition = {
         "name": "comes-from-another-version",
@@ -150,7 +152,7 @@ def stash_webhook(address: Address, crd: Crd, hub: str) -> Json:
 
 def refusal_webhook(address: Address, crd: Crd, hub: str) -> Json:
     """Return the webhook of one CRD for the step that refuses; as ``stash_webhook``."""
-    # What is being deleted has to lose its finalizers, also while the webhook is down.
+    # An object in deletion must be able to lose its finalizers, also while the webhook is down.
     condition = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
     return _webhook("refuse-unconvertible", address, crd, _seen_at(crd, hub), ["CREATE", "UPDATE"], condition)
 

@@ -1,8 +1,8 @@
 """Finds the managers of each field of an object that names a webhook, from its managedFields.
 
-Why it exists: restow owns only the fields that it has to write. What it owns once must stay in every later apply of
-it (a field that its only owner leaves out is removed by the server), and what another manager applies must not be taken
-away: their next apply would conflict, or write back and forth.
+restow owns only the fields that it has to write. A field that it once owned must stay in each of its later applies,
+because the server removes a field that its only owner leaves out. A field that another manager applies must not be
+taken over: that manager's next apply would conflict, or both would overwrite each other repeatedly.
 
 A path is spelled as managedFields spell it: ``("f:spec", "f:conversion", "f:strategy")``.
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-#: The field manager under which restow wires.
+#: The field manager of restow's wiring.
 FIELD_MANAGER: Final = "restow-wiring"
 
 #: The label (key, value) of the Secrets that restow fills.
@@ -36,33 +36,33 @@ Entries = Sequence[Mapping[str, Any]]
 
 
 def is_ours(entries: Entries, path: FieldPath) -> bool:
-    """Say whether restow owns the field at a path, or one below it."""
+    """Return whether restow owns the field at a path, or a field below it."""
     return any(_is_own(entry) for entry in _owning(entries, path))
 
 
 def sole_owner(entries: Entries, path: FieldPath) -> bool:
-    """Say whether restow is the only one that owns the field: leaving it out of an apply then removes it."""
+    """Return whether restow is the only owner of the field: an apply without the field then removes it."""
     found = list(_owning(entries, path))
     return bool(found) and all(_is_own(entry) for entry in found)
 
 
 def appliers(entries: Entries, path: FieldPath) -> tuple[str, ...]:
-    """Return the other managers that apply the field (server-side apply), and so mean to keep it as it is.
+    """Return the other managers that apply the field (server-side apply), and so intend to keep its value.
 
-    Managers of plain updates are left out: the server's own defaults count as the creator's update too.
+    Managers of plain updates are left out, because the server's own defaults also count as the creator's update.
     """
     return _names(entry for entry in _owning(entries, path) if entry.get("operation") == "Apply")
 
 
 def owners(entries: Entries, path: FieldPath) -> tuple[str, ...]:
-    """Return all other managers of the field, in whatever way they wrote it."""
+    """Return all other managers of the field, however they wrote it."""
     return _names(_owning(entries, path))
 
 
 def last_writer(entries: Entries) -> str:
-    """Return the manager that wrote last, but for restow; empty if no entry shows it.
+    """Return the manager that wrote last, except restow; empty if no entry shows it.
 
-    It is a hint: who only removes a field leaves no entry.
+    This is a hint: a client that only removes a field leaves no entry.
     """
     others = [entry for entry in entries if not _is_own(entry) and entry.get("subresource") != "status"]
     latest = max(others, key=lambda entry: str(entry.get("time") or ""), default={})

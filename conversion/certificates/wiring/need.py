@@ -1,12 +1,13 @@
 """Decides whether a CRD needs its webhook, or may return to the conversion strategy None.
 
-A CRD that names a webhook which is gone can neither be read nor deleted at other versions than its storage version, and
-its namespaces hang. With the strategy None the server only renames apiVersion: that is right where nothing has to be
-converted at all, and corrupts objects where something would have been.
+If a CRD names a removed webhook, its objects can neither be read nor deleted at other versions than the storage
+version, and its namespaces hang. With the strategy None the server only renames apiVersion: this is right if nothing
+has to be converted, and otherwise corrupts objects.
 
-None is safe for a CRD if only one version is served and stored, or if the schemas of all that are, are the same but for
-prose. Where they differ, and all objects are stored at the storage version, it is safe for those objects that have
-nothing at the places that differ. What a webhook does between equal schemas cannot be seen here.
+None is safe for a CRD if only one version is served and stored, or if the schemas of all served and stored versions are
+equal except for descriptions. If they differ, and all objects are stored at the storage version, None is safe for
+objects that have nothing at the differing places. A webhook may also convert between equal schemas; this cannot be seen
+here.
 
 Pure.
 """
@@ -36,7 +37,7 @@ class _Every(Enum):
 _Place = tuple[str | _Every, ...]
 _ANNOTATIONS: Final = frozenset({"description", "title", "example", "externalDocs"})
 _ABSENT: Final = object()
-_NAMED: Final = 5  # objects that a reason names
+_NAMED: Final = 5  # the most objects that a reason names
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class SchemaDifference:
     Attributes:
         place: the steps to it.
         version: the version compared with the storage version.
-        parents: whether an object counts that has the parent of the place only: with a default, one version shows a
+        parents: whether an object counts if it only has the parent of the place: with a default, one version shows a
             value that is not stored.
-        missing: names that one version requires: an object counts that lacks one of them there.
+        missing: names that one version requires: an object that lacks one of them there counts.
     """
 
     place: _Place
@@ -62,7 +63,7 @@ class SchemaDifference:
         return _path(self.place)
 
     def concerns(self, obj: Mapping[str, Any]) -> bool:
-        """Say whether an object has something at the place, so that the strategy None could show it wrongly."""
+        """Return whether an object has a value at the place, so that the strategy None could show it wrongly."""
         if self.missing:
             found = _values(obj, self.place)
             return any(isinstance(value, Mapping) and not self.missing <= value.keys() for value in found)
@@ -71,7 +72,7 @@ class SchemaDifference:
 
 
 def why_not_none(crd: Crd) -> str:
-    """Return why the strategy None could be wrong for objects of a CRD, as a sentence; empty if it is safe for any."""
+    """Return why the strategy None could be wrong for objects of a CRD, as a sentence; empty if it is always safe."""
     unknown = unknown_stored_version(crd)
     if unknown:
         return f"{crd.name} may hold objects stored at {unknown}, which it does not have any more"
@@ -93,7 +94,7 @@ def unknown_stored_version(crd: Crd) -> str:
 
 
 def differences_from_storage(crd: Crd) -> tuple[SchemaDifference, ...]:
-    """Return where the schemas of the other served versions differ from the one of the storage version."""
+    """Return the places where the schemas of the other served versions differ from that of the storage version."""
     others = [version for version in map(crd.version, crd.served) if version is not None and not version.storage]
     return tuple(
         SchemaDifference(found.place, other.name, found.parents, found.missing)
@@ -103,10 +104,10 @@ def differences_from_storage(crd: Crd) -> tuple[SchemaDifference, ...]:
 
 
 class WebhookNeed:
-    """Whether a CRD needs its webhook, as far as its schemas and the objects that were seen show.
+    """Whether a CRD needs its webhook, as far as its schemas and the seen objects show.
 
     Attributes:
-        depends_on_objects: whether the objects decide, as they are stored; ``see`` has to be given all of them then.
+        depends_on_objects: whether the stored objects decide; if so, pass all of them to ``see``.
     """
 
     def __init__(self, crd: Crd) -> None:
@@ -133,7 +134,7 @@ class WebhookNeed:
 
     @property
     def reason(self) -> str:
-        """Why it needs its webhook, a sentence; empty if it does not."""
+        """Why the CRD needs its webhook, as a sentence; empty if it does not."""
         if not self.depends_on_objects:
             return self._reason
         first, crd = self._first, self._crd
@@ -149,7 +150,7 @@ class WebhookNeed:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What holds without the webhook, each a sentence."""
+        """The consequences of the strategy None, each a sentence."""
         if not self.depends_on_objects or self._first is not None:
             return ()
         found = self._differences[0]
@@ -172,7 +173,7 @@ def _path(place: _Place) -> str:
 
 
 def _values(value: Any, place: _Place) -> Iterator[Any]:
-    """Yield what an object has at a place."""
+    """Yield the values of an object at a place."""
     if not place:
         yield value
         return
@@ -188,7 +189,7 @@ def _values(value: Any, place: _Place) -> Iterator[Any]:
 
 
 def _differences(left: Any, right: Any, place: _Place) -> Iterator[SchemaDifference]:
-    """Yield where two schema nodes differ, the first place first."""
+    """Yield the places where two schema nodes differ, the first place first."""
     if not isinstance(left, Mapping) or not isinstance(right, Mapping):
         if left != right:
             yield SchemaDifference(place, "", parents=_has_default(left, right))

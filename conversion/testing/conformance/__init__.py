@@ -4,7 +4,7 @@
     print(report.table())
 
 or ``python -m restow.conversion.testing.conformance URL --ca FILE --crd FILE``. Each case reproduces what an API server
-sends and checks (apiextensions-apiserver 1.36), and says what happens to clients where the webhook does otherwise.
+sends and checks (apiextensions-apiserver 1.36), and describes the effect on clients if the webhook behaves differently.
 """
 
 from restow.conversion.testing.conformance.case import Case, NotConformant, Severity, Skipped

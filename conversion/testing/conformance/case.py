@@ -1,6 +1,6 @@
-"""A case of conformance, the webhook under test, and how a case reports what it saw.
+"""A case of conformance, the webhook under test, and the result of a case.
 
-A case is one thing that an API server needs of a conversion webhook. Data, but for the check.
+A case is one thing that an API server needs from a conversion webhook. Everything except the check is data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A review and what came back."""
+    """A review and its answer."""
 
     sent: SentReview
     http: WebhookAnswer
@@ -81,7 +81,7 @@ class Exchange:
 
     @property
     def first(self) -> Json:
-        """The first converted object; empty if there is none, for whatever reason: other cases are about that."""
+        """The first converted object; empty if there is none, for whatever reason: other cases cover that."""
         try:
             found = converted_objects(self.answer)
         except ResponseRejected:
@@ -90,9 +90,9 @@ class Exchange:
 
 
 class WebhookUnderTest:
-    """The webhook and the samples to ask it with.
+    """The webhook, and the samples to send to it.
 
-    ``idle_s``: seconds for which a connection is left idle to see whether it stays open.
+    ``idle_s``: for how many seconds a connection stays idle before a check whether it is still open.
     """
 
     def __init__(self, caller: WebhookClient, samples: Samples, *, idle_s: float) -> None:
@@ -103,7 +103,7 @@ class WebhookUnderTest:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[WebhookUnderTest]:
-        """The same webhook over connections of one's own."""
+        """The same webhook over separate connections."""
         async with self.caller.another() as caller:
             yield WebhookUnderTest(caller, self.samples, idle_s=self.idle_s)
 
@@ -119,7 +119,7 @@ class WebhookUnderTest:
         return Exchange(sent, await self.caller.call(review_body(sent, **more)))
 
     async def convert(self, obj: Json, version: str) -> Json:
-        """Return an object at another version, as the API server would go on with it.
+        """Return an object at another version, as the API server would use it.
 
         Raises:
             ResponseRejected: an API server would reject the answer.
@@ -137,7 +137,7 @@ class WebhookUnderTest:
 
 
 class Severity(StrEnum):
-    """What it means if a case fails."""
+    """The consequence if a case fails."""
 
     MUST = "must"
     """Requests of clients fail, or data is lost."""
@@ -147,7 +147,7 @@ class Severity(StrEnum):
 
 
 class NotConformant(AssertionError):
-    """The webhook does not do what a case asks for; the message says what it did instead, without values."""
+    """The webhook does not do what a case requires; the message says what it did instead, without values."""
 
 
 class Skipped(Exception):
@@ -161,10 +161,10 @@ class Case:
     Attributes:
         name: short, unique, with hyphens.
         severity: MUST or SHOULD.
-        what: what the webhook does, if all is well.
-        why: what happens otherwise.
-        source: where that is written: code of the API server, an issue, a KEP.
-        check: asks the webhook; raises NotConformant, or Skipped.
+        what: the correct behaviour of the webhook.
+        why: the consequence of a different behaviour.
+        source: where this is specified: code of the API server, an issue, a KEP.
+        check: calls the webhook; raises NotConformant, or Skipped.
     """
 
     name: str
@@ -186,7 +186,7 @@ def expect(condition: object, message: str) -> None:
 
 @contextmanager
 def asked(what: str) -> Iterator[None]:
-    """Turn the API server's rejection into a NotConformant; ``what`` was sent."""
+    """Turn the API server's rejection into a NotConformant; ``what`` describes the sent request."""
     try:
         yield
     except ResponseRejected as error:

@@ -1,4 +1,4 @@
-"""Cases of the envelope: what a ConversionReview's answer looks like, and which requests it must understand."""
+"""Cases of the envelope: the form of a ConversionReview's answer, and the requests that a webhook must understand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from restow.conversion.testing.conformance.case import Case, Exchange, Severity,
 
 __all__ = ["CASES", "GATE"]
 
-#: What an API server itself sends with the request (apiextensions v1 types: ``response`` without omitempty members).
+#: The stub that an API server sends with the request (apiextensions v1 types: ``response`` without omitempty members).
 STUB: Final[Json] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
 
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-#: As Go's mime.ParseMediaType takes them.
+#: Media types as Go's mime.ParseMediaType accepts them.
 _MEDIA_TYPE = re.compile(rf"\s*{_NAME}(/{_NAME})?\s*(;\s*{_NAME}\s*=\s*({_NAME}|\"[^\"]*\")\s*)*;?\s*")
 
 

@@ -1,4 +1,4 @@
-"""Cases of the laws: nothing is lost on the way, and the same object always gives the same answer."""
+"""Cases of the laws: nothing is lost on a round trip, and the same object always gives the same answer."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _items(metadata: Json, field: str) -> Iterable[tuple[str, Any]]:
 
 
 def _difference(left: Any, right: Any, schema: Schema, ignored: Iterable[str], path: str = ROOT) -> str:
-    """Return the first place where two objects differ, empty if they do not; how a number is spelled does not count."""
+    """Return the first difference of two objects, empty if there is none; the spelling of a number does not count."""
     if path in ignored or alike(left, right):
         return ""
     if isinstance(left, dict) and isinstance(right, dict):

@@ -1,4 +1,4 @@
-"""Cases of the converted objects: how many, in which order, whose, and which metadata may change."""
+"""Cases of the converted objects: their number, order and identity, and the metadata that may change."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ async def _parallel(webhook: WebhookUnderTest) -> None:
 
 
 async def _padded(webhook: WebhookUnderTest, source: str, target: str, *, objects: int, padding: int) -> None:
-    """Send objects that are made large by their managedFields, as real ones are."""
+    """Send objects that are large because of their managedFields, as real ones are."""
     entry = {"manager": "m" * 100, "operation": "Update", "apiVersion": webhook.samples.api_version(source)}
     entries = [{**entry, "fieldsType": "FieldsV1", "fieldsV1": {f"f:{'x' * 1000}": {}}}] * (padding // 1200)
     sent = [_with(webhook.samples.full(source, number), managedFields=entries) for number in range(objects)]
@@ -205,7 +205,7 @@ def _with(obj: Json, **metadata: object) -> Json:
 
 
 def _small(obj: Json) -> Json:
-    """An object without its spec; five hundred full ones would test something else."""
+    """An object without its spec; five hundred full objects would test something else."""
     return {name: obj[name] for name in ("apiVersion", "kind", "metadata")} | {"spec": obj.get("spec", {})}
 
 

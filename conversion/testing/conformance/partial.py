@@ -1,6 +1,6 @@
-"""Cases of partial objects: what a server sends while it works on managedFields, without any validation before.
+"""Cases of partial objects: a server sends them while it works on managedFields, without any earlier validation.
 
-Absent in, absent out: a manager must not come to own what it never set.
+Absent in, absent out: a manager must not come to own a field that it never set.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def _parts_of_parts(webhook: WebhookUnderTest) -> None:
 
 
 async def _each(webhook: WebhookUnderTest, what: str, build: Any) -> None:
-    """Ask for such an object of each version, in each direction. ``build`` gives None where there is no such object."""
+    """Send such an object of each version in each direction. ``build`` returns None for a version without one."""
     asked_any = False
     for source, target in webhook.samples.ways:
         obj = build(source)
@@ -127,12 +127,12 @@ def _nameplate(webhook: WebhookUnderTest, version: str) -> Json:
 
 
 def _body(obj: Json) -> Json:
-    """What managers of the object's own fields can own."""
+    """The fields of the object that a manager can own."""
     return {name: value for name, value in obj.items() if name not in _HEAD}
 
 
 def _keys_only(obj: Json, schema: Schema) -> Json | None:
-    """Return the object with nothing left of list-map items but their keys; None if it has no such item."""
+    """Return the object with list-map items reduced to their keys; None if it has no such item."""
     found = list(_keyed_items(obj, schema))
     return _reduced(obj, schema) if found else None
 

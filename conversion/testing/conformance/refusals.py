@@ -1,4 +1,4 @@
-"""Cases of what cannot be converted, which has to fail as a whole and with a reason; and of the idle connection."""
+"""Cases of objects that cannot be converted and must fail as a whole and with a reason; and of the idle connection."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def _with_a_bad_one(webhook: WebhookUnderTest) -> Exchange:
 
 
 def _succeeded(exchange: Exchange) -> bool:
-    """Whether an API server would go on with what came back."""
+    """Whether an API server would accept the answer."""
     try:
         check_result(exchange.answer)
     except ResponseRejected:

@@ -38,7 +38,7 @@ _WIDTH = 112
 
 
 class CaseOutcome(StrEnum):
-    """How a case ended."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -47,7 +47,7 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One case and how it ended; ``message`` says why where it did not pass."""
+    """One case and its outcome; ``message`` says why it did not pass."""
 
     case: Case
     outcome: CaseOutcome
@@ -56,7 +56,7 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class ConformanceReport:
-    """All findings, in the order of the cases."""
+    """All results, in the order of the cases."""
 
     url: str
     kind: str
@@ -64,11 +64,11 @@ class ConformanceReport:
 
     @property
     def conformant(self) -> bool:
-        """Whether no case failed that the webhook must pass."""
+        """Whether all cases passed that the webhook must pass."""
         return not self.failed(Severity.MUST)
 
     def failed(self, severity: Severity | None = None) -> tuple[str, ...]:
-        """Return the names of the cases that failed, of one severity or all."""
+        """Return the names of the failed cases, of one severity or all."""
         return tuple(
             finding.case.name
             for finding in self.findings
@@ -76,12 +76,12 @@ class ConformanceReport:
         )
 
     def count(self, outcome: CaseOutcome) -> int:
-        """How many cases ended so."""
+        """The number of cases with this outcome."""
         return sum(finding.outcome is outcome for finding in self.findings)
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """A summary of the report on one line."""
         must, should = len(self.failed(Severity.MUST)), len(self.failed(Severity.SHOULD))
         verdict = "conformant" if self.conformant else "not conformant"
         counts = f"{self.count(CaseOutcome.PASSED)} passed, {self.count(CaseOutcome.SKIPPED)} skipped"
@@ -108,7 +108,7 @@ class ConformanceReport:
         }
 
     def table(self) -> str:
-        """Return the report as text: a line for each case, and below those that did not pass, why and what it means."""
+        """Return the report as text: a line per case, and for each that did not pass the reason and the consequence."""
         return "\n".join((*self._lines(), "", self.summary))
 
     def _lines(self) -> Iterator[str]:
@@ -126,7 +126,7 @@ def _brief(finding: CaseResult) -> str:
     return f"({finding.message})" if finding.outcome is CaseOutcome.SKIPPED else finding.case.what
 
 
-#: Seconds for which a connection is left idle: longer than the defaults of servers that close early.
+#: For how many seconds a connection is left idle: longer than the defaults of servers that close early.
 IDLE_S: Final = 6.0
 
 
@@ -142,11 +142,11 @@ async def run(
     """Run cases against a webhook.
 
     Args:
-        url: the webhook's, as an API server would call it.
-        ca: the CA bundle (PEM) by which its certificate verifies; empty for the system's roots.
+        url: the webhook's URL, as an API server would call it.
+        ca: the CA bundle (PEM) that verifies its certificate; empty for the system's roots.
         samples: the kind, and objects of it.
-        cases: which ones; where the webhook does not answer at all, only the first is reported.
-        idle_s: seconds that the keep-alive case waits; more than 90 is what an API server would need.
+        cases: the cases to run; if the webhook does not answer at all, only the first is reported.
+        idle_s: seconds that the keep-alive case waits; an API server would need more than 90.
         connect_to: (host, port) to connect to instead of the URL's.
 
     Raises:
@@ -197,7 +197,7 @@ async def _run(case: Case, webhook: WebhookUnderTest) -> CaseResult:
         return CaseResult(case, CaseOutcome.SKIPPED, str(reason))
     except (NotConformant, NotAnswering, ResponseRejected) as error:
         return CaseResult(case, CaseOutcome.FAILED, str(error))
-    except (AttributeError, KeyError, IndexError, TypeError) as error:  # of an answer that is nothing like one
+    except (AttributeError, KeyError, IndexError, TypeError) as error:  # the answer has an unexpected form
         return CaseResult(case, CaseOutcome.FAILED, f"the answer has fields of other types than a review ({error!r})")
     return CaseResult(case, CaseOutcome.PASSED)
 

@@ -1,8 +1,8 @@
-"""The objects that a conformance run sends: generated from the CRD's own schemas, the same ones each time, or given.
+"""The objects that a conformance run sends: given ones, or reproducible ones generated from the CRD's own schemas.
 
 Generated objects have every declared field at least once (the first of each version is the largest found), and further
-ones have some; see ``restow.conversion.testing.strategies``. Schemas do not tell all that a webhook may demand of an
-object (CEL rules are not known here): give samples of your own where it refuses generated ones.
+ones have some; see ``restow.conversion.testing.strategies``. Schemas do not describe all that a webhook may require of
+an object (CEL rules are not known here): pass samples of your own if it refuses generated ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Samples"]
 _T = TypeVar("_T")
 
 _SEED: Final = 20240501
-_DRAWN: Final = 60  # parts of objects per version, of which some of different shape are kept
+_DRAWN: Final = 60  # parts of objects drawn per version; those of different shape are kept
 _UID: Final = "7d0ca1b8-0000-4000-8000-{:012x}"
 
 
@@ -36,11 +36,12 @@ class Samples:
 
     Attributes:
         crd: the kind, its versions and schemas.
-        given: objects of one's own; of versions without any, objects are generated.
-        acknowledged: places whose loss is meant, by the version that has them: ``{"v1alpha1": (".spec.debug",)}``,
-            written as ``restow.crds.paths`` says. Their values may change or go on a round trip.
-        seed: other objects for another number.
-        count: how many objects of each version are generated, and twice as many parts of such.
+        given: your own objects; for versions without any, objects are generated.
+        acknowledged: places that may lose data on purpose, by the version that has them:
+            ``{"v1alpha1": (".spec.debug",)}``, written as ``restow.crds.paths`` defines. Their values may change or
+            vanish on a round trip.
+        seed: another number gives other objects.
+        count: how many objects of each version are generated; there are at most twice as many parts of objects.
     """
 
     crd: Crd
@@ -103,7 +104,7 @@ class Samples:
         return self.named(obj, number, **_kept(obj))
 
     def bare(self, version: str) -> Json:
-        """An object that is nothing but its kind."""
+        """An object with nothing but its kind."""
         return {"apiVersion": self.api_version(version), "kind": self.crd.kind}
 
     def parts(self, version: str) -> list[tuple[Json, Json]]:
@@ -123,7 +124,7 @@ class Samples:
         return [(self.named(whole, number), self.named(part, number)) for number, (whole, part) in enumerate(kept)]
 
     def named(self, obj: Json, number: int, **metadata: Any) -> Json:
-        """Return the object with a name and uid by number, and further metadata."""
+        """Return the object with a name and uid derived from ``number``, and further metadata."""
         names = {"name": f"sample-{number}", "uid": _UID.format(number)}
         names |= {"namespace": "default"} if self.crd.namespaced else {}
         return {**obj, "metadata": {**names, **metadata}}
@@ -143,18 +144,18 @@ class Samples:
 
 
 def _size(obj: Json) -> int:
-    """The larger, the sooner."""
+    """The sort key of an object: a larger object comes first."""
     return -len(canonical(obj))
 
 
 def _kept(obj: Json) -> Json:
-    """Labels and annotations: of one's own samples they may hold what a version cannot say."""
+    """The labels and annotations to keep: those of given samples may hold data that a version cannot express."""
     metadata = obj.get("metadata") or {}
     return {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
 
 
 def _examples(strategy: st.SearchStrategy[_T], count: int, seed: int) -> list[_T]:
-    """Draw values, the same ones each time; ``strategy.example()`` is neither reproducible nor meant for this."""
+    """Draw reproducible values; ``strategy.example()`` is neither reproducible nor meant for this."""
     found: list[_T] = []
 
     @with_seed(seed)
