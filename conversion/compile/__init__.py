@@ -1,1 +1,1 @@
-"""Compiles rules into one generated function for each (from, to). ``route`` generates the whole, the others parts."""
+"""Compiles rules into one generated function per pair of versions. ``route`` generates it with the other modules."""

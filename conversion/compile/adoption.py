@@ -1,9 +1,9 @@
-"""Adopts what another tool stashed in objects: an annotation that holds a whole object of another version.
+"""Adopts the stashes of other tools: annotations that hold a whole object of another version.
 
-Conversions in Go usually keep what a version cannot say so: the object of the hub, without its metadata, as JSON in one
-annotation (Cluster API's ``MarshalData``, and what was modelled on it). Such an annotation becomes a stash of restow's
-own: the object in it is converted down, and what that leaves in the stash is what restow would have kept. So its guards
-hold too, and an edit that was made since wins. Objects that cannot be read or converted stay as they are.
+Go conversions usually keep the data that a version lacks as follows: the object of the hub, without its metadata, as
+JSON in one annotation (Cluster API's ``MarshalData``, and tools modelled on it). Such an annotation becomes a stash of
+restow's own. The object in it is converted down, and the resulting stash is the one that restow would have written. So
+its guards also hold, and a later edit takes precedence. Objects that cannot be read or converted stay as they are.
 
 Pure.
 """
@@ -23,16 +23,16 @@ from restow.conversion.stash.annotation import Stash, parse_stash, seal, unseal
 
 __all__ = ["Adopted", "adoption"]
 
-#: Far more levels than any schema of a CRD has, and few enough for every decoder.
+#: Far more levels than any CRD schema has, and few enough for every decoder.
 _MAX_DEPTH: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """An annotation of another tool: ``version`` is that of the whole object in it.
+    """An annotation of another tool: ``version`` is the version of the whole object in it.
 
-    ``fields`` are the paths that are taken from it; without, all that the rules keep. ``stays``: the annotation is not
-    removed, for a tool that still reads it. It then says what was, and not what an edit has made of it.
+    ``fields`` are the paths to take from it; without them, all fields that the rules keep. ``stays``: the annotation is
+    not removed, because another tool still reads it. It then has the old values, without later edits.
     """
 
     annotation: str
@@ -51,7 +51,7 @@ def adoption(
     stash_key: str,
     budget: int,
 ) -> Callable[[Json], Json] | None:
-    """Return the function that gives objects of a version a stash for the annotations of others; None without any.
+    """Return a function that turns the annotations of other tools into a stash; None if there are none.
 
     ``back`` returns the conversion from a version to ``source``.
     """
@@ -86,7 +86,7 @@ class _Step:
     budget: int
 
     def take(self, obj: Json) -> Json:
-        """Return the object with a stash of its own for what the annotation holds."""
+        """Return the object with a stash of restow's own that holds the annotation's data."""
         annotations = obj["metadata"]["annotations"]
         theirs = self._kept(annotations[self.adopted.annotation])
         if theirs is None:
@@ -106,7 +106,7 @@ class _Step:
         return found
 
     def _kept(self, text: Any) -> Mapping[str, Json] | None:
-        """Return what restow would have kept of the object in the annotation; None if there is none."""
+        """Return the entries that restow would have kept of the object in the annotation; None if there are none."""
         try:
             whole = msgspec.json.decode(text) if isinstance(text, str) else None
             if not isinstance(whole, dict) or depth(whole) > _MAX_DEPTH:

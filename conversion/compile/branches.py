@@ -1,8 +1,8 @@
-"""Generates the code of unions: which branch an object is in, and the steps of its scope in their order.
+"""Generates the code of unions: it selects an object's branch, and runs the steps of its scope in order.
 
-Each step converts the object that the step before has made. The stash keeps what a step of a union lost in a section of
-its own, with the name of the branch (``stash.entries.branch_entry``). So what one branch lost never comes back in
-another one.
+Each step converts the result of the previous step. The losses of a union's step have a section of their own in the
+stash, with the name of the branch (``stash.entries.branch_entry``). So a value that one branch lost never returns in
+another branch.
 
 Pure: writes text.
 """
@@ -19,13 +19,13 @@ from restow.conversion.rules.model import Rule
 __all__ = ["BranchBuilder"]
 
 
-#: Writes the code of rules on the object in a variable, with the variable of what is kept; see ``route.write_scope``.
+#: Writes the code of rules for the object in a variable, with the variable of its stash; see ``route.write_scope``.
 Inner = Callable[[Sequence[Rule], str, str], tuple[str, str]]
 
 
 @dataclass(slots=True)
 class _Chosen:
-    """The variables of one union: its branch in the source, what the stash has of it, and what its rules lost."""
+    """The variables of one union: the branch in the source, its part of the stash, and the losses of its rules."""
 
     union: Union
     branch: str
@@ -37,7 +37,7 @@ class _Chosen:
 class BranchBuilder:
     """Writes one scope with unions. ``old`` is the variable of its object, ``kept`` that of its stash.
 
-    ``plain`` writes the rules that always hold, ``scope`` those of a branch, which may have unions in turn.
+    ``plain`` writes the rules that always hold, ``scope`` those of a branch, which may contain unions again.
     """
 
     stage: LegBuilder
@@ -93,7 +93,7 @@ class BranchBuilder:
         self._writer(f"{result}, {chosen.lost} = {new}, {lost}")
 
     def _write_losses(self, new: str, lost: str) -> str:
-        """Write what the unions add to the loss: what a branch lost, and a branch that the result does not show."""
+        """Write the unions' part of the loss: a branch's losses, and a branch that the result does not show."""
         w = self._writer
         for chosen in self._chosen:
             shown = w.fresh("shown")

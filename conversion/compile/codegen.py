@@ -1,8 +1,8 @@
 """Builds the text of a generated function: source lines, the tree of claimed paths, and the scopes of rules.
 
 - `SourceWriter` writes lines, indentation and fresh names, and holds the objects that the code refers to;
-- `PathNode` is a field in the tree of all claimed paths of both versions. What no rule claims keeps its place, so both
-  versions share one space of paths; a node may be a field of one version and an object of the other;
+- `PathNode` is a field in the tree of all claimed paths of both versions. Unclaimed fields keep their place, so both
+  versions share one tree of paths; a node may be a field of one version and an object of the other;
 - `LegBuilder` is one direction between a spoke and its hub, shared by all its scopes;
 - `ScopeBuilder` is one object, list item or map value under construction.
 
@@ -49,12 +49,12 @@ class SourceWriter:
         self._count = 0
 
     def __call__(self, line: str) -> None:
-        """Write a line at the present indentation."""
+        """Write a line at the current indentation."""
         self._lines.append("    " * self._depth + line)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Write ``head`` and indent what follows; an empty block gets a ``pass``."""
+        """Write ``head`` and indent the following lines; an empty block gets a ``pass``."""
         self(head)
         self._depth += 1
         size = len(self._lines)
@@ -64,7 +64,7 @@ class SourceWriter:
         self._depth -= 1
 
     def fresh(self, stem: str, field: str = "") -> str:
-        """Return a name that is not in use; with ``field``, one that reminds of it."""
+        """Return an unused name; with ``field``, the name resembles the field's."""
         self._count += 1
         return f"{stem}_{_ODD.sub('_', field)}_{self._count}" if field else f"{stem}{self._count}"
 
@@ -78,7 +78,7 @@ class SourceWriter:
         return name
 
     def literal(self, value: Any) -> str:
-        """Return the code of a JSON value; it makes new objects and lists each time that it runs."""
+        """Return the code of a JSON value; each run of the code makes new objects and lists."""
         if isinstance(value, dict):
             return f"{{{', '.join(f'{name!r}: {self.literal(child)}' for name, child in value.items())}}}"
         if isinstance(value, list):
@@ -86,16 +86,16 @@ class SourceWriter:
         return repr(value) if isinstance(value, str | int | None) else self.constant("constant", value)
 
     def position(self) -> int:
-        """Return where the next line will stand, for ``insert``."""
+        """Return the position of the next line, for ``insert``."""
         return len(self._lines)
 
     def insert(self, position: int, line: str, depth: int) -> None:
-        """Write a line above what was written since ``position``."""
+        """Insert a line before the lines written since ``position``."""
         self._lines.insert(position, "    " * depth + line)
 
     @property
     def depth(self) -> int:
-        """The present indentation."""
+        """The current indentation."""
         return self._depth
 
     @property
@@ -104,14 +104,16 @@ class SourceWriter:
         return "\n".join(self._lines) + "\n"
 
 
-#: A rule (by identity) and which of its paths is meant.
+#: A rule (by identity) and the index of one of its paths.
 Claim = tuple[Rule, int]
 
 
 @dataclass(slots=True, eq=False)
 class PathNode:
-    """A field. ``value`` names the generated variable of what was taken; ``new`` and ``old`` those of an object: the
-    copy that becomes the target's (None where there is none), and the source's own.
+    """A field. ``value`` is the generated variable of its taken value.
+
+    For an object, ``old`` is the variable of the source's own object, and ``new`` that of the copy that becomes the
+    target's object (None if there is none).
     """
 
     path: Path
@@ -129,30 +131,30 @@ class PathNode:
 
     @property
     def address(self) -> str:
-        """How the stash and messages write the field."""
+        """The field's path as the stash and messages write it."""
         return shown(self.path)
 
     @property
     def objects(self) -> list[PathNode]:
-        """The objects in this one that fields are taken from or put into."""
+        """The objects directly inside this one that contain taken or put fields."""
         return [child for child in self.children.values() if child.children]
 
     @property
     def in_place(self) -> bool:
-        """Whether one rule reads and writes the field where it stands."""
+        """Whether one rule reads and writes the field at the same place."""
         if self.take is None or self.put is None or self.take[0] is not self.put[0]:
             return False
         return not isinstance(self.take[0], Constant | Default)
 
     def reach(self, path: Path) -> PathNode:
-        """Return the node of a path below this one, made if need be."""
+        """Return the node of a path below this one, and make it if needed."""
         node = self
         for name in path:
             node = node.children.setdefault(name, PathNode((*node.path, name)))
         return node
 
     def walk(self) -> Iterator[PathNode]:
-        """Yield this node and all below it."""
+        """Yield this node and all nodes below it."""
         yield self
         for child in self.children.values():
             yield from child.walk()
@@ -164,11 +166,11 @@ Item = tuple[str, tuple[str, ...]]
 
 @dataclass(slots=True)
 class LegBuilder:
-    """The stage under construction; ``root`` is the variable of the whole source object.
+    """The code of one direction under construction; ``root`` is the variable of the whole source object.
 
-    ``items`` are the list items that the code being written stands in, outermost first; ``around`` is the code of the
-    places of the objects that it stands in. ``functions`` has the names of
-    the functions of scopes that apply again inside of themselves; ``level`` is how often, where the code stands.
+    ``items`` are the list items around the current code, outermost first; ``around`` is the code of the places of the
+    objects around it. ``functions`` has the names of the functions of scopes that apply again inside of themselves;
+    ``level`` is the code of the number of repetitions around the current code.
     """
 
     writer: SourceWriter
@@ -197,19 +199,19 @@ class LegBuilder:
         return "hub" if self.direction == "up" else "spoke"
 
     def function(self, key: Any, write: Callable[[str], None]) -> str:
-        """Return the name of the function for a key, which ``write`` writes after all else, once."""
+        """Return the name of the function for a key; ``write`` writes this function once, after all other code."""
         if key not in self.functions:
             name = self.functions[key] = self.writer.fresh("scope")
             self.pending.append(partial(write, name))
         return self.functions[key]
 
     def write_functions(self) -> None:
-        """Write the functions that are asked for, and those that they ask for."""
+        """Write the requested functions, and those that they request."""
         while self.pending:
             self.pending.pop()()
 
     def inside_function(self, place: str) -> LegBuilder:
-        """Return the stage for code in a function of its own, which gets the source object and its level.
+        """Return a builder for code in a function of its own, which gets the source object and its level.
 
         The code knows only the place where rules begin to apply again.
         """
@@ -224,13 +226,13 @@ class LegBuilder:
         )
 
     def place(self, path: Path) -> str:
-        """Return the code of the pointer of a field of the scope, from the root of the object on."""
+        """Return the code of the pointer to a field of the scope, starting at the root of the object."""
         return " + ".join([*self.around, repr(pointer(path))])
 
     def reads(self, texts: Sequence[str], scope: str) -> str:
-        """Return the further arguments of an author's function, as code; reads from the root are made once.
+        """Return the code of the further arguments of an author's function; reads from the root are evaluated once.
 
-        Going up there is no hub to be read, only the metadata that both versions have.
+        Conversion up can read no hub, only the metadata that both versions have.
         """
         arguments = []
         for text in texts:
@@ -254,17 +256,17 @@ class LegBuilder:
         return self._reads[steps, keys]
 
 
-#: The variable of what the stash has, where the code is written for objects without one.
+#: The variable of the stash's content in code for objects without a stash.
 NOTHING_KEPT: Final = "None"
 
 
 @dataclass(slots=True, kw_only=True)
 class ScopeBuilder:
-    """One scope: its tree of fields, its schemas, and the variables of what the stash has and what gets lost.
+    """One scope: its tree of fields, its schemas, and the variables of its stash and of its losses.
 
-    ``read`` is the variable of the object as it is in its version, of which functions read further fields.
-    ``carried`` has, by path, the condition that the way back brings that field of the source, whatever is implied.
-    ``later`` writes what goes to the stash; it is called when it is known which objects the target has.
+    ``read`` is the variable of the object as it is in its version; functions read further fields of it. ``carried``
+    has, by path, the condition under which the way back restores that field of the source without any implied value.
+    ``later`` writes to the stash; it is called when the objects of the target are known.
     """
 
     stage: LegBuilder
@@ -279,7 +281,7 @@ class ScopeBuilder:
 
     @property
     def writer(self) -> SourceWriter:
-        """Where the code goes."""
+        """The writer of the code."""
         return self.stage.writer
 
     @property
@@ -300,13 +302,13 @@ class ScopeBuilder:
         return self.root.reach(node.path[:-1])
 
     def lose(self, address: str, entry: str) -> None:
-        """Write that something goes to the stash."""
+        """Write code that adds an entry to the stash."""
         with self.writer.block(f"if {self.lost} is None:"):
             self.writer(f"{self.lost} = {{}}")
         self.writer(f"{self.lost}[{address!r}] = {entry}")
 
     def lose_later(self, node: PathNode, value: str, around: str) -> None:
-        """Write, at the end, that a value of the source goes to the stash if there is one.
+        """Write code that at the end stashes a value of the source, if there is one.
 
         ``around`` is the code of a tuple: are the objects around it in the target? (``ObjectPresence.shown_after``)
         """
@@ -317,13 +319,13 @@ class ScopeBuilder:
             self.lose(address, f"LEAF({value}, {around})")
 
     def put(self, node: PathNode, value: str) -> None:
-        """Write that a value goes to a place of the target; the object around it is made if need be."""
+        """Write code that puts a value into the target, and makes the object around it if needed."""
         parent = self.parent(node)
         self.ensure(parent)
         self.writer(f"{parent.new}[{node.name!r}] = {value}")
 
     def put_present(self, node: PathNode, value: str) -> None:
-        """Write that a value goes to its place if there is one, and that the place is empty if not."""
+        """Write code that puts a value into its place if there is one, and otherwise leaves the place empty."""
         with self.writer.block(f"if {value} is not A:"):
             self.put(node, value)
         if node.in_place and value != node.value:
@@ -331,7 +333,7 @@ class ScopeBuilder:
                 self.writer(f"del {self.parent(node).new}[{node.name!r}]")
 
     def ensure(self, node: PathNode) -> None:
-        """Write that an object of the target is there."""
+        """Write code that makes an object of the target unless it exists."""
         if node is not self.root:
             with self.writer.block(f"if {node.new} is None:"):
                 self.writer(f"{node.new} = {{}}")
@@ -342,12 +344,12 @@ class ScopeBuilder:
 
     @staticmethod
     def is_required(schema: Schema | None, node: PathNode) -> bool:
-        """Say whether the schema requires the field at the node of the object around it."""
+        """Return whether the schema requires the field at the node in the object around it."""
         around = schema_at(schema, node.path[:-1])
         return around is not None and node.name in around.required
 
     def is_one_sided(self, node: PathNode) -> bool:
-        """Say whether only one of the versions declares the field at the node; False if a schema is unknown."""
+        """Return whether only one of the versions declares the field at the node; False if a schema is unknown."""
         if self.source_schema is None or self.target_schema is None:
             return False
         return (schema_at(self.source_schema, node.path) is None) != (schema_at(self.target_schema, node.path) is None)

@@ -21,17 +21,17 @@ from restow.crds.schema import schema_at
 __all__ = ["MOST_LEVELS", "CollectionBuilder", "Inner"]
 
 
-#: How often rules apply again inside of themselves: a tenth of what Python's default limit on recursion allows, so that
-#: the caller may be deep as well. No schema describes so many levels.
+#: How often rules may apply again inside of themselves: a tenth of Python's default recursion limit, because the caller
+#: may be deep as well. No schema describes as many levels.
 MOST_LEVELS: Final = 100
 
-#: Writes the code of the scope inside (``compile.route.write_scope``, which in turn gets here).
+#: Writes the code of the scope inside (``compile.route.write_scope``, which calls this module in turn).
 Inner = Callable[..., tuple[str, str]]
 
 
 @dataclass(slots=True)
 class CollectionBuilder:
-    """One such rule: where its container is taken from and put to, and the variable that the result goes to."""
+    """One such rule: the source and target places of its container, and the variable of the result."""
 
     frame: ScopeBuilder
     rule: ScopedRules
@@ -43,12 +43,12 @@ class CollectionBuilder:
 
     @classmethod
     def of(cls, frame: ScopeBuilder, rule: ScopedRules, presence: ObjectPresence, inner: Inner) -> CollectionBuilder:
-        """Bind a rule to its scope."""
+        """Return the builder of a rule in its scope."""
         (take,), (put,) = frame.takes(rule), frame.puts(rule)
         return cls(frame, rule, presence, inner, take, put, frame.writer.fresh("t"))
 
     def write(self) -> None:
-        """Write the whole rule; what is no such container passes as it is."""
+        """Write the whole rule; a value that is no such container passes unchanged."""
         if self.rule.container == "object":
             self._write_object()
         else:
@@ -66,7 +66,7 @@ class CollectionBuilder:
         return self.frame.writer
 
     def _write_object(self) -> None:
-        """Write how one object is converted. When nothing is left in it, it goes."""
+        """Write the conversion of one object. An object that becomes empty is removed."""
         w, value, target, kept = self._writer, self.take.value, self.target, self._kept("KEPT_INSIDE")
         source, lost = w.fresh("old", self.take.name), w.fresh("lost")
         w(f"{source} = {value}")
@@ -175,7 +175,7 @@ class CollectionBuilder:
                     w(f"{target} = WITH_HIDDEN({target}, {hidden}, {new_keys!r}, {schema})")
 
     def _write_all_hidden(self) -> None:
-        """Write that hidden items outlive the list: a client for which it was empty may well leave it out."""
+        """Write code that keeps hidden items without their list: a client that saw an empty list may leave it out."""
         hides = self.rule.container == "list" and self.rule.hide is not None
         if not hides or not self.frame.has_kept or self.frame.stage.direction == "down":
             return
@@ -205,7 +205,7 @@ class CollectionBuilder:
         return self.rule.on_error == "keep"
 
     def _write_failure(self, function: str, path: Path) -> None:
-        """Write that a function of the rule raised at a place of the scope: that fails the object, or is noted."""
+        """Write code for a function of the rule that raised at a place: it fails the object, or records the failure."""
         label = f"{self.rule.label} {function}"
         if self._keeps:
             self._writer(f"NOTE_KEPT(FAILURE(error, {label!r}, {self.frame.stage.place(path)}))")
@@ -241,7 +241,7 @@ class CollectionBuilder:
         return new, lost
 
     def _write_function(self, name: str, *, source_schema: Schema | None, target_schema: Schema | None) -> None:
-        """Write the function of what is inside: it calls itself where the rules apply again."""
+        """Write the function of the inner scope: it calls itself where the rules apply again."""
         w, kept = self._writer, "kept" if self.frame.has_kept else NOTHING_KEPT
         with w.block(f"def {name}(obj, old, {kept if self.frame.has_kept else '_kept'}, level):"):
             stage = self.frame.stage.inside_function(pointer(self.take.path))
@@ -268,14 +268,14 @@ class CollectionBuilder:
 
     @contextmanager
     def _inside(self, item: str, keys: tuple[str, ...]) -> Iterator[None]:
-        """Let reads by key know the item that they stand in."""
+        """Make the current item known to reads by key."""
         self.frame.stage.items.append((item, keys))
         yield
         self.frame.stage.items.pop()
 
     @contextmanager
     def _located(self, place: str, *, is_code: bool = False) -> Iterator[None]:
-        """Write a try block whose failures get their place; it costs nothing while nothing fails."""
+        """Write a try block that adds the place to failures; it costs nothing while nothing fails."""
         self.frame.stage.around.append(place if is_code else repr(place))
         with self._writer.block("try:"):
             yield

@@ -1,11 +1,10 @@
-"""Generates the code of fields: moved or computed ones, implied ones, and undeclared ones that are in the way.
+"""Generates the code of fields: moved or computed ones, implied ones, and undeclared ones at a place that is needed.
 
 - `LeafFields`: rules over single fields and groups of leaves;
-- `ImpliedFields`: constants and defaults. A value that is there, or that the stash has, comes first; then, when all
-  else is put, implied fields go into the objects that are there. A field goes to the stash unless the way back implies
-  it as it was;
-- `UndeclaredFields`: an undeclared field at a path where a rule puts something is taken out first, goes to the stash,
-  and comes back when the field that took its place is taken again.
+- `ImpliedFields`: constants and defaults. An existing value, or one in the stash, comes first. Implied fields are put
+  last, into the objects that then exist. A field goes to the stash unless the way back implies the same value;
+- `UndeclaredFields`: an undeclared field at a path where a rule puts a value is taken out first and stashed. It is
+  restored when the value in its place is taken out again.
 
 Pure: writes text.
 """
@@ -28,19 +27,19 @@ __all__ = ["ImpliedFields", "LeafFields", "UndeclaredFields"]
 
 @dataclass(slots=True)
 class LeafFields:
-    """Writes these rules for one scope."""
+    """Writes the code of single fields and groups of leaves for one scope."""
 
     frame: ScopeBuilder
     presence: ObjectPresence
 
     def write_move(self, rule: Move) -> None:
-        """Write that a value goes from one place to the other."""
+        """Write code that moves a value."""
         (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
         self.frame.carried[take.path] = f"{take.value} is not A"
         self.frame.put_present(put, take.value)
 
     def write_private(self, rule: Private) -> None:
-        """Write that a field without a counterpart goes to the stash, or comes back from it, unless it is dropped."""
+        """Write code that stashes a field without a counterpart, or restores it, unless the field is dropped."""
         if rule.acknowledge is not None:
             return
         for node in self.frame.takes(rule):
@@ -50,14 +49,14 @@ class LeafFields:
             self.restore(node)
 
     def restore(self, node: PathNode) -> None:
-        """Write that a field comes back from the stash."""
+        """Write code that restores a field from the stash."""
         if self.frame.has_kept:
             entry = self.recalled(node)
             with self._writer.block(f"if {entry} is not None and 'is' in {entry}:"):
                 self.frame.put(node, f"{entry}['is']")
 
     def recalled(self, node: PathNode) -> str:
-        """Write that what the stash has for a field of the target is read; return the variable, None if it is void."""
+        """Write code that reads the stash entry of a target field; return its variable, None for an invalid entry."""
         entry = self._writer.fresh("entry")
         around = self.presence.shown_before(self.frame.parent(node))
         self._writer(f"{entry} = None")
@@ -68,7 +67,7 @@ class LeafFields:
         return entry
 
     def write_lens(self, rule: Lens) -> None:
-        """Write that functions convert a group of leaves, by a shortcut where nothing can be lost."""
+        """Write code that converts a group of leaves by functions, with a shortcut where nothing can be lost."""
         takes, puts = self.frame.takes(rule), self.frame.puts(rule)
         value, target, entry = self._packed(rule, takes), self._writer.fresh("t"), self._writer.fresh("entry")
         direction = self.frame.stage.direction
@@ -153,7 +152,7 @@ class LeafFields:
         return []
 
     def _called(self, rule: Lens, value: str, target: str) -> str | None:
-        """Return the condition that a function finds the target without the inverse."""
+        """Return the condition under which a function finds the target without the inverse."""
         quick = self._shortcut(rule)
         if quick is None or isinstance(quick, Inline):
             return None
@@ -165,7 +164,7 @@ class LeafFields:
     def _call(
         self, rule: Lens, step: LensStep, takes: list[PathNode], put: PathNode, value: str, target: str, entry: str
     ) -> None:
-        """Call the functions right away where the stash has no say; ``LensStep`` does what is left."""
+        """Write the direct call of the functions where the stash does not matter; ``LensStep`` handles the rest."""
         w = self._writer
         name, forward = w.constant("step", step), w.constant("function", step.forward)
         with w.block("try:"):
@@ -194,10 +193,9 @@ class LeafFields:
                 w(f"raise FAILURE(error, {rule.label!r}, {pointer(takes[0].path)!r})")
 
     def _is_back(self, rule: Lens, takes: list[PathNode], value: str, back: str) -> str:
-        """Return the condition that the inverse gave back what was there.
+        """Return the condition that the inverse restored the original value.
 
-        Texts are equal to nothing but themselves, so that Python's own equality is enough for them, at a fifth of the
-        time.
+        A text only equals the same text, so Python's own equality is enough for texts, at a fifth of the time.
         """
         packing = rule.packing(self.frame.stage.source_side)
         name = self._writer.fresh("back")
@@ -221,8 +219,10 @@ class LeafFields:
 
 @dataclass(slots=True)
 class _Put:
-    """A field to be implied: the place, the code of its value, the condition that it was settled, and the variable
-    that is to say whether it was implied, if somewhere that counts.
+    """A field to be implied.
+
+    It has the place, the code of its value, and the condition that its value is already decided. ``is_filled`` is the
+    variable that records whether the value was implied, if that matters.
     """
 
     node: PathNode
@@ -233,7 +233,7 @@ class _Put:
 
 @dataclass(slots=True)
 class _Take:
-    """A field that the way back may imply: the place, its value, and the condition that the target says nothing."""
+    """A field that the way back may imply: its place, its value, and the condition that the target does not have it."""
 
     node: PathNode
     value: Any
@@ -242,7 +242,7 @@ class _Take:
 
 @dataclass(slots=True)
 class ImpliedFields:
-    """Writes these rules for one scope."""
+    """Writes the code of constants and defaults for one scope."""
 
     frame: ScopeBuilder
     presence: ObjectPresence
@@ -251,12 +251,12 @@ class ImpliedFields:
     _takes: list[_Take] = field(default_factory=list)
 
     def observe(self, rules: Sequence[Rule]) -> None:
-        """Write down what has to be known of the source before anything is put."""
+        """Write code that records the needed state of the source before anything is put."""
         implied = [rule for rule in rules if isinstance(rule, Constant | Default)]
         self.presence.observe(self.frame.parent(node) for rule in implied for node in self.frame.takes(rule))
 
     def write_constant(self, rule: Constant) -> None:
-        """Write that an implied field goes, or what the stash says of one that may be implied."""
+        """Write code that takes an implied field, or restores its stashed value if it may be implied."""
         value = self.frame.writer.literal(rule.value)
         for node in self.frame.takes(rule):
             self._takes.append(_Take(node, rule.value, "True"))
@@ -269,7 +269,7 @@ class ImpliedFields:
             self._puts.append(_Put(node, value, f"{entry} is not None" if entry else "False"))
 
     def write_default(self, rule: Default) -> None:
-        """Write an explicit value, which goes both ways, unless it is hidden from the side that may omit it."""
+        """Write code that passes an explicit value, unless it is hidden from the side that may omit it."""
         (take,), (put,) = self.frame.takes(rule), self.frame.puts(rule)
         target = self.frame.writer.fresh("t")
         entry = self.leaves.recalled(put) if self.frame.has_kept else None
@@ -302,7 +302,7 @@ class ImpliedFields:
         self._takes.append(_Take(take, rule.value, f"{target} is A"))
 
     def _fill_later(self, rule: Default, take: PathNode, put: PathNode, is_said: str) -> None:
-        """Write that a missing value is filled in when all else is put, and what of that the stash has to know."""
+        """Write code that fills in a missing value after all other fields, and stashes what the way back needs."""
         filling = _Put(put, self.frame.writer.literal(rule.value), is_said)
         self._puts.append(filling)
         if rule.hides:
@@ -313,7 +313,7 @@ class ImpliedFields:
         self.frame.later.append(partial(self._lose_omitted, take, filling.is_filled))
 
     def write_rest(self) -> None:
-        """Write the implied values of fields that have none, in the objects that exist by now."""
+        """Write code that fills in the implied values of missing fields in the objects that exist by now."""
         w = self.frame.writer
         there: dict[str, str] = {}
         for parent in [self.frame.parent(put.node) for put in self._puts]:
@@ -329,7 +329,7 @@ class ImpliedFields:
                     w(f"{put.is_filled} = True")
 
     def lose(self) -> None:
-        """Write, at the end, that what the way back would not imply as it was goes to the stash."""
+        """Write code that at the end stashes fields for which the way back would imply another value."""
         w = self.frame.writer
         there: dict[str, str] = {}
         for parent in [self.frame.parent(take.node) for take in self._takes]:
@@ -349,24 +349,24 @@ class ImpliedFields:
                 self.frame.lose(take.node.address, f"LEAF({take.node.value}, {self.presence.shown_after(parent)})")
 
     def _is_said(self, parent: PathNode) -> str:
-        """Return the condition that the stash will say something of a field in an object not there otherwise."""
+        """Return the condition that the stash has an entry for a field in an object that is otherwise missing."""
         within = [take.node.value for take in self._takes if starts_with(take.node.path, parent.path)]
         return f"({' or '.join(f'{value} is not A' for value in within)})"
 
     def _lose_spelled_out(self, rule: Default, take: PathNode) -> None:
-        """Write that a default that was spelled out goes to the stash: the way back leaves it out."""
+        """Write code that stashes an explicit default, which the way back would leave out."""
         with self.frame.writer.block(f"if {self._is(take.value, rule.value)}:"):
             around = self.presence.shown_after(self.frame.parent(take))
             self.frame.lose(take.address, f"LEAF({take.value}, {around})")
 
     def _lose_omitted(self, take: PathNode, is_filled: str) -> None:
-        """Write that a field that was missing goes to the stash as such: the way back shows the default."""
+        """Write code that stashes the absence of a field, for which the way back would show the default."""
         with self.frame.writer.block(f"if {is_filled} and {take.value} is A:"):
             around = self.presence.shown_after(self.frame.parent(take))
             self.frame.lose(take.address, f"LEAF(A, {around})")
 
     def _is(self, variable: str, value: Any) -> str:
-        """Return the condition that a variable is this value, as JSON means it."""
+        """Return the condition that a variable has this value by JSON equality."""
         if value is None or isinstance(value, bool):
             return f"{variable} is {value}"
         literal = self.frame.writer.literal(value)
@@ -375,14 +375,14 @@ class ImpliedFields:
 
 @dataclass(slots=True)
 class UndeclaredFields:
-    """Writes this for one scope."""
+    """Writes the code of undeclared fields for one scope."""
 
     frame: ScopeBuilder
     presence: ObjectPresence
     leaves: LeafFields
 
     def clear(self, node: PathNode) -> None:
-        """Write that it is taken out, below ``node``."""
+        """Write code that takes undeclared fields below ``node`` out of the way."""
         for child in node.children.values():
             if child.put and not child.take:
                 value = self._writer.fresh("v", child.name)
@@ -399,7 +399,7 @@ class UndeclaredFields:
                 self.clear(child)
 
     def _clear_object(self, node: PathNode, child: PathNode, value: str) -> None:
-        """Write that what is left of an object is taken out; nothing, if all of it was taken."""
+        """Write code that takes out the rest of an object; nothing if all of its fields were taken."""
         self._tie(child)
         with self._writer.block(f"if {child.old} is A:"):
             self._writer(f"{value} = A")
@@ -418,7 +418,7 @@ class UndeclaredFields:
                 self._writer(f"del {node.new}[{child.name!r}]")
 
     def restore(self) -> None:
-        """Write that it comes back where the field in its place has been taken."""
+        """Write code that restores undeclared fields after the fields in their places have been taken."""
         for node in self.frame.root.walk() if self.frame.has_kept else ():
             if node.take is None or node.put is not None:
                 continue

@@ -1,7 +1,7 @@
 """A frozen set of conversions: checked, compiled and immutable.
 
 ``Graph.convert`` is a pure function of the object: no clock, no cluster, no configuration; the same object gives the
-same bytes. It never changes its input, and shares with it whatever no rule touches.
+same bytes. It never changes its input; the result shares all parts with it that no rule touches.
 
 Pure.
 """
@@ -39,7 +39,7 @@ class Spoke:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KindGraph:
-    """The conversions of one kind. ``routes`` has every ordered pair of different versions, the hub's included.
+    """The conversions of one kind. ``routes`` has every ordered pair of different versions, including the hub's.
 
     ``is_internal``: the hub is no version of the CRD, and no client ever sees it. ``leaves`` are versions of the CRD
     that have no conversions, because they are not served. ``keyless`` names the lists that need no keys.
@@ -105,16 +105,16 @@ class KindGraph:
 
     @property
     def visible_versions(self) -> tuple[str, ...]:
-        """The versions that clients can see: all but an internal hub."""
+        """The versions that clients can see: all except an internal hub."""
         return tuple(self.spokes) if self.is_internal else self.versions
 
     @property
     def keeps(self) -> bool:
-        """Whether some rule keeps what it cannot convert, and so never fails its object."""
+        """Whether some rule keeps values that it cannot convert, so that they do not fail their object."""
         return any(route.keeps for route in self.routes.values())
 
     def adopted(self, obj: Json) -> Json:
-        """Return an object with a stash of restow's own for what another tool stashed in it."""
+        """Return an object in which a stash of restow's own replaces the stashes of other tools."""
         source = str(obj["apiVersion"]).rpartition("/")[2]
         adopt = _adoption(self.routes, self.adopts, self.group, self.kind, source, self.stash_key, self.stash_budget)
         return obj if adopt is None else adopt(obj)
@@ -124,7 +124,7 @@ class KindGraph:
         return self.hub_schema if version == self.hub else self.spokes[version].schema
 
     def missing(self, obj: Json, source: str) -> Iterator[tuple[str, str]]:
-        """Yield what of its version's schema an object violates that was converted from ``source``.
+        """Yield the violations of an object against its version's schema; ``source`` is its original version.
 
         Each is a sentence with the reason of the rule that waives it, empty if none does.
         """
@@ -137,7 +137,7 @@ class KindGraph:
             yield violation, next((reason for pattern, reason in waived if pattern.fullmatch(violation)), "")
 
     def _waived(self, source: str, target: str) -> Iterator[tuple[re.Pattern[str], str]]:
-        """Yield the violations that rules waive. A field that the hub may lack is missing in every spoke it goes to."""
+        """Yield the violations that rules waive. A field that the hub may lack may be missing in every other spoke."""
         if source in self.spokes:
             others = self.spokes[target].rules if target in self.spokes else ()
             moves = (rule for rule in others if isinstance(rule, Move))
@@ -173,7 +173,7 @@ def _adopting(
     stash_key: str,
     budget: int,
 ) -> dict[tuple[str, str], Route]:
-    """Return the routes with what other tools stashed adopted first."""
+    """Return the routes with the adoption of other tools' stashes as their first step."""
     found = dict(routes)
     for (source, target), route in routes.items() if adopts else ():
         adopt = _adoption(routes, adopts, group, kind, source, stash_key, budget)
@@ -187,7 +187,7 @@ def _after(adopt: Callable[[Json], Json], function: Callable[[Json], Json]) -> C
 
 
 def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield the places that one side requires and may lack, with the reasons."""
+    """Yield the places that one side requires and the other may lack, with the reasons."""
     for rule in rules:
         if isinstance(rule, Waiver):
             for text in rule.spoke if side == "spoke" else rule.hub:
@@ -198,7 +198,7 @@ def _waivers(rules: Sequence[Rule], side: Side, around: str = ROOT) -> Iterator[
 
 
 def _required(place: str) -> re.Pattern[str]:
-    """Return the pattern of the sentences that say that a field is missing (``crds.types.violations``)."""
+    """Return the pattern of the sentences about a missing field (``crds.types.violations``)."""
     any_key = r"(\.[^.\[]+|\[.*?\])"
     return re.compile(any_key.join(map(re.escape, place.split("{}"))) + " is required")
 
@@ -225,7 +225,7 @@ class Graph:
     def route(self, kind: str, source: str, target: str, *, visible: bool = False) -> Route | None:
         """Return the route of a kind between two apiVersions (``group/version``); None if they are the same.
 
-        With ``visible``, an internal hub is unknown, as it is to every client.
+        With ``visible``, an internal hub counts as unknown, because no client knows it.
 
         Raises:
             UnknownKind: the graph has no such kind in this group.
@@ -248,7 +248,7 @@ class Graph:
         return None if version == wanted else conversions.routes[version, wanted]
 
     def convert(self, obj: Json, api_version: str) -> Json:
-        """Return the object at another version (``group/version``); the object itself if it is there already.
+        """Return the object at another version (``group/version``); the object itself if it already has this version.
 
         Raises:
             ObjectError: the object has no apiVersion or kind, the graph does not have them (``UnknownKind``,

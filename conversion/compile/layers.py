@@ -1,14 +1,14 @@
-"""Splits the rules of one object into layers, where what is implied lies around what other rules convert.
+"""Splits the rules of one object into layers, if implied fields contain fields that other rules convert.
 
 A default for an object, or for a field that another rule converts, claims the same field as that rule. So the way
-between two versions has more stations, with a layer of rules between each two:
+between two versions has several stations, with one layer of rules between each two:
 
     spoke - implied on the spoke's side - base - implied on the hub's side - hub
 
-Going up, what the spoke spells out is omitted, the base converts what is left, and what the hub always has is filled
-in; going down, the reverse. Each layer but the base has one rule, is lossless by itself, and has its own part of the
-stash. A field that is implied inside of a layered object belongs to a layer further out than the object: it is filled
-in after the object, and omitted before.
+Going up, values that the spoke writes out are omitted, the base converts the rest, and values that the hub always has
+are filled in; going down, the reverse. Each layer except the base has one rule, is lossless by itself, and has its own
+part of the stash. A field that is implied inside of a layered object belongs to a layer further out than the object: it
+is filled in after the object, and omitted before it.
 
 Pure.
 """
@@ -30,7 +30,7 @@ Implied = Constant | Default
 
 @dataclass(frozen=True, slots=True)
 class ImpliedLayer:
-    """One implied field as a layer: ``rule`` has the same path on both sides, those of ``side``."""
+    """One implied field as a layer: ``rule`` has the same path on both sides, which is the path of ``side``."""
 
     side: Side
     path: Path
@@ -38,13 +38,13 @@ class ImpliedLayer:
 
     @property
     def address(self) -> str:
-        """Where the stash keeps the entries of this layer, among those of the scope."""
+        """The address of this layer's entries in the stash of the scope."""
         return f"{self.side} {shown(self.path)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers on the way from the spoke to the hub. Of each side the layers are in the order of going up."""
+    """The layers on the way from the spoke to the hub. The layers of each side are in the order of going up."""
 
     spoke: tuple[ImpliedLayer, ...]
     base: tuple[Rule, ...]
@@ -55,7 +55,7 @@ class Layers:
         return (self.spoke, self.hub) if direction == "up" else (self.hub[::-1], self.spoke[::-1])
 
     def schema(self, schema: Schema | None, side: Side) -> Schema | None:
-        """Return the schema of that side as the base meets it: what is filled in later is not required."""
+        """Return the schema of that side for the base, in which fields that are filled in later are not required."""
         layers = self.hub if side == "hub" else self.spoke
         for layer in layers:
             if schema is None:

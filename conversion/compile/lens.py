@@ -1,7 +1,8 @@
-"""Runs lenses in generated code: forward, what the stash has, the check by the inverse, and reads from the root.
+"""Runs lenses in generated code: the forward function, the stash, the check by the inverse, reads from the root.
 
-A lens never loses anything silently: what its inverse would not give back becomes a stash entry with what is shown
-instead. Its functions are the author's; whatever they raise becomes a `RuleFailed` that names the rule only.
+A lens never loses anything silently: a value that its inverse would not restore becomes a stash entry with the value
+that is shown instead. Its functions are the author's; whatever they raise becomes a `RuleFailed` that names only the
+rule.
 
 A read from the root (`$.status.images[].versions[].phase`) inside of `each("spec.images", [each("versions", …)])` is
 the phase of the item with the keys of this version in the item with the keys of this image. The lists are indexed once
@@ -46,14 +47,14 @@ __all__ = [
 class LensStep:
     """A lens compiled for one direction; called by generated code. See ``rules.pair`` for the contract.
 
-    ``paths`` and ``schemas`` are those of the target's leaves, in its terms; ``back`` is where the stash keeps what the
-    other direction lost. ``trusts`` the stash: the inverse depends on more than its argument, so it can check what the
-    forward function gives (as of an object that has nothing to read), and not what the stash or a merge gives.
-    ``nulls``: the functions are called with null too. ``is_standard``: what a merge makes has to be shown as the edit,
-    or the edit is converted as it is. ``keeps``: a value that fails goes to the stash as it is, and ``stand_in``
-    (packed) is shown instead: the defaults of the target's schema, which the API server fills in anyway.
+    ``paths`` and ``schemas`` are those of the target's leaves; ``back`` is the stash address of the losses of the other
+    direction. ``trusts``: the stash is trusted, because the inverse depends on more than its argument. It can check the
+    result of the forward function (for an object without anything to read), but no value of the stash or of a merge.
+    ``nulls``: the functions are also called with null. ``is_standard``: the result of a merge must be shown as the
+    edit; otherwise the edit is converted as it is. ``keeps``: a value that fails goes to the stash as it is, and
+    ``stand_in`` (packed) is shown instead: the defaults of the target's schema, which the API server fills in anyway.
 
-    All functions take the reads of this direction as further arguments: going up, those of metadata only.
+    All functions take the reads of this direction as further arguments: going up, only those of metadata.
     """
 
     label: str
@@ -120,13 +121,13 @@ class LensStep:
     def __call__(self, value: Any, kept: Json | None, around: tuple[bool, ...], *reads: Any) -> tuple[Any, Json | None]:
         """Return the target's value, packed, and the entry for the stash if something would be lost.
 
-        ``around`` says whether the objects around the target's first leaf are in the source.
+        ``around``: whether each object around the target's first leaf is in the source.
         """
         entry = self._entry(kept, value, around) if kept else None
         if entry is not None and is_kept_failure(entry):
             if alike(entry.get("shown", ABSENT), value):
                 return _given(entry.get("is", ABSENT), self.gives), None
-            entry = None  # an edit wins, and the author's merge knows nothing of what failed
+            entry = None  # an edit takes precedence, and the author's merge does not know about failures
         if entry is not None and alike(entry.get("shown", ABSENT), value):
             target = _given(entry.get("is", ABSENT), self.gives)
             if not self._shows(target, value, reads):
@@ -154,7 +155,7 @@ class LensStep:
         return target, lost if target is ABSENT else {**lost, "shown": target}
 
     def _made(self, value: Any, *reads: Any) -> Any:
-        """Return what the function makes of a value. Null stays null: a typical function raises for it."""
+        """Return the function's result for a value. Null stays null, because a typical function raises for it."""
         if value is None and not self.nulls:
             return None
         target = self.checked(self.forward(value, *reads))
@@ -163,10 +164,10 @@ class LensStep:
         return target
 
     def kept(self, error: Exception | SystemExit, value: Any, place: str, *reads: Any) -> tuple[Any, Json | None]:
-        """Return what is shown of a value for which a function raised, and the entry that keeps it as it is.
+        """Return the value to show if a function raised, and the entry that keeps the original value.
 
-        Where only the stash or a merge made the function raise, the value is converted as it is. Where only the check
-        by the inverse raised, the result is shown: it cannot be said whether it loses something.
+        If the function raised only because of the stash or a merge, the value is converted as it is. If only the check
+        by the inverse raised, the result is shown, because it is unknown whether it loses something.
         """
         note_kept(failure(error, self.label, place))
         if value is ABSENT:
@@ -180,7 +181,7 @@ class LensStep:
         return target, failed_entry(value, target, self.label)
 
     def _shows(self, target: Any, value: Any, reads: tuple[Any, ...]) -> bool:
-        """Say whether what the stash has is really shown as what is there: anybody may have written the stash."""
+        """Return whether the stashed value really appears as the given value: any client may write the stash."""
         if self.inverse is None or self.trusts or target is ABSENT:
             return True
         try:
@@ -204,7 +205,7 @@ class LensStep:
         return entry
 
     def checked(self, target: Any) -> Any:
-        """Return what a function gave for a group, ABSENT if nothing.
+        """Return a function's result for a group, ABSENT if it is empty.
 
         Raises:
             RuleFailed: the value is no object, or has a field that the rule does not claim.
@@ -225,7 +226,7 @@ class LensStep:
         return _has_more(target, self.paths)
 
     def unpacked(self, target: Any) -> tuple[Any, ...]:
-        """Return the values of the target's leaves, ABSENT where there is none."""
+        """Return the values of the target's leaves, ABSENT for a missing one."""
         if target is ABSENT:
             return (ABSENT,) * len(self.paths)
         if self.gives == "leaves":
@@ -234,7 +235,7 @@ class LensStep:
 
 
 def _stand_in(gives: Packing, leaves: Sequence[str], paths: Sequence[Path], schemas: Sequence[Schema | None]) -> Any:
-    """Return what API servers fill in where a rule gives nothing, packed; ABSENT for no default."""
+    """Return the defaults, packed, that API servers fill in if a rule returns nothing; ABSENT without a default."""
     defaults = [schema.default if schema is not None and schema.has_default else ABSENT for schema in schemas]
     if gives == "value":
         return defaults[0]
@@ -245,12 +246,12 @@ def _stand_in(gives: Packing, leaves: Sequence[str], paths: Sequence[Path], sche
 
 
 def no_json(rule: str) -> RuleFailed:
-    """Return the error that says that a function returned what no JSON can represent."""
+    """Return the error for a function that returned a value that JSON cannot represent."""
     return RuleFailed(f"{rule} returned what JSON cannot represent", rule=rule)
 
 
 def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
-    """Return what decides of edits of the source side, None if they are converted as they are."""
+    """Return the function that decides edits of the source side, None if edits are converted as they are."""
     if lens.standard is not None:
         return lens.standard.merge.get(direction)
     upward = direction == "up"
@@ -258,14 +259,14 @@ def _merge(lens: Lens, direction: Direction) -> Callable[..., Any] | None:
 
 
 def _inverse_of_up(lens: Lens) -> Callable[..., Any]:
-    """Return the function going down with the reads of going up: of an object that has nothing else to read."""
+    """Return the function going down with the reads of going up, for an object without anything else to read."""
     return partial(_with_nothing, lens) if lens.reads_hub else lens.down
 
 
 def _fitting(function: Callable[..., Any], schema: Schema | None, passes: bool, value: Any) -> Any:
-    """Return what a function gives, ABSENT if the schema cannot hold all of it.
+    """Return a function's result, ABSENT if the schema cannot hold all of it.
 
-    Without ``passes`` a value that the function leaves as it is was none of its concern.
+    Without ``passes``, a value that the function leaves unchanged is not checked.
     """
     target = function(value)
     if (target is value and not passes) or target is ABSENT or schema is None:
@@ -280,7 +281,7 @@ def _with_nothing(lens: Lens, value: Any, *metadata: Any) -> Any:
 
 
 def _inverse_of_down(lens: Lens) -> Callable[..., Any]:
-    """Return the function going up with the reads of going down, of which it gets those of metadata."""
+    """Return the function going up with the reads of going down, of which it gets only those of metadata."""
     return partial(_with_metadata, lens) if lens.reads_hub else lens.up
 
 
@@ -290,9 +291,9 @@ def _with_metadata(lens: Lens, value: Any, *read: Any) -> Any:
 
 
 def forgets(lens: Lens, source: Any, root: Any) -> bool:
-    """Say whether a lens lets a value of the spoke go that it would not give back.
+    """Return whether a lens drops a value of the spoke that it would not restore.
 
-    ``source`` is the object of the spoke that the lens stands in, ``root`` the whole one.
+    ``source`` is the object of the spoke that contains the leaves of the lens, ``root`` the whole object.
 
     Raises:
         Exception: whatever the author's functions raise.
@@ -307,7 +308,7 @@ def forgets(lens: Lens, source: Any, root: Any) -> bool:
 
 
 def _packed(lens: Lens, source: Any) -> Any:
-    """Return what the function of a lens going up gets."""
+    """Return the argument of a lens's function going up."""
     paths = [parse(text) for text in lens.spoke]
     values = [dig(source, path) for path in paths]
     if lens.spoke_packing == "value":
@@ -331,7 +332,7 @@ def tree(paths: Sequence[Path], *values: Any) -> Any:
 
 
 def dig(value: Any, path: Path) -> Any:
-    """Return the value at ``path``, ABSENT where there is none."""
+    """Return the value at ``path``, ABSENT if there is none."""
     for name in path:
         if not isinstance(value, dict):
             return ABSENT
@@ -340,9 +341,9 @@ def dig(value: Any, path: Path) -> Any:
 
 
 def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
-    """Return the error that says that a rule failed at a place. What the function said may show values: it is not told.
+    """Return the error for a rule that failed at a place. It leaves out the function's message, which may show values.
 
-    An author who wants to say more raises ``ObjectError`` with a reason of their own.
+    An author who wants to give a reason raises ``ObjectError`` with it.
     """
     if isinstance(error, RuleFailed):
         return error.under(place)
@@ -353,7 +354,7 @@ def failure(error: Exception | SystemExit, rule: str, place: str) -> RuleFailed:
 
 
 def too_deep(rule: str, levels: int) -> RuleFailed:
-    """Return the error that says that an object is nested more deeply than a rule applies again."""
+    """Return the error for an object that is nested more deeply than a rule applies again."""
     reason = f"{rule} applies to {levels} levels, and the object has more of them: make it less deep"
     return RuleFailed(reason, rule=rule)
 
@@ -363,7 +364,7 @@ def _given(value: Any, packing: Packing) -> Any:
 
 
 def _has_more(value: Any, paths: Sequence[Path]) -> bool:
-    """Say whether an object has a field that is at or below none of the paths."""
+    """Return whether an object has a field that is neither at nor below one of the paths."""
     if () in paths:
         return False
     if not isinstance(value, dict) or not paths:
@@ -372,7 +373,7 @@ def _has_more(value: Any, paths: Sequence[Path]) -> bool:
 
 
 def indexed(value: Any, steps: Sequence[Path], keys: Sequence[Sequence[str]]) -> Any:
-    """Return what stands at a read's place by the keys of the items on the way; of equal keys the first counts."""
+    """Return the values at a read's place by the keys of the items on the way; of equal keys the first one counts."""
     value = dig(value, steps[0])
     if not keys:
         return value
@@ -385,14 +386,14 @@ def indexed(value: Any, steps: Sequence[Path], keys: Sequence[Sequence[str]]) ->
 
 
 def found(index: Any, items: Sequence[tuple[Any, Sequence[str]]]) -> Any:
-    """Return what an index has for a list item; ``items`` are those around it and itself, with their key fields."""
+    """Return the indexed value for a list item; ``items`` are the enclosing items and itself, with their key fields."""
     for item, keys in items:
         index = index.get(_key(item, keys), ABSENT) if isinstance(index, dict) else ABSENT
     return index
 
 
 def placed(value: Any, steps: Sequence[Path], items: Sequence[tuple[Any, Sequence[str]]]) -> tuple[str | int, ...]:
-    """Return where such a read finds what it reads, with the places of the items; empty if it finds nothing."""
+    """Return the place of such a read's value, with the indexes of the items; empty if there is no value."""
     place: tuple[str | int, ...] = steps[0]
     value = dig(value, steps[0])
     for path, (item, keys) in zip(steps[1:], items, strict=False):
@@ -405,7 +406,7 @@ def placed(value: Any, steps: Sequence[Path], items: Sequence[tuple[Any, Sequenc
 
 
 def _key(item: Any, keys: Sequence[str]) -> Any:
-    """Return the key of an item, None if it has none: keys are texts and numbers, and at least one is there."""
+    """Return the key of an item, None if it has none: keys are scalars, and at least one of them must be present."""
     if not keys or not isinstance(item, dict):
         return None
     if len(keys) == 1:

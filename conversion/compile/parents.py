@@ -1,9 +1,9 @@
 """Generates the code of the objects around fields: copied first, tied together last.
 
-An object with fields is there; one that lost all of them goes, unless the target's schema requires it; one that was
-empty or null stays, unless only one of the versions declares it. Where the way back would not leave an object as it was
-by these rules, its state goes to the stash. `ObjectPresence` writes the conditions: whether an object is in the source,
-in the target, and in what the way back makes of the target.
+An object with fields is present. An object that lost all fields is removed, unless the target's schema requires it. An
+object that was empty or null stays, unless only one of the versions declares it. If the way back by these rules would
+change an object, its state goes to the stash. `ObjectPresence` writes the conditions: whether an object is in the
+source, in the target, and in the result of the way back.
 
 Pure: writes text.
 """
@@ -22,7 +22,7 @@ __all__ = ["ObjectPresence", "ParentObjects"]
 
 @dataclass(slots=True)
 class ObjectPresence:
-    """The answers for one scope. ``more`` has the variables that say whether an object has undeclared fields."""
+    """The conditions for one scope. ``more`` has the variables that tell whether an object has undeclared fields."""
 
     frame: ScopeBuilder
     more: dict[Path, str] = field(default_factory=dict)
@@ -32,11 +32,11 @@ class ObjectPresence:
         return self._outwards(node, self._was_there)
 
     def shown_after(self, node: PathNode) -> str:
-        """Return the code of a tuple: are the objects from ``node`` outwards in the target? For the very end."""
+        """Return the code of a tuple: are the objects from ``node`` outwards in the target? Valid only at the end."""
         return self._outwards(node, self._is_left)
 
     def is_there(self, node: PathNode) -> str:
-        """Return the condition that an object is in the target, all its fields put but those that are implied."""
+        """Return the condition that an object is in the target when all except the implied fields are put."""
         if node is self.frame.root:
             return "True"
         inner = [child for child in node.objects if child.put is None]
@@ -48,7 +48,7 @@ class ObjectPresence:
         return _any([self._has_more(node, inner), *map(self.is_there, inner), stays])
 
     def observe(self, nodes: Iterable[PathNode]) -> None:
-        """Write down what ``will_be_there`` has to know of these objects, before anything is put into them."""
+        """Write code that records the state that ``will_be_there`` needs, before anything is put into the objects."""
         for node in nodes:
             if node is not self.frame.root and node.path not in self.more:
                 self.more[node.path] = self.frame.writer.fresh("more")
@@ -56,7 +56,7 @@ class ObjectPresence:
                 self.observe(child for child in node.objects if child.take is None)
 
     def will_be_there(self, node: PathNode) -> str:
-        """Return the condition that the way back finds the object there. For the very end."""
+        """Return the condition that the way back finds the object there. Valid only at the end."""
         if node is self.frame.root:
             return "True"
         carried = [each for child in node.children.values() if (each := self.frame.carried.get(child.path))]
@@ -64,7 +64,7 @@ class ObjectPresence:
         return _any([self.more[node.path], *carried, *inner, self._will_stay(node)])
 
     def _will_stay(self, node: PathNode) -> str:
-        """Return the condition that the way back leaves the object there even if nothing is left in it (``STAYS``)."""
+        """Return the condition that the way back keeps the object even if it becomes empty (``STAYS``)."""
         if node.put is not None or self._is_in_a_field(self.frame.parent(node)):
             return "False"
         filled = "True" if self.frame.is_required(self.frame.source_schema, node) else f"not {node.old}"
@@ -94,7 +94,7 @@ class ObjectPresence:
         return f"{node.new} is not None" if node.put is None else f"{node.name!r} in ({around.new} or ())"
 
     def _is_in_a_field(self, node: PathNode) -> bool:
-        """Say whether the object is, or is in, what is a single field of the target."""
+        """Return whether the object is, or is inside of, a single field of the target."""
         return node is not self.frame.root and (node.put is not None or self._is_in_a_field(self.frame.parent(node)))
 
 
@@ -104,13 +104,13 @@ def _any(conditions: Iterable[str]) -> str:
 
 @dataclass(slots=True)
 class ParentObjects:
-    """Writes this for one scope."""
+    """Writes the code of the objects around fields for one scope."""
 
     frame: ScopeBuilder
     presence: ObjectPresence
 
     def copy(self, node: PathNode) -> None:
-        """Write that the objects of the source are copied; what is a single field there, or inside of one, is none."""
+        """Write code that copies the objects of the source, except those that are, or are inside of, a single field."""
         for child in node.objects:
             child.new, child.old = self._writer.fresh("new", child.name), self._writer.fresh("old", child.name)
             if child.take is not None:
@@ -123,13 +123,13 @@ class ParentObjects:
             self.copy(child)
 
     def tie(self, node: PathNode) -> None:
-        """Write that the copies are tied to ``node``, inmost first.
+        """Write code that ties the copies to ``node``, innermost first.
 
-        Then ``new`` is None of those that are not there.
+        Afterwards ``new`` is None for objects that are missing.
         """
         for child in node.objects:
             if child.put is not None:
-                continue  # an object of the source, a field of the target: put already
+                continue  # an object of the source that is a field of the target: it is already put
             self.tie(child)
             bare = self._bare(child)
             with self._writer.block(f"if {child.new}:"):
@@ -155,7 +155,7 @@ class ParentObjects:
             self._writer(f"{child.new} = None")
 
     def _bare(self, child: PathNode) -> str | None:
-        """Prepare for an object that is null or empty where only one of the versions declares it."""
+        """Write code for an object that is null or empty and that only one of the versions declares."""
         if child.take is not None or not self.frame.is_one_sided(child):
             return None
         bare = self._writer.fresh("bare")
@@ -181,7 +181,7 @@ class ParentObjects:
                 w(f"{node.new}[{child.name!r}] = {entry}['is'] if {child.new} is None else {child.new}")
 
     def _note(self, child: PathNode) -> None:
-        """Write that the state of an object that fields were put into goes to the stash, if need be."""
+        """Write code that stashes the state of an object that fields were put into, if needed."""
         with self._writer.block(f"if {child.new} and (not {child.old} or not isinstance({child.old}, dict)):"):
             entry = self._writer.fresh("entry")
             required = self.frame.is_required(self.frame.source_schema, child)

@@ -5,11 +5,11 @@ after the last. The generated text is kept (`Route.source`) for reading. The cod
 a map value) has this order:
 
 1. the objects on claimed paths are copied, shallowly; everything else is shared with the input;
-2. claimed fields are taken out of the copies, and so are undeclared ones that are in the way of what will be put;
-3. every rule computes and puts its fields, with what the stash kept of this version's own;
-4. what is only implied is put into the objects that are there;
+2. claimed fields are taken out of the copies, and also undeclared ones at places where values will be put;
+3. every rule computes and puts its fields, with the stashed values of the target's version;
+4. implied fields are put into the objects that exist by then;
 5. the copies are tied together;
-6. what the way back would not bring is lost, and goes to the stash.
+6. values that the way back would not restore are lost, and go to the stash.
 
 Pure.
 """
@@ -77,8 +77,8 @@ def write_scope(
 ) -> tuple[str, str]:
     """Write the code that converts the object in the variable ``old``; return the variables of the result and the loss.
 
-    ``kept`` is the variable of what the stash has for this object, or ``NOTHING_KEPT``. ``read`` is the variable of
-    the object as the scope found it, if other rules of the scope have changed it since; reads are relative to that.
+    ``kept`` is the variable of the object's stash, or ``NOTHING_KEPT``. ``read`` is the variable of the object before
+    the other rules of the scope, if these have changed it since; reads are relative to that object.
     """
     write = partial(_write_step, stage, read=read or old, source_schema=source_schema, target_schema=target_schema)
     scope = branched(rules)
@@ -145,7 +145,7 @@ def _write_base(
     source_schema: Schema | None,
     target_schema: Schema | None,
 ) -> tuple[str, str]:
-    """Write one layer. ``read`` is the variable of the object that functions read further fields of."""
+    """Write one layer. ``read`` is the variable of the object whose further fields functions read."""
     frame = ScopeBuilder(
         stage=stage,
         root=_tree(stage, rules, old),
@@ -195,7 +195,7 @@ def _tree(stage: LegBuilder, rules: Sequence[Rule], old: str) -> PathNode:
 
 
 def _take(frame: ScopeBuilder, node: PathNode) -> None:
-    """Write that claimed fields are taken out of the copies."""
+    """Write code that takes claimed fields out of the copies."""
     takes = [child for child in node.children.values() if child.take]
     for child in takes:
         child.value = frame.writer.fresh("v", child.name)
@@ -271,10 +271,11 @@ class Leg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledLeg:
-    """Two generated functions for a leg: for objects without a stash, as nearly all are, and for those with one.
+    """Two generated functions for a leg: for objects without a stash, which is the usual case, and for those with one.
 
-    Both return the new object and the entries of what the target's version cannot say (None if there are none);
-    ``with_stash`` also takes the entries of what the target's version alone can say. ``source`` is their text.
+    Both return the new object and the entries of values that the target's version cannot express (None without any);
+    ``with_stash`` also takes the entries of values that only the target's version can express. ``source`` is their
+    text.
     """
 
     leg: Leg
@@ -285,11 +286,10 @@ class CompiledLeg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """A compiled conversion. ``function`` takes an object (a JSON tree) and returns another; it never changes its
-    input.
+    """A compiled conversion. ``function`` takes an object (a JSON tree) and returns another; it never changes its input.
 
-    ``touched`` are the top-level fields that it looks into besides apiVersion and metadata: the values of all others
-    are passed on as they are, whatever they are. ``keeps``: some rule keeps what it cannot convert, and notes that
+    ``touched`` are the top-level fields that the route reads, apart from apiVersion and metadata: the values of all
+    other fields are passed on unchanged. ``keeps``: some rule keeps values that it cannot convert, and records them
     (``model.errors.kept_values``). ``source`` is the text of the generated code.
     """
 
@@ -376,7 +376,7 @@ def _put_away(stash: Stash | None, version: str, lost: Json) -> Stash:
 
 
 def _touched(rules: Sequence[Rule]) -> set[str]:
-    """Return the top-level fields that rules of the root scope look into."""
+    """Return the top-level fields that rules of the root scope read."""
     sides: tuple[Side, Side] = ("spoke", "hub")
     every = tuple(flattened(rules))
     names = {path[0] for rule in every for side in sides for path in claimed_paths(rule, side)}

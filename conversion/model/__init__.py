@@ -1,1 +1,1 @@
-"""Errors, paths, values and deeply nested JSON: what every layer of conversion shares."""
+"""Errors, paths, values and deeply nested JSON: the shared base of all layers of conversion."""

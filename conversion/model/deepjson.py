@@ -2,14 +2,14 @@
 
 Go, and so every API server, reads JSON 10,000 levels deep (encoding/json ``maxNestingDepth``, sigs.k8s.io/json). The
 C code of msgspec recurses, and Python 3.11 stops it before level 1,000. Neither a higher recursion limit nor a larger
-stack is safe in every thread. This module offers two ways to read such texts, for what msgspec has refused; it costs
-about ten times what msgspec takes:
+stack is safe in every thread. This module reads texts that msgspec has refused. It has two ways, which take about ten
+times as long as msgspec:
 
-- ``scan`` and ``encode`` read and write every level. The text is cut into flat pieces, innermost first, and a number
-  stands in the outer piece as the mark of the inner one. A conversion must not change what it does not know, at any
-  depth, so conversion reads objects this way.
-- ``cut`` and ``restore`` read the first ``DEEPEST`` levels. What lies deeper stays text (``msgspec.Raw``), and is
-  encoded as the text that came. No schema describes anything so deep, so admission reads objects this way.
+- ``scan`` and ``encode`` read and write every level. The text is cut into flat pieces, innermost first; a number in
+  the outer piece marks the place of the inner one. A conversion must not change unknown data, at any depth, so
+  conversion reads objects this way.
+- ``cut`` and ``restore`` read the first ``DEEPEST`` levels. Deeper parts stay text (``msgspec.Raw``), and are encoded
+  as the received text. No schema describes anything so deep, so admission reads objects this way.
 
 Both find the brackets with one regular expression, and msgspec reads every piece. Nothing recurses.
 
@@ -42,29 +42,29 @@ __all__ = [
 ]
 
 
-#: How deep an API server reads an object that a webhook gives it: 10,000 levels, three of which are the review's.
+#: How deep an API server reads an object in a webhook's answer: 10,000 levels, three of which belong to the review.
 MAX_DEPTH: Final = 9_997
 
-#: How many bytes such a value may have: as many as API servers accept of an object (``MaxRequestBodyBytes``).
+#: The most bytes of such a value: as many as API servers accept of an object (``MaxRequestBodyBytes``).
 MOST_NESTED: Final = 3 * 1024 * 1024
 
-#: How many levels ``cut`` leaves, and a piece of ``scan`` has: a fifth of what Python's default limit on recursion
-#: allows, so that the caller may be deep as well. No schema describes so many.
+#: How many levels ``cut`` leaves, and a piece of ``scan`` has: a fifth of Python's default recursion limit, because the
+#: caller may be deep as well. No schema describes as many levels.
 DEEPEST: Final = 200
 
-#: The deepest text that an API server accepts, with some levels for the envelope of a review.
+#: The most levels of a text that an API server accepts, with some for the envelope of a review.
 _MOST_LEVELS: Final = 10_100
 
-#: How many objects and lists one level may have: a value that holds itself twice has twice as many in each.
+#: The most objects and lists of one level: a value that contains itself twice has twice as many in each level.
 MOST_INSIDE: Final = 1024 * 1024
 
 _BLANK: Final = rb'[^"\[\]{}]*+'
-#: Everything up to the next bracket that is not in a string. It matches everywhere, at the end and before a string that
-#: does not end as well: what can fail would be tried again from every byte on.
+#: Everything up to the next bracket that is not in a string. The pattern matches everywhere, also at the end and before
+#: an unterminated string: a pattern that can fail would be retried at every following byte.
 _BRACKET: Final = re.compile(
     _BLANK + rb'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"' + _BLANK + rb")*+(?:([\[{])|[\]}]|(\"|\Z))", re.DOTALL
 )
-#: The group of ``_BRACKET`` that stands for no bracket.
+#: The group of ``_BRACKET`` that matches no bracket.
 _NO_BRACKET: Final = 2
 
 _CONTAINERS: Final = frozenset({dict, list})
@@ -116,7 +116,7 @@ class Nested:
 
 
 def scan(text: memoryview) -> Nested | None:
-    """Find the end of the object or list that the text begins with, and cut it into pieces; None if it has no end.
+    """Find the end of the object or list at the beginning of the text, and cut it into pieces; None if it has no end.
 
     The search reads at most ``MOST_NESTED`` bytes. ``Nested.check`` and ``Nested.decode`` later read the text between
     the brackets.
@@ -148,7 +148,7 @@ def scan(text: memoryview) -> Nested | None:
 
 
 def _cut(text: bytes, spans: list[tuple[int, int]]) -> tuple[str, tuple[bytes, ...]]:
-    """Cut the parts out of the text, of which the inner ones come first; return the mark, and the pieces.
+    """Cut parts, inner ones first, out of the text; return the mark and the pieces.
 
     The mark is a digest of the text, so no text can contain its own mark, and finding one takes no search.
     """
@@ -197,7 +197,7 @@ def encode(value: Any, write: Callable[[Any], bytes] = _encode) -> bytes:
 
 
 class _Level(NamedTuple):
-    """The objects and lists of one depth, those in them, and for each the place after the last of those in it."""
+    """The objects and lists of one depth, all objects and lists inside them, and for each the end index of its own."""
 
     values: list[Any]
     inner: list[Any]
@@ -205,7 +205,7 @@ class _Level(NamedTuple):
 
     @classmethod
     def of(cls, values: list[Any]) -> _Level:
-        """Look for those inside, but for empty ones. It makes one list each, so the garbage collector stays calm."""
+        """Collect the objects and lists inside, except empty ones. It makes one list each, to spare the collector."""
         inner: list[Any] = []
         ends = []
         for value in values:
@@ -215,11 +215,11 @@ class _Level(NamedTuple):
         return cls(values, inner, ends)
 
     def first(self, index: int) -> int:
-        """Return the place of the first of those inside."""
+        """Return the index of the first object or list inside."""
         return self.ends[index - 1] if index else 0
 
     def sorted(self, written: dict[int, Any]) -> dict[int, dict[int, Any]]:
-        """Return by the object or list around it what takes the place of some of those inside."""
+        """Group the replacements of inner objects and lists by the object or list around them."""
         found: dict[int, dict[int, Any]] = {}
         for place, done in written.items():
             index = bisect_right(self.ends, place)
@@ -228,7 +228,7 @@ class _Level(NamedTuple):
 
 
 def _with(value: Any, written: dict[int, Any] | None) -> Any:
-    """Return an object or list with others in the place of some of those inside, which are counted."""
+    """Return an object or list in which ``written`` replaces some of the inner objects and lists, by their number."""
     if not written:
         return value
     is_object = value.__class__ is dict
@@ -243,7 +243,7 @@ def _with(value: Any, written: dict[int, Any] | None) -> Any:
 
 
 Cuts: TypeAlias = dict[str, msgspec.Raw]
-"""The parts that ``cut`` removed, by the text in their place. Equal parts share one text."""
+"""The parts that ``cut`` removed, by the text that replaces them. Equal parts share one text."""
 
 
 def cut(text: bytes) -> tuple[bytes, Cuts]:
@@ -252,7 +252,7 @@ def cut(text: bytes) -> tuple[bytes, Cuts]:
     Raises:
         ValueError: the text has more levels than an API server reads.
     """
-    # The mark is the text's digest, so that no text can contain its own mark, with escapes or without.
+    # The mark is the text's digest, so that no text can contain its own mark, with or without escapes.
     mark = f"cut:{sha256(text).hexdigest()}:"
     parts: list[bytes] = []
     cuts: Cuts = {}

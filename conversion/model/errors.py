@@ -1,15 +1,15 @@
 """The errors of conversion and wiring. Every message is a complete sentence and never shows a value of an object.
 
 ConversionError
-├── DefinitionError      the declarations themselves: raised by ``Registry.freeze``, with every diagnostic at once
+├── DefinitionError      defective declarations: raised by ``Registry.freeze``, with every diagnostic at once
 ├── ReviewError          the body is no ConversionReview that could be answered (HTTP 400)
 └── ObjectError          one object cannot be converted; the others can
     ├── UnknownKind      no kind of that name was registered
     ├── UnknownVersion   the kind has no such version
-    └── RuleFailed       an author's function raised, or returned what it had not declared
+    └── RuleFailed       an author's function raised, or returned a field that it had not declared
 
 With ``on_error="keep"`` a RuleFailed is not raised: the value is kept as it is. ``kept_values`` collects these errors
-for a caller that reports them. They are no part of the result, so a conversion remains a function of its object.
+for a caller that reports them. They are not part of the result, so a conversion remains a function of its object.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ __all__ = [
     "raised_at",
 ]
 
-#: Folders whose code is no author's: that of these conversions, and Python's library.
+#: The folder of restow's own conversion code; its frames are not an author's.
 _OWN: Final = __file__.removesuffix("model/errors.py")
 _LIBRARY: Final = f"{sysconfig.get_path('stdlib')}/"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """A defect of a declaration: its version and path, what is wrong, and what to write instead.
+    """A defect of a declaration: its version and path, the problem, and the remedy.
 
-    ``path`` is written as ``restow.crds`` writes places (``.spec.versions[].name``); ``.`` where no field is meant.
+    ``path`` is written as ``restow.crds`` writes places (``.spec.versions[].name``); ``.`` if no field is meant.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Diagnostic:
 
 
 def raised_at(error: BaseException | None) -> str:
-    """Return ``file:line`` of the innermost frame that is an author's: neither Python's library nor restow's.
+    """Return ``file:line`` of the innermost frame of an author's code: neither Python's library nor restow.
 
     Empty if there is none.
     """
@@ -95,8 +95,8 @@ class ReviewError(ConversionError):
 class ObjectError(ConversionError):
     """One object cannot be converted.
 
-    ``version`` is the apiVersion it was to be read at, ``pointer`` the JSON pointer (RFC 6901) of the place, empty
-    for the whole object. ``reason`` is the sentence without the place.
+    ``version`` is the apiVersion at which the object was read, ``pointer`` the JSON pointer (RFC 6901) of the place,
+    empty for the whole object. ``reason`` is the sentence without the place.
     """
 
     def __init__(self, reason: str, *, version: str = "", pointer: str = "") -> None:
@@ -110,7 +110,7 @@ class ObjectError(ConversionError):
 
     @property
     def with_line(self) -> str:
-        """The message as authors need it: with the rule, and the line of their function that raised."""
+        """The message for authors: with the rule, and the line of their function that raised."""
         return str(self)
 
 
@@ -131,13 +131,13 @@ class RuleFailed(ObjectError):
 
     @property
     def with_line(self) -> str:
-        """The message as authors need it. Never what their function said, which may hold values of an object."""
+        """The message for authors. It never includes the function's own message, which may hold values of an object."""
         rule = "" if self.rule in self.reason else f" ({self.rule})"
         line = raised_at(self.__cause__)
         return f"{self}{rule}{f' at {line}' if line else ''}"
 
     def under(self, pointer: str) -> RuleFailed:
-        """Return the same error with its place below ``pointer``; what is wrong stays as it was said."""
+        """Return the same error with its place below ``pointer``; the reason does not change."""
         error = RuleFailed(self.reason, rule=self.rule, version=self.version, pointer=pointer + self.pointer)
         error.__cause__ = self.__cause__
         return error
@@ -159,7 +159,7 @@ _COLLECTED: Final[ContextVar[list[RuleFailed] | None]] = ContextVar("kept values
 
 
 def note_kept(failed: RuleFailed) -> None:
-    """Report a value that was kept because its rule failed; nothing happens where none collects."""
+    """Report a value that was kept because its rule failed; does nothing unless ``kept_values`` collects."""
     collected = _COLLECTED.get()
     if collected is not None:
         collected.append(failed)
@@ -167,7 +167,7 @@ def note_kept(failed: RuleFailed) -> None:
 
 @contextmanager
 def kept_values() -> Iterator[list[RuleFailed]]:
-    """Collect what the conversions inside of the block keep: the rule, the place and the reason of each value."""
+    """Collect the values that conversions inside of the block keep: the rule, the place and the reason of each."""
     found: list[RuleFailed] = []
     token = _COLLECTED.set(found)
     try:

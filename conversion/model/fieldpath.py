@@ -1,8 +1,8 @@
-"""The path of a field inside an object: how authors write it, how it is shown, and what is there.
+"""The path of a field inside an object: its syntax, its display, and the value there.
 
 Authors write ``spec.timeToLive``, ``metadata.annotations["example.dev/x"]``; a leading dot is allowed. A path never
-goes through a list: that is what ``rules.each`` is for. Places are shown as ``restow.crds`` shows them, with a
-leading dot, and in errors about one object as JSON pointers (RFC 6901). The steps of a pointer also go through lists.
+goes through a list; use ``rules.each`` for lists. Places are shown as ``restow.crds`` shows them, with a leading dot,
+and in errors about one object as JSON pointers (RFC 6901). The steps of a pointer also go through lists.
 
 Pure.
 """
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-#: The names of the fields, from the root of the scope (the object, or a list item) on.
+#: The names of the fields, starting at the root of the scope (the object, or a list item).
 Path = tuple[str, ...]
 
 #: The way to a value: names, and the positions of list items.
@@ -45,7 +45,7 @@ class PathError(ValueError):
 
 
 def parse(text: str) -> Path:
-    """Return the path that the text writes.
+    """Parse the text of a path.
 
     Raises:
         PathError: the text does not follow the syntax above.
@@ -69,7 +69,7 @@ def parse(text: str) -> Path:
 
 
 def _through(text: str) -> str:
-    """Return what to write instead of a path that goes through a list or a map, as diagnostics show places."""
+    """Return the rule that replaces a path through a list or a map, as text for a diagnostic."""
     for step, what, rule in (("[]", "list", "each"), ("{}", "map", "each_value")):
         around, found, inside = text.partition(step)
         if found:
@@ -106,7 +106,7 @@ def steps_of(value: Any, text: str) -> Steps:
 
 
 def value_at(value: Any, steps: Steps) -> Any:
-    """Return what stands at the end of the steps; ABSENT where there is nothing."""
+    """Return the value at the end of the steps; ABSENT if there is none."""
     for step in steps:
         if isinstance(step, str):
             value = value.get(step, ABSENT) if isinstance(value, dict) else ABSENT
@@ -116,5 +116,5 @@ def value_at(value: Any, steps: Steps) -> Any:
 
 
 def starts_with(path: Path, prefix: Path) -> bool:
-    """Say whether ``path`` is at or below ``prefix``."""
+    """Return whether ``path`` is at or below ``prefix``."""
     return path[: len(prefix)] == prefix

@@ -1,4 +1,4 @@
-"""JSON values: the mark for a field that is not there, equality as JSON means it, and the canonical bytes.
+"""JSON values: the mark of a missing field, JSON equality, and canonical bytes.
 
 Python's ``==`` treats 1, 1.0 and True as equal. JSON and the API server do not, and a conversion that confused them
 would change stored bytes without need.
@@ -45,7 +45,7 @@ class Absent(Enum):
         return "ABSENT"
 
 
-#: A field that is not there, which null is not. Falsy.
+#: A missing field, as opposed to null. Falsy.
 ABSENT: Final = Absent.ABSENT
 
 _SCALARS: Final = frozenset({str, int, bool, float, type(None), Absent})
@@ -54,7 +54,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def same(left: Any, right: Any) -> bool:
-    """Say whether two values are the same JSON: equal, with integers, floats and booleans told apart."""
+    """Return whether two values are the same JSON: equal, with integers, floats and booleans distinguished."""
     if left is right:
         return True
     if left.__class__ in _SCALARS:
@@ -85,7 +85,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def alike(left: Any, right: Any) -> bool:
-    """Say whether two values are the same but for how a number is spelled: the API server turns 1.0 into 1."""
+    """Return whether two values are the same except for the spelling of numbers: the API server turns 1.0 into 1."""
     try:
         return _alike(left, right)
     except RecursionError:
@@ -103,7 +103,7 @@ def _alike(left: Any, right: Any) -> bool:
 
 
 def _are_deeply(are: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Compare what is nested too deeply for a function that calls itself; ``are`` compares all else."""
+    """Compare parts that are nested too deeply for recursion; ``are`` compares all others."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
@@ -161,7 +161,7 @@ def _plain_deeply(value: Any) -> Any:
     budget = deepjson.MOST_INSIDE
     while todo:
         parent, budget = todo.pop(), budget - 1
-        if not budget:  # an author's function may return what holds itself
+        if not budget:  # an author's function may return a value that contains itself
             raise MemoryError
         for key, child in parent.items() if isinstance(parent, dict) else enumerate(parent):
             if isinstance(child, dict | list):
@@ -173,7 +173,7 @@ def _plain_deeply(value: Any) -> Any:
 
 
 def depth(value: Any) -> int:
-    """Return how deeply objects and lists are nested. No recursion: the value may be too deep for it."""
+    """Return how deeply objects and lists are nested. It does not recurse: the value may be too deep for that."""
     deepest, level = 0, [value]
     while level:
         containers = [each for each in level if isinstance(each, dict | list)]

@@ -86,7 +86,7 @@ def is_kept_failure(entry: Json) -> bool:
 
 
 def with_gone(entry: Json, around: Sequence[bool]) -> Json:
-    """Add the second guard (``gone``) to an entry and return it."""
+    """Return an entry with its second guard (``gone``)."""
     gone = next((index for index, shown in enumerate(around) if shown), len(around))
     return {**entry, _GONE: gone} if gone else entry
 
